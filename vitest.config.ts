@@ -22,7 +22,7 @@ export default defineConfig(({ mode }) => ({
     isolate: false,
     // Test files wait for processes and sockets more than they compute: as many at a time as there are cores leaves some idle.
     maxWorkers: availableParallelism() + 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 }));

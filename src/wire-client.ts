@@ -23,7 +23,7 @@ function keyFingerprint(source: SourceConfig): string {
 
 /**
  * A client that can read and nothing else, limited by the source's rate together with all that use the mirror of that path.
- * Null: limited by itself.
+ * Null: limited within this process only.
  */
 export function openReadClient(source: SourceConfig, log: Logger, mirrorPath: string | null): ReadClient {
   return createReadClient(connectionOptions(source, log, mirrorPath));
@@ -37,13 +37,13 @@ export function recentRequests(source: SourceConfig, mirrorPath: string, kind?: 
   return readStarts({ mirrorPath, fingerprint: keyFingerprint(source), clock: systemClock }, kind ?? null);
 }
 
-/** Of `doctor` and its like: a failure is soon told, and nobody waits minutes for what a service asks to wait. */
+/** For `doctor` and the like: failures are reported soon, without waiting minutes when the service asks for it. */
 const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
 /** A minute that other processes have used up is waited for all the same: it is our own limit, and ends. */
 const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 
-/** A client that looks at single answers, limited like the others: it can read and nothing else. */
+/** A read-only client for single answers, limited like the others. */
 export function openProbeClient(source: SourceConfig, log: Logger, mirrorPath: string | null): ProbeClient {
   const { attempts, maxWaitSeconds } = source.retry;
   return createProbeClient({

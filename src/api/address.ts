@@ -1,4 +1,4 @@
-/** Where a page stands in its list, and the path that asks for it. */
+/** The position of a page in its list, and the path that requests it. */
 import { type CollectionTarget, collectionPath } from './target.ts';
 
 export type PageAddress =

@@ -43,7 +43,7 @@ export function findAnchor(tail: Tail, offset: number, keys: readonly string[]):
 /**
  * How a page contradicts that the list stands in the order in which its tail was read; null where it does not. Rows that
  * were read with the tail come together and as they were, and all that follow the anchor are new to the reading.
- * @param fresh keys of the page that the reading had not seen; null where nobody can tell
+ * @param fresh keys of the page that the reading had not seen; null if unknown
  */
 export function disorderAt(
   tail: Tail,
@@ -78,7 +78,7 @@ export function extendTail(
   const size = Math.max(LEAST_OVERLAP, Math.ceil(pageCap * OVERLAP_SHARE));
   const end = offset + keys.length;
   if (keys.length >= size) return { keys: keys.slice(-size), end };
-  // A short page: what stood before the anchor is still the list's order, as far as anyone can tell.
+  // A short page: the rows before the anchor are assumed to be still in the list's order.
   const anchorKey = keys[anchor.index];
   const before = anchorKey === undefined ? [] : tail.keys.slice(0, tail.keys.lastIndexOf(anchorKey));
   return { keys: [...before, ...keys.slice(Math.max(0, anchor.index))].slice(-size), end };

@@ -52,7 +52,7 @@ export function withBreaker(transport: Transport): Breaker {
     }
     if (timeouts < MOST_TIMEOUTS && refusal === null) return error;
     refusal ??= unresponsive(error, unanswered);
-    // Its cause tells whether this one was sent: a write must know.
+    // Its cause shows whether this request was sent: a write must know.
     return unresponsive(error, unanswered, error.cause);
   };
 

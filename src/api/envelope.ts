@@ -1,5 +1,5 @@
 /** A list answer of any shape that wire-notes.md, Lists, names, as one page. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { scanList, type RecordShape, type ScannedRecord } from '../core/json-scan.ts';

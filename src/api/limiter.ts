@@ -41,7 +41,7 @@ export interface RateLimits {
   readonly perHour: number;
   /** Requests under way at once; 0 = no limit. */
   readonly concurrency: number;
-  /** Limits that kinds have of their own, beside those above. */
+  /** Additional limits of single kinds. */
   readonly kinds?: readonly KindLimits[];
 }
 
@@ -57,61 +57,64 @@ export interface LimiterOptions {
   readonly rateLog?: RateLog;
 }
 
-/** A start that is kept free in the windows for one request that must follow closely on others. */
+/** A start reserved in the windows for one request that must closely follow others. */
 export interface Reservation extends ReservedStart {
-  /** True where the limit has room for one start only: the limit allows fewer than two starts, so none can be reserved. */
+  /** True where the limit allows fewer than two starts, so that none can be reserved. */
   readonly isUnavailable?: true;
   /** In the windows of the key. */
   readonly inKey?: ReservedStart | undefined;
-  /** In the windows that the kind has of its own. */
+  /** In the windows of the kind's own limit. */
   readonly inKind?: ReservedStart | undefined;
 }
 
 export interface AdmissionOptions {
-  readonly held?: Reservation | undefined;
+  readonly reservation?: Reservation | undefined;
   /** The slot that the caller has: it does not wait for another one. */
   readonly slot?: ConcurrencySlot | undefined;
-  /** What it asks for; left out where no kind's own limit can apply. */
+  /** The kind that is requested; left out where no kind's own limit can apply. */
   readonly kind?: Kind | undefined;
-  /** Takes precedence over requests without it that wait for a slot. */
+  /** Takes precedence over non-urgent requests that wait for a slot. */
   readonly isUrgent?: boolean;
 }
 
 export interface Limiter {
   /**
-   * Runs the task when its turn has come and the windows have room. `startedAt` is for `throttled`.
+   * Runs the task once there is a slot and the windows have room. `startedAt` is for `onThrottled`.
    * @throws TidemarkError `throttled` when the wait would be longer than allowed; the abort reason when aborted
    */
-  run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: AdmissionOptions): Promise<T>;
+  run<T>(
+    task: (startedAt: number) => Promise<T>,
+    signal?: AbortSignal,
+    admission?: AdmissionOptions,
+  ): Promise<T>;
   /**
-   * Waits for a place among the requests that may be under way, before all that is not urgent, and keeps it for the work:
-   * requests of that kind one after the other, each with `slot` in its turn, and nothing else. Requests inside `work` must use this slot: acquiring another one can deadlock. Where the kind has limits of its own
-   * each request takes its place by itself, and there is no slot: what waits for those limits must hold up no other.
+   * Waits for a concurrency slot, ahead of non-urgent requests, and keeps it for the work: requests of that kind, one
+   * after the other. Each must use this slot: acquiring another one can deadlock. Where the kind has its own limits there
+   * is no slot, and each request queues alone: waiting for those limits must not block other kinds.
    */
   withSlot<T>(kind: Kind, work: (slot?: ConcurrencySlot) => Promise<T>): Promise<T>;
   /**
-   * Waits until the windows have room for one more start, and keeps it. Resolves to null where no limit stands in
-   * its way.
+   * Waits until the windows have room for one more start, and reserves it. Resolves to null where no limit applies.
    * @throws as `run`
    */
   reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
-  throttled(startedAt: number, waitMs: number): void;
+  onThrottled(startedAt: number, waitMs: number): void;
   /** An answer that is not a 429. */
-  passed(): void;
+  onNotThrottled(): void;
   perMinute(): WindowUse;
   perHour(): WindowUse;
   hasOwnLimit(kind: Kind): boolean;
-  /** Of the limits that kinds have of their own. */
+  /** Of the limits of single kinds. */
   kinds(): readonly KindUse[];
-  /** Epoch milliseconds until which everything waits; undefined while requests flow. */
+  /** Epoch milliseconds until which all requests wait; undefined while some may start. */
   waitingUntil(): number | undefined;
   close(): void;
 }
 
 const URGENT = { priority: 1 } as const;
 /** A request that starts, and the numbers of its start in the logs of its limits. */
-interface Begun {
+interface Started {
   readonly startedAt: number;
   readonly inKey: number;
   readonly inKind: number | undefined;
@@ -121,21 +124,21 @@ interface Waiter {
   readonly until: number;
 }
 
-const NOTHING_HELD = Promise.resolve(null);
-/** What is given where nothing can be kept. */
+const NO_RESERVATION = Promise.resolve(null);
+/** Returned where no start can be reserved. */
 const UNRESERVABLE: Reservation = { isUnavailable: true, release: () => undefined, isOpen: () => false };
-/** Another process does not tell when it gives back a start that it kept. */
+/** Another process does not notify this one when it releases a reserved start. */
 const LOOK_AGAIN_MS = 1_000;
-/** The refused rate is computed from the latest starts: from so many, or from fewer where there are no more. */
+/** Numbers of latest starts from which the refused rate is computed: the first of these for which there are enough. */
 const OBSERVED_STARTS = [20, 10, 5, 2];
 const MINUTE_MS = 60_000;
-/** A request that takes longer was waited for at the service, not on its way there. */
+/** The longest time for a request to reach the service: if its answer takes longer, the service was working on it. */
 const LONGEST_WAY_MS = 5_000;
 
 export function createLimiter(options: LimiterOptions): Limiter {
   const { rate, clock } = options;
   const queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
-  const slots = new Slots(rate.concurrency, (hold) => queue.add(hold, URGENT));
+  const slots = new Slots(rate.concurrency, (useSlot) => queue.add(useSlot, URGENT));
   const keeps = startsToKeep(rate);
   const isShared = options.rateLog !== undefined;
   const log: RateLog =
@@ -151,7 +154,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** The last to wait for the key's limits, and for those of a kind. */
   const last: { key: Waiter | null; kind: Waiter | null } = { key: null, kind: null };
   let known: { readonly text: string; readonly pace: Pace | null } | null = null;
-  /** Requests that this process got through since the refusal at that time. */
+  /** Requests of this process that were not refused since the refusal at that time. */
   let passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
 
   /** The work sees and changes the log as one. */
@@ -167,7 +170,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return pace;
   };
 
-  /** What stands in the way of one more start for the key, beside the starts kept for others than `own`. */
+  /** How long one more start of the key has to wait, besides the reserved ones other than `own`. */
   const waitForKey = (now: number, own: ReservedStart | undefined): Wait => {
     const wait = key.wait(now, own);
     const pace = paceNow(now);
@@ -197,19 +200,19 @@ export function createLimiter(options: LimiterOptions): Limiter {
     try {
       await clock.sleep(Math.ceil(wait.ms), signal);
     } finally {
-      // A later waiter's end stands; only the last one to wait clears it.
+      // Only the last one to wait clears it: the time of a later waiter stays.
       if (last[limited] === mine) last[limited] = null;
     }
   };
 
-  /** Until a start that is kept free in the limit may be used or given back. */
+  /** Waits until a start that is reserved in the limit may have been used or released. */
   const untilRoom = async (limit: RateLimit, signal: AbortSignal | undefined): Promise<void> => {
     const isNotified = await waitForNotification((notify) => limit.onRelease(notify), signal);
     if (!isNotified) await clock.sleep(LOOK_AGAIN_MS, signal);
   };
 
-  /** Waits for a place in the kind's own windows and takes it; `beside` others must have room as well. */
-  const placeIn = async (
+  /** Waits until the limit has room for a start and `beside` more, and reserves it. */
+  const reserveIn = async (
     limit: RateLimit,
     signal: AbortSignal | undefined,
     beside = 0,
@@ -217,19 +220,19 @@ export function createLimiter(options: LimiterOptions): Limiter {
     for (;;) {
       signal?.throwIfAborted();
       const wait = atomically(() => {
-        if (limit.isFullyReserved(1 + beside)) return 'held';
+        if (limit.isFullyReserved(1 + beside)) return 'reserved';
         const found = limit.wait(log.now());
         if (found.ms === 0) limit.publishReservations(1);
         return found;
       });
-      if (wait === 'held') await untilRoom(limit, signal);
+      if (wait === 'reserved') await untilRoom(limit, signal);
       else if (wait.ms > 0) await sleepFor(wait, signal, 'kind');
       else return limit.reserve();
     }
   };
 
-  /** Gives back places that are not used, or no longer needed. Within `atomically`. */
-  const giveBack = (
+  /** Releases reserved starts that are used or no longer needed. Within `atomically`. */
+  const releaseStarts = (
     inKey: ReservedStart | undefined,
     inKind: ReservedStart | undefined,
     ofKind: RateLimit | undefined,
@@ -244,12 +247,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
-  /** Takes a start where there is room for one: the moment of it, or the wait. */
+  /** Starts a request if there is room: its start, or how long to wait. */
   const start = (
     own: ReservedStart | undefined,
     ofKind: RateLimit | undefined,
     inKind: ReservedStart | undefined,
-  ): Begun | Wait =>
+  ): Started | Wait =>
     atomically(() => {
       const now = log.now();
       const forKey = waitForKey(now, own);
@@ -257,9 +260,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const wait = forKind.ms > forKey.ms ? forKind : forKey;
       if (wait.ms > 0) return wait;
       const inKey = key.starts.add(now);
-      const begun = { startedAt: now, inKey, inKind: ofKind?.starts.add(now) };
-      giveBack(own, inKind, ofKind);
-      return begun;
+      const started = { startedAt: now, inKey, inKind: ofKind?.starts.add(now) };
+      releaseStarts(own, inKind, ofKind);
+      return started;
     });
 
   /**
@@ -267,15 +270,15 @@ export function createLimiter(options: LimiterOptions): Limiter {
    */
   const send = <T>(
     task: (startedAt: number) => Promise<T>,
-    begun: Begun,
+    started: Started,
     ofKind: RateLimit | undefined,
   ): Promise<T> => {
-    if (keeps === 0) return task(begun.startedAt);
-    return task(begun.startedAt).finally(() =>
+    if (keeps === 0) return task(started.startedAt);
+    return task(started.startedAt).finally(() =>
       atomically(() => {
-        const at = Math.min(log.now(), begun.startedAt + LONGEST_WAY_MS);
-        key.starts.arrived(begun.inKey, at);
-        if (begun.inKind !== undefined) ofKind?.starts.arrived(begun.inKind, at);
+        const at = Math.min(log.now(), started.startedAt + LONGEST_WAY_MS);
+        key.starts.arrived(started.inKey, at);
+        if (started.inKind !== undefined) ofKind?.starts.arrived(started.inKind, at);
       }),
     );
   };
@@ -284,57 +287,58 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const admitted = <T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    ...places: Parameters<typeof start>
+    ...starts: Parameters<typeof start>
   ): Promise<T> => {
     if (signal?.aborted === true) return Promise.reject(abortReason(signal));
-    const begun = start(...places);
-    return 'startedAt' in begun ? send(task, begun, places[1]) : whenRoom(begun, task, signal, places);
+    const started = start(...starts);
+    return 'startedAt' in started ? send(task, started, starts[1]) : whenRoom(started, task, signal, starts);
   };
 
-  /** Several may wake together, of this process and of others: the first takes the place, the rest look again. */
+  /** Several may wake together, in this process and in others: the first one starts, the rest compute a new wait. */
   const whenRoom = async <T>(
     firstWait: Wait,
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    places: Parameters<typeof start>,
+    starts: Parameters<typeof start>,
   ): Promise<T> => {
     for (let wait = firstWait; ;) {
       await sleepFor(wait, signal);
       signal?.throwIfAborted();
-      const begun = start(...places);
-      if ('startedAt' in begun) return await send(task, begun, places[1]);
-      wait = begun;
+      const started = start(...starts);
+      if ('startedAt' in started) return await send(task, started, starts[1]);
+      wait = started;
     }
   };
 
-  const heldFor = (turn: AdmissionOptions | undefined): Reservation | undefined =>
-    turn?.held?.isOpen() === true ? turn.held : undefined;
+  const openReservation = (admission: AdmissionOptions | undefined): Reservation | undefined =>
+    admission?.reservation?.isOpen() === true ? admission.reservation : undefined;
 
   const runQueued = async <T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    turn: AdmissionOptions | undefined,
+    admission: AdmissionOptions | undefined,
     ofKind: RateLimit | undefined,
   ): Promise<T> => {
-    const held = heldFor(turn);
-    // Before the queue is entered: a kind that must wait for its own limit holds up no other.
-    const inKind = ofKind === undefined ? undefined : (held?.inKind ?? (await placeIn(ofKind, signal)));
+    const reservation = openReservation(admission);
+    // Before it enters the queue: a kind that waits for its own limit must not block others.
+    const inKind =
+      ofKind === undefined ? undefined : (reservation?.inKind ?? (await reserveIn(ofKind, signal)));
     try {
-      const inTurn = (): Promise<T> => admitted(task, signal, held?.inKey, ofKind, inKind);
-      if (turn?.slot !== undefined) return await inTurn();
-      const result = await queue.add(inTurn, {
+      const admit = (): Promise<T> => admitted(task, signal, reservation?.inKey, ofKind, inKind);
+      if (admission?.slot !== undefined) return await admit();
+      const result = await queue.add(admit, {
         ...(signal === undefined ? {} : { signal }),
-        ...(turn?.isUrgent === true ? URGENT : {}),
+        ...(admission?.isUrgent === true ? URGENT : {}),
       });
-      // The next request leaves before this answer is looked at: the service works meanwhile.
+      // The next request is sent before this answer is processed: the service works on it meanwhile.
       await nextTurn();
       return result;
     } finally {
-      if (inKind?.isOpen() === true) atomically(() => giveBack(undefined, inKind, ofKind));
+      if (inKind?.isOpen() === true) atomically(() => releaseStarts(undefined, inKind, ofKind));
     }
   };
 
-  const heldStart = (
+  const reservationOf = (
     inKey: ReservedStart | undefined,
     inKind: ReservedStart | undefined,
     ofKind: RateLimit | undefined,
@@ -343,60 +347,62 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return {
       ...{ inKey, inKind, isOpen },
       release: () => {
-        if (isOpen()) atomically(() => giveBack(inKey, inKind, ofKind));
+        if (isOpen()) atomically(() => releaseStarts(inKey, inKind, ofKind));
       },
     };
   };
 
-  /** Starts that the key's limits leave room for at most, by the pace of this moment. */
+  /** The most starts that the key's limits admit at once at the current rate. */
   const keyLimit = (): number => {
     const now = log.now();
     return rateAt(paceNow(now), now) === null ? key.maxAtOnce : Math.min(key.maxAtOnce, PACED_STARTS);
   };
 
-  /** Waits for a place in the key's windows and takes it. Null where there is no limit, `lone` where it cannot be. */
-  const placeInKey = async (signal: AbortSignal | undefined): Promise<ReservedStart | 'lone' | null> => {
+  /** Waits until the key's windows have room for a start and reserves it. Null without a limit, `unavailable` as there. */
+  const reserveInKey = async (
+    signal: AbortSignal | undefined,
+  ): Promise<ReservedStart | 'unavailable' | null> => {
     for (;;) {
       signal?.throwIfAborted();
       const wait = atomically(() => {
         const most = keyLimit();
         if (most === Number.POSITIVE_INFINITY) return null;
-        if (most < 2) return 'lone';
-        // What it is held for follows on another request, which needs room as well.
-        if (key.isFullyReserved(2, most)) return 'held';
+        if (most < 2) return 'unavailable';
+        // It is reserved for a write that follows a check, which needs room as well.
+        if (key.isFullyReserved(2, most)) return 'reserved';
         const found = waitForKey(log.now(), undefined);
         if (found.ms === 0) key.publishReservations(1);
         return found;
       });
-      if (wait === null || wait === 'lone') return wait;
-      if (wait === 'held') await untilRoom(key, signal);
+      if (wait === null || wait === 'unavailable') return wait;
+      if (wait === 'reserved') await untilRoom(key, signal);
       else if (wait.ms > 0) await sleepFor(wait, signal);
       else return key.reserve();
     }
   };
 
-  const hold = async (
+  const reserve = async (
     signal: AbortSignal | undefined,
     ofKind: RateLimit | undefined,
   ): Promise<Reservation | null> => {
     if (ofKind !== undefined && ofKind.maxAtOnce < 2) return UNRESERVABLE;
-    const inKind = ofKind === undefined ? undefined : await placeIn(ofKind, signal, 1);
-    const giveUp = (): void => atomically(() => giveBack(undefined, inKind, ofKind));
+    const inKind = ofKind === undefined ? undefined : await reserveIn(ofKind, signal, 1);
+    const release = (): void => atomically(() => releaseStarts(undefined, inKind, ofKind));
     try {
-      const inKey = await placeInKey(signal);
-      if (inKey === 'lone') {
-        giveUp();
+      const inKey = await reserveInKey(signal);
+      if (inKey === 'unavailable') {
+        release();
         return UNRESERVABLE;
       }
       if (inKey === null && inKind === undefined) return null;
-      return heldStart(inKey ?? undefined, inKind, ofKind);
+      return reservationOf(inKey ?? undefined, inKind, ofKind);
     } catch (error) {
-      giveUp();
+      release();
       throw error;
     }
   };
 
-  /** Starts per second of late, since the last pause; undefined where there were too few. */
+  /** Starts per second since the last pause, in the last minute at most; undefined where there were too few. */
   const observedRate = (now: number, pace: Pace | null): number | undefined => {
     const since = Math.max(pace?.pausedUntil ?? Number.NEGATIVE_INFINITY, now - MINUTE_MS);
     for (const count of OBSERVED_STARTS) {
@@ -413,20 +419,20 @@ export function createLimiter(options: LimiterOptions): Limiter {
   };
 
   return {
-    run: (task, signal, turn) => {
-      const ofKind = turn?.kind === undefined ? undefined : ofKinds.get(turn.kind);
-      const isAlone = ofKind === undefined && turn?.slot !== undefined;
-      return isAlone
-        ? admitted(task, signal, heldFor(turn)?.inKey, undefined, undefined)
-        : runQueued(task, signal, turn, ofKind);
+    run: (task, signal, admission) => {
+      const ofKind = admission?.kind === undefined ? undefined : ofKinds.get(admission.kind);
+      const hasSlot = ofKind === undefined && admission?.slot !== undefined;
+      return hasSlot
+        ? admitted(task, signal, openReservation(admission)?.inKey, undefined, undefined)
+        : runQueued(task, signal, admission, ofKind);
     },
-    withSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.hold(work)),
+    withSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.run(work)),
     reserve: (signal, kind) => {
       const ofKind = kind === undefined ? undefined : ofKinds.get(kind);
       const isFree = ofKind === undefined && !isShared && keyLimit() === Number.POSITIVE_INFINITY;
-      return isFree ? NOTHING_HELD : hold(signal, ofKind);
+      return isFree ? NO_RESERVATION : reserve(signal, ofKind);
     },
-    throttled: (startedAt, waitMs) => {
+    onThrottled: (startedAt, waitMs) => {
       const { isCounted, perMinute } = atomically(() => {
         const now = log.now();
         const before = paceNow(now);
@@ -446,7 +452,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         'the service asks for fewer requests: waiting, then going on at half the rate',
       );
     },
-    passed: () => {
+    onNotThrottled: () => {
       passed.count += 1;
     },
     perMinute: () =>
@@ -461,7 +467,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const now = log.now();
         return ofEachKind.map((limit) => limit.use(now));
       }),
-    // A kind that waits for its own limit is all there is to wait for only where nothing else goes on.
+    // A kind that waits for its own limit counts only if no other request is running or queued.
     waitingUntil: () => last.key?.until ?? (queue.pending + queue.size === 0 ? last.kind?.until : undefined),
     close: () => log.close(),
   };
@@ -469,20 +475,20 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 /** Resolves to true when notified or when the signal is aborted; to false where no notification will come. */
 async function waitForNotification(
-  listen: (tell: () => void) => boolean,
+  listen: (notify: () => void) => boolean,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   return await new Promise<boolean>((resolve) => {
-    const over = (): void => {
-      signal?.removeEventListener('abort', over);
+    const finish = (): void => {
+      signal?.removeEventListener('abort', finish);
       resolve(true);
     };
-    if (!listen(over)) resolve(false);
-    else signal?.addEventListener('abort', over);
+    if (!listen(finish)) resolve(false);
+    else signal?.addEventListener('abort', finish);
   });
 }
 
-/** The refusal of a wait that is longer than a single one may be. */
+/** The error for a wait that is longer than a single one may be. */
 function tooLong({ ms, reason, kind }: Wait, mostMs: number): TidemarkError {
   const seconds = Math.ceil(ms / 1000);
   const most = `the most allowed is ${Math.round(mostMs / 1000)} s`;

@@ -1,14 +1,14 @@
 /**
- * Whether a list is sorted by something that never changes: its records' ids, or the time of their creation. Rows of such
- * a list cannot move, so pages that reach into one another's range of keys have shown every record that was there all the
- * time, whatever came and went meanwhile (design.md, The sync: the walk). Pure.
+ * Whether a list is sorted by ids or creation times, which never change. Rows of such a list cannot move, so pages whose
+ * ranges of values overlap have shown every record that existed during the walk, whatever was created or removed
+ * meanwhile (design.md, The sync: the walk). Pure.
  */
 import type { ScannedRecord } from '../core/json-scan.ts';
 
-/** Fewer rows than this may stand in order by chance. */
+/** Fewer rows than this may be sorted by chance. */
 const LEAST_ROWS = 8;
 
-/** One way in which the list may be sorted. Values are compared as text: any fixed order of theirs will do. */
+/** One way in which the list may be sorted. Values are compared as text: any fixed order suffices. */
 class Sorting {
   readonly #valueOf: (record: ScannedRecord) => string | undefined;
   readonly #compare: (a: string, b: string) => number;
@@ -18,7 +18,7 @@ class Sorting {
   #direction = 0;
   #isBroken = false;
   #rows = 0;
-  /** Every record whose value lies before this one was shown, if it was there all the time. */
+  /** Every record with a value before this one was shown, if it existed all the time. */
   #reached: string | null = null;
 
   constructor(
@@ -36,8 +36,8 @@ class Sorting {
   }
 
   /**
-   * True where the page begins before what was reached. Strictly before where records may share a value: those come in any
-   * order, and only a page that holds all of them shows all of them.
+   * True where the page begins at or before the value reached; strictly before it where records may share a value, since
+   * those come in any order.
    */
   reaches(records: readonly ScannedRecord[]): boolean {
     const first = records[0] === undefined ? undefined : this.#valueOf(records[0]);
@@ -47,7 +47,7 @@ class Sorting {
     return this.#isUnique ? place <= 0 : place < 0;
   }
 
-  /** Takes the page that begins the list, or goes on from what was reached. */
+  /** Takes the first page of the list, or one that continues from the value reached. */
   take(records: readonly ScannedRecord[], isHead: boolean): void {
     if (this.#isBroken) return;
     if (!isHead && !this.reaches(records)) {
@@ -63,7 +63,7 @@ class Sorting {
       this.#reached = value;
   }
 
-  /** Looks whether the rows of a page are sorted, wherever in the list it stands. */
+  /** Checks that the rows of a page are sorted, wherever it is in the list. */
   check(records: readonly ScannedRecord[]): boolean {
     let previous: string | undefined;
     for (const record of records) {
@@ -86,7 +86,7 @@ class Sorting {
 
 export class ListOrder {
   readonly #sortings = [
-    new Sorting((record) => record.born, compareText, false),
+    new Sorting((record) => record.createdAtText, compareText, false),
     new Sorting((record) => record.id, compareText, true),
     new Sorting((record) => (endsInDigit(record.id) ? record.id : undefined), compareNumbered, true),
   ];
@@ -96,22 +96,22 @@ export class ListOrder {
     return this.#sortings.some(({ direction }) => direction !== 0);
   }
 
-  /** True where new records come at the head, as far as the order tells. */
+  /** True where new records come at the head, by the order. */
   get growsAtHead(): boolean {
     return this.#sortings[0]?.direction === -1 || this.#sortings[2]?.direction === -1;
   }
 
-  /** Whether the page goes on from what was read without a gap, told by its values alone. */
+  /** Whether the page continues from what was read without a gap, by its values. */
   reaches(records: readonly ScannedRecord[]): boolean {
     return this.#sortings.some((sorting) => sorting.reaches(records));
   }
 
-  /** A page that begins the list, or one that goes on from what was read. */
+  /** Takes the first page of the list, or one that continues from what was read. */
   take(records: readonly ScannedRecord[], isHead: boolean): void {
     for (const sorting of this.#sortings) sorting.take(records, isHead);
   }
 
-  /** The head, read again: a row that moved there stands out of order. */
+  /** Checks the head when it is read again: a row that moved there is out of order. */
   check(records: readonly ScannedRecord[]): void {
     for (const sorting of this.#sortings) sorting.check(records);
   }
@@ -126,7 +126,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Numbers by value, however long, and names that end in one: first by what stands before the number. */
+/** Compares numbers of any length by value, and names that end in a number by the text before it, then the number. */
 function compareNumbered(a: string, b: string): number {
   const first = numberStart(a);
   const second = numberStart(b);

@@ -16,6 +16,7 @@ const ESCAPE_SEQUENCES =
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[ -/]*[0-~]/gu;
 /** White space, and control, format (zero-width, bidirectional), lone surrogate, line-separating and invisible characters. */
 const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\s]+/gu;
+const MARKS = /[\p{M}\u2800]+/gu;
 /** Elements of HTML and XML. */
 const TAGS = /<[^<>]{0,200}>/gu;
 
@@ -41,7 +42,8 @@ export function neutralText(apiKey: Secret): NeutralText {
 /**
  * What a reader may take the text for; in each of them the secret is looked for. Without escape sequences; with them, since
  * an escape character alone in the key takes the key's next character for its own; as UTF-8, since headers come as Latin-1;
- * without HTML; with compatibility characters, such as full-width letters, as the plain ones.
+ * without HTML; with compatibility characters, such as full-width letters, as the plain ones, and without the marks that are
+ * drawn over letters and the blank pattern of Braille, which show as nothing or next to it.
  */
 const READINGS: readonly ((text: string) => string)[] = [
   cleaned,
@@ -49,6 +51,7 @@ const READINGS: readonly ((text: string) => string)[] = [
   (text) => (/^[\0-\xff]*$/.test(text) ? cleaned(Buffer.from(text, 'latin1').toString()) : text),
   (text) => cleaned(text.replaceAll(TAGS, '')),
   (text) => cleaned(text.normalize('NFKC')),
+  (text) => cleaned(text.normalize('NFKD').replaceAll(MARKS, '')),
 ];
 
 function cleaned(text: string): string {

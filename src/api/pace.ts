@@ -32,7 +32,7 @@ interface Refusal {
   readonly passed: number;
 }
 
-/** A start follows on the fourth before it at a distance, so that a look and the write after it need not stand apart. */
+/** At a reduced rate a start keeps its distance from the fourth one before it: a check and its write may follow closely. */
 export const PACED_STARTS = 4;
 
 /** A first refusal never slows below one request a second: too few samples. */
@@ -73,7 +73,7 @@ export function paceAfterRefusal(pace: Pace | null, refusal: Refusal): Pace {
     pausedUntil,
     rate: Math.min(current, Math.max(current / 2, granted, LEAST_RATE)),
     fullRate: Math.max(current, rateAt(pace, now) === null ? 0 : (pace?.fullRate ?? 0)),
-    // How long the service asks to wait tells how long it remembers.
+    // The longer the service asks to wait, the longer its window is likely to be.
     doublesEveryMs: Math.min(Math.max(2 * waitMs, SHORTEST_DOUBLING_MS), LONGEST_DOUBLING_MS),
     granted,
     grantedAt,
@@ -102,12 +102,12 @@ export function adjustedToClock(pace: Pace, now: number): Pace {
       };
 }
 
-/** What was written of a pace; null where that is not one, as of another version. */
+/** The members of a pace that was written; empty where the text is damaged. */
 function parsed(text: string): Partial<Pace> {
   try {
     return (JSON.parse(text) ?? {}) as Partial<Pace>;
   } catch (error) {
-    // A damaged file: the pace begins anew.
+    // A damaged file: the pace starts from the beginning.
     if (error instanceof SyntaxError) return {};
     throw error;
   }

@@ -101,7 +101,7 @@ export class PageSequence {
       this.#first = page;
       this.#mode = this.#modeOf(page);
       this.#order.take(page.records, true);
-      // As many as the sink can tell apart: two that it takes for one are not the whole list.
+      // Counted by the records that the sink distinguishes: if it takes two for one, the list is not whole.
       const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
       if (isKept && isWholeList(page)) return this.#finish(null, 'page');
     }
@@ -122,7 +122,7 @@ export class PageSequence {
     this.#tally.note(page, accepted);
     const next = page.more === true ? (page.next?.offset ?? null) : null;
     if (next !== null && this.#address.by === 'offset' && next <= this.#address.offset) {
-      // Our own offsets go on and bring what there is, but a list that misleads is not proven.
+      // Computed offsets continue the reading, but a list with a wrong `next` is not proven.
       this.#problem ??= loopError('its `next` does not advance');
     }
   }
@@ -174,7 +174,7 @@ export class PageSequence {
     return this.#advance(page, accepted, offset);
   }
 
-  /** A page that goes on from the one before it, by a row that both hold (`anchor`) or by its place in a proven order. */
+  /** A page that continues the one before it, by a row of both (`anchor`) or by its position in a proven order. */
   #follow(page: FetchedPage, accepted: Accepted, anchor: Anchor | null, offset: number): void {
     const { keys, count } = page;
     this.#order.take(page.records, false);

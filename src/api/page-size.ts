@@ -89,7 +89,7 @@ function wideningFor(size: number): number {
 // What a pass is given, and what it returns.
 
 export interface PageSequenceRules {
-  /** True when the sink counts from zero in this pass: only then does `fresh` tell what the pass has not seen. */
+  /** True when the sink counts from zero in this pass: only then is `fresh` what the pass had not seen. */
   readonly isFresh: boolean;
   /** False for a list known to have no order: then only counting can prove it. */
   readonly needsAnchors: boolean;

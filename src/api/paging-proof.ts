@@ -19,14 +19,14 @@ export interface PagingProofRules {
   readonly idPath: readonly string[];
 }
 
-/** `chain`: each page joins on to the one before, and a second reading, or the mirror, says the same. */
+/** `chain`: each page overlaps the one before, and a second reading, or the mirror, agrees. */
 export type ListProof = 'one page' | 'order' | 'cursor' | 'chain' | 'count';
 
 export interface PagingProofEnd {
   readonly error: TidemarkError | null;
   readonly mode: 'full' | 'head';
   readonly isOnePage: boolean;
-  /** What shows that the list was read whole; null where nothing did, or where the walk ended at what is known. */
+  /** How the list was proved complete; null if it was not, or if the walk ended at a known page. */
   readonly proof: ListProof | null;
   readonly count: number | null;
   readonly distinct: number;
@@ -41,7 +41,7 @@ type PagingProofStep =
   | { readonly end: PagingProofEnd };
 
 const MOST_PASSES = 3;
-/** Without a count a further pass can only say the same as the one before. */
+/** Without a count further passes can only repeat the same result. */
 const MOST_UNCOUNTED = 2;
 
 export class PagingProof {
@@ -73,7 +73,7 @@ export class PagingProof {
     const step = this.#pass.take(page, accepted, mayStop);
     if ('ask' in step) return step;
     const { end } = step;
-    const error = this.#judge(end);
+    const error = this.#verdictOn(end);
     if (error === null || error === 'again') this.#ends.push(end);
     if (error !== 'again') {
       return {
@@ -99,7 +99,7 @@ export class PagingProof {
   }
 
   /** Null for proven; `again` for another pass. */
-  #judge(end: PageSequenceEnd): TidemarkError | 'again' | null {
+  #verdictOn(end: PageSequenceEnd): TidemarkError | 'again' | null {
     if (end.withoutId > 0) return withoutIdError(end.withoutId, this.#rules.idPath);
     if (end.problem !== null) return end.problem;
     if (end.stoppedAtKnown) return null;
@@ -164,6 +164,6 @@ export class PagingProof {
 
 function proofOf({ proof }: PageSequenceEnd): ListProof {
   if (proof === 'page') return 'one page';
-  // Proven without a sign of its own: by a count that was right when the list ended.
+  // Proven by a count that was right when the list ended.
   return proof === 'none' ? 'count' : proof;
 }

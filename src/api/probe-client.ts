@@ -3,7 +3,8 @@
  * service's clock says. It is given GET and nothing else, as the client of reading commands is.
  */
 import { fillPath } from '../catalog/catalog.ts';
-import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { HEAD, pathOf, readLink, type PageAddress } from './address.ts';
 import { type ConnectionOptions, openConnection } from './connection.ts';
@@ -53,7 +54,7 @@ export interface ProbeClient {
     signal?: AbortSignal,
   ): Promise<string | null>;
   /**
-   * What stands at a path below the base URL, as text; null where it is refused or there is nothing.
+   * The answer at a path below the base URL, as text; null if it is refused or missing.
    * @throws TidemarkError for everything else
    */
   text(path: string, signal?: AbortSignal): Promise<string | null>;
@@ -95,7 +96,7 @@ export function createProbeClient(options: ConnectionOptions): ProbeClient {
       return await requester.request({ path: () => path, kind: target.definition.kind, read, signal });
     },
     retrieve: async (definition, scope, id, signal) => {
-      const operation = operationOf(definition, 'retrieve');
+      const operation = definition.operation('retrieve');
       if (operation === undefined) return null;
       const path = fillPath(operation.path, { ...scope, [definition.idParameter]: id });
       try {

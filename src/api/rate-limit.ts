@@ -1,6 +1,6 @@
 /**
- * One limit, a key's or that of some kinds: its two rolling windows over the log that all processes share, and the starts
- * that are kept free in them for requests to come.
+ * One limit, of a key or of some kinds: its two rolling windows over the log that all processes share, and the starts
+ * reserved in them.
  */
 import type { Kind } from '../catalog/definition.ts';
 import type { KindUse, WindowUse } from './request-stats.ts';
@@ -38,7 +38,8 @@ export interface ReservedStart {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /**
- * Windows are this much longer than the service's: when a request without an answer, or of a killed process, arrived there is not known.
+ * Windows are this much longer than the service's: the arrival time of a request without an answer, or of a killed
+ * process, is unknown.
  */
 const MARGIN_MS = 500;
 
@@ -49,7 +50,7 @@ export class RateLimit {
   /** The most starts that the limits can admit at once. */
   readonly maxAtOnce: number;
   readonly #log: () => RateLog;
-  #held = 0;
+  #reserved = 0;
   #waiting: (() => void)[] = [];
 
   /** @param log asked each time: one that cannot be used is replaced by another */
@@ -75,7 +76,7 @@ export class RateLimit {
     return this.reservedExcept(undefined) + wanted > most;
   }
 
-  /** How long one more start has to wait beside those that are kept for others than `own`. */
+  /** How long one more start has to wait, besides the reserved ones other than `own`. */
   wait(now: number, own?: ReservedStart): Wait {
     const { perMinute, perHour } = this.limits;
     if (perMinute === 0 && perHour === 0) return NO_WAIT;
@@ -86,7 +87,7 @@ export class RateLimit {
     return hour > minute ? { ms: hour, reason: 'perHour', kind } : { ms: minute, reason: 'perMinute', kind };
   }
 
-  /** Milliseconds until `windowMs` hold less than `most` starts, `others` of which are kept free; 0 = no limit. */
+  /** Milliseconds until the window holds fewer than `most` starts, `others` reserved ones included; `most` 0 = no limit. */
   waitFor(now: number, most: number, windowMs: number, others: number): number {
     if (most === 0) return 0;
     // The start that must leave the window before the next one fits.
@@ -96,18 +97,18 @@ export class RateLimit {
 
   /** Starts reserved by this process and others, without `own`. */
   reservedExcept(own: ReservedStart | undefined): number {
-    return this.#held - (own?.isOpen() === true ? 1 : 0) + this.starts.heldByOthers();
+    return this.#reserved - (own?.isOpen() === true ? 1 : 0) + this.starts.reservedByOthers();
   }
 
   /** Reserves one more start; other processes see it after `publishReservations`. */
   reserve(): ReservedStart {
-    this.#held += 1;
+    this.#reserved += 1;
     let isOpen = true;
     return {
       release: () => {
         if (!isOpen) return;
         isOpen = false;
-        this.#held -= 1;
+        this.#reserved -= 1;
         const waiters = this.#waiting;
         this.#waiting = [];
         for (const notify of waiters) notify();
@@ -118,13 +119,13 @@ export class RateLimit {
 
   /** Writes how many starts this process has reserved, plus `more` that it is about to reserve. */
   publishReservations(more = 0): void {
-    this.starts.writeHeld(this.#held + more);
+    this.starts.writeReserved(this.#reserved + more);
   }
 
-  /** Calls `tell` once, when a start that this process reserved is used or released. False where it has none. */
-  onRelease(tell: () => void): boolean {
-    if (this.#held > 0) this.#waiting.push(tell);
-    return this.#held > 0;
+  /** Calls `notify` once, when a start that this process reserved is used or released. False where it has none. */
+  onRelease(notify: () => void): boolean {
+    if (this.#reserved > 0) this.#waiting.push(notify);
+    return this.#reserved > 0;
   }
 
   minuteUse(now: number, limit = this.limits.perMinute): WindowUse {
@@ -136,7 +137,7 @@ export class RateLimit {
     return { used: perHour === 0 ? 0 : this.starts.countAfter(now - HOUR_MS), limit: perHour };
   }
 
-  /** Of a limit that kinds have. */
+  /** The use of a limit of kinds. */
   use(now: number): KindUse {
     if (this.kinds === null) throw new Error('the limit of the key is that of no kind');
     return { kinds: this.kinds, perMinute: this.minuteUse(now), perHour: this.hourUse(now) };

@@ -1,6 +1,6 @@
 /**
  * Where the limiter keeps the starts of requests. The processes of one machine share a file beside the mirror
- * (`mirror/rate-log.ts`); what stands here is the form of it, and a log in memory for clients without limits or file.
+ * (`mirror/rate-log.ts`); this file has the interface, and a log in memory for clients without limits or file.
  */
 import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
@@ -9,14 +9,14 @@ import type { Logger } from '../core/logger.ts';
 
 /** The log of one key at one origin. */
 export interface RateLog {
-  /** The log's clock, milliseconds: of the wall where processes share it, since they share no other one. */
+  /** The log's clock, milliseconds: wall-clock time where processes share the log, since they share no other clock. */
   now(): number;
   /**
    * Runs synchronous work during which no other process reads or writes the log.
-   * @throws what the file throws; nothing of the work is kept then
+   * @throws errors of the file; the work is rolled back then
    */
   atomically<T>(work: () => T): T;
-  /** The starts that count for the key's limit, or for that of the kind which gives a limit its name. */
+  /** The starts that count for the key's limit (null), or for the limit that is named after the kind. */
   starts(kind: Kind | null): Starts;
   /** What `writePace` wrote last; null before. */
   readPace(): string | null;
@@ -29,21 +29,21 @@ export interface Starts {
   /** Returns the number of the start, for `arrived`. */
   add(at: number): number;
   /**
-   * The request of that number was answered at `at`: it reached the service by then and not, as far as is known, before. It
-   * counts as a start of that moment, and so do later ones, so that the order stays.
+   * The request of that number was answered at `at`, so it reached the service at some time until then. It counts as a start
+   * of that time, and so do later ones, which keeps the order.
    */
   arrived(number: number, at: number): void;
-  /** When the nth latest one was, the latest being the first; undefined where no more is known. Never in the future. */
+  /** The time of the nth latest start (1 = the latest); undefined where fewer are known. Never in the future. */
   nthLatest(n: number): number | undefined;
   /** Starts later than that. */
   countAfter(at: number): number;
-  /** How many starts this process keeps free for requests to come; it is forgotten with a process that dies. */
-  writeHeld(count: number): void;
-  /** How many the other processes keep free. */
-  heldByOthers(): number;
+  /** How many starts this process has reserved; forgotten when the process ends. */
+  writeReserved(count: number): void;
+  /** How many the other processes have reserved. */
+  reservedByOthers(): number;
 }
 
-/** What is kept at most where no limit needs more: then the count is for people only. */
+/** Starts kept in memory where no limit needs more: they are only counted for reports. */
 const MOST_KEPT = 20_000;
 
 /** @param keeps how many starts the limits look back at most */
@@ -97,16 +97,16 @@ class MemoryStarts implements Starts {
     return this.#times.length - 1 - this.#times.findLastIndex((time) => time <= at);
   }
 
-  writeHeld(): void {
-    // There are no other processes that could look at it.
+  writeReserved(): void {
+    // No other process reads this log.
   }
 
-  heldByOthers(): number {
+  reservedByOthers(): number {
     return 0;
   }
 }
 
-/** A shared log that cannot be used, a file that another program holds, say, is tried again so much later. */
+/** How long until a shared log that failed (a file locked by another program, say) is tried again. */
 const TRY_AGAIN_MS = 30_000;
 
 interface FallbackOptions {
@@ -114,14 +114,14 @@ interface FallbackOptions {
   readonly log: Logger;
   /** How many starts the limits look back at most. */
   readonly keeps: number;
-  /** The limits: null for the key's, and the kinds that give a limit its name. */
+  /** The limits: null for the key's, else the kind after which it is named. */
   readonly names: readonly (Kind | null)[];
 }
 
-/** What stands in for the shared log. */
+/** The log in memory that replaces the shared one for a time. */
 interface Memory {
   readonly log: RateLog;
-  /** How many starts of each limit it took over from the shared one. */
+  /** How many starts of each limit were copied from the shared log. */
   readonly known: ReadonlyMap<Kind | null, number>;
   /** By the monotonic clock. */
   tryAgainAt: number;
@@ -134,9 +134,9 @@ interface WrittenStart {
 }
 
 /**
- * The shared log for as long as it can be used, else one in memory with what the shared one knew: then this process keeps
- * the limits alone, and fails nothing. It goes back to the shared log as soon as that can be used again, and writes there
- * what it sent meanwhile. Each change is logged once.
+ * The shared log while it works, else one in memory with the starts of the shared one: this process then keeps the limits
+ * alone, and no request fails. Once the shared log works again it is used, and gets the starts of the meantime. Each
+ * change is logged once.
  */
 export class FallbackRateLog implements RateLog {
   readonly #shared: RateLog;
@@ -188,13 +188,13 @@ export class FallbackRateLog implements RateLog {
         const written = this.#written.get(start);
         this.#written.delete(start);
         if (written?.log === log) starts.arrived(written.number, at);
-        // The log was changed while the request was on its way: rather counted twice than too early.
+        // The log was switched while the request was under way: better counted twice than too early.
         else starts.add(Math.max(at, starts.nthLatest(1) ?? at));
       },
       nthLatest: (n) => starts.nthLatest(n),
       countAfter: (at) => starts.countAfter(at),
-      writeHeld: (count) => starts.writeHeld(count),
-      heldByOthers: () => starts.heldByOthers(),
+      writeReserved: (count) => starts.writeReserved(count),
+      reservedByOthers: () => starts.reservedByOthers(),
     };
   }
 
@@ -206,7 +206,7 @@ export class FallbackRateLog implements RateLog {
     this.#current().writePace(text);
   }
 
-  /** What is asked afterwards is answered from memory. */
+  /** Later calls use the log in memory. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -235,7 +235,7 @@ export class FallbackRateLog implements RateLog {
     this.#memory = this.#remembered(names);
   }
 
-  /** @param names the limits of which it is to know what the shared log knows */
+  /** @param names the limits whose starts are copied from the shared log */
   #remembered(names: readonly (Kind | null)[]): Memory {
     const { clock, keeps } = this.#options;
     const log = memoryRateLog(() => clock.now(), keeps);
@@ -246,19 +246,19 @@ export class FallbackRateLog implements RateLog {
       const pace = names.length === 0 ? null : this.#shared.readPace();
       if (pace !== null) log.writePace(pace);
     } catch {
-      // Nothing more of it can be read, a file that is damaged or was never opened, say: why was logged when it failed.
+      // The rest cannot be read (a damaged file, or one never opened): the reason was logged when it failed.
     }
     const known = new Map(names.map((name) => [name, allOf(log.starts(name))]));
     return { log, known, tryAgainAt: clock.monotonicMs() + TRY_AGAIN_MS };
   }
 
-  /** Writes to the shared log what was sent meanwhile; within its `atomically`. */
+  /** Writes the starts of the meantime to the shared log; within its `atomically`. */
   #handBack({ log, known }: Memory): void {
     for (const name of this.#options.names) {
       const own = log.starts(name);
       const shared = this.#shared.starts(name);
       const latest = shared.nthLatest(1) ?? 0;
-      // In the order of the log, at the latest when they can have been: what others sent meanwhile is in it already.
+      // Not before the log's latest start, which keeps its order: other processes wrote to it meanwhile.
       for (const at of latestOf(own, allOf(own) - (known.get(name) ?? 0))) shared.add(Math.max(at, latest));
     }
     const pace = log.readPace();

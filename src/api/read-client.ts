@@ -3,7 +3,8 @@
  * change the service (design.md, Never broken 3).
  */
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
-import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import type { ConcurrencySlot } from './limiter.ts';
@@ -32,7 +33,7 @@ export interface ReadClient {
   walkHead(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**
    * One record, as text and taken apart. 404 and 410 are answers.
-   * @param slot the caller's place among the requests under way, where it has one
+   * @param slot the caller's concurrency slot, where it has one
    * @throws TidemarkError for everything else
    */
   retrieve(
@@ -102,7 +103,7 @@ function orNotThere(error: unknown): Retrieved {
 
 /** Path of one record. The id is percent-encoded: it can address one record and nothing else. */
 function retrievePath(definition: ResourceDefinition, scope: Scope, id: string): string {
-  const operation = operationOf(definition, 'retrieve');
+  const operation = definition.operation('retrieve');
   if (operation === undefined) {
     throw new TidemarkError('internal', `${definition.title.many} cannot be retrieved one by one`, {
       hint: 'this is a defect of Tidemark: report it with the command that you ran',

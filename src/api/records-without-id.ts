@@ -1,4 +1,4 @@
-/** Rows without an id, told apart by their text: a row that overlapping pages show twice is one row. Pure. */
+/** Rows without an id, distinguished by their text: a row that overlapping pages show twice counts once. Pure. */
 import { hash } from 'node:crypto';
 import type { ScannedRecord } from '../core/json-scan.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What the log says of requests: a line each at `debug`, and at `trace` their headers and sizes. What may be a secret is
- * left out here: headers and parameters are shown by what is known of their names.
+ * Logs requests: one line each at `debug`, also headers and sizes at `trace`. Possible secrets are left out: only headers
+ * and parameters with known harmless names are shown.
  */
 import type { Kind, Method } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -11,7 +11,7 @@ import type { Answer } from './transport.ts';
 /** Shorter waits than this are the usual spacing of requests. */
 const LEAST_WAIT_MS = 50;
 
-/** Parameters whose values say where in a list a page stands; a foreign `next` may carry anything in the others. */
+/** Parameters with the position of a page in a list; other parameters of a `next` link may hold anything. */
 const SHOWN_PARAMETERS: ReadonlySet<string> = new Set([
   'after',
   'cursor',
@@ -39,7 +39,7 @@ export interface LoggedRequest {
 }
 
 export interface RequestLog {
-  /** Passes the answer on, and tells of it or of the failure when it is over. */
+  /** Returns the answer, and logs it or the failure. */
   log(request: LoggedRequest, sending: Promise<Answer>): Promise<Answer>;
   /** The path and query as the log may show it. */
   shownPath(path: string): string;
@@ -95,7 +95,7 @@ export function createRequestLog(
   };
 }
 
-/** What a request waits for before it is sent. `kind`: the limit that a kind has of its own. */
+/** What a request waits for before it is sent. `kind`: the kind whose own limit it is. */
 interface LoggedWait {
   readonly ms: number;
   readonly reason: 'perMinute' | 'perHour' | 'refusal';
@@ -108,7 +108,7 @@ const WAIT_TEXT: Readonly<Record<LoggedWait['reason'], string>> = {
   refusal: 'waiting after a 429: the requested pause, or the lowered rate',
 };
 
-/** Said when the wait begins, so that a log that stands still says what it waits for. */
+/** Logged when the wait begins, so that the last line of a waiting process says what it waits for. */
 export function logWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
   if (ms <= LEAST_WAIT_MS || !log.isLevelEnabled('debug')) return;
   log.debug(

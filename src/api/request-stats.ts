@@ -27,7 +27,7 @@ export interface RequestStats {
   readonly bytes: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
-  /** Beside those of the key; left out where no kind has limits of its own. */
+  /** Beside those of the key; left out where no kind has its own limits. */
   readonly kinds?: readonly KindUse[];
   /**
    * Set while requests wait because the service asked for it (`Retry-After`), or for a window: epoch milliseconds of the end

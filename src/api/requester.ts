@@ -1,4 +1,4 @@
-/** A GET through everything that stands before the network: limiter, retries, counters, and the reading of the answer. */
+/** A GET with limiter, retries, counters, and parsing of the answer. */
 import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import type { TidemarkError } from '../core/errors.ts';
@@ -24,7 +24,7 @@ interface Request<T> {
   /** Called after every failed attempt, the last one too. */
   readonly onFailure?: (error: TidemarkError) => void;
   readonly signal?: AbortSignal | undefined;
-  /** The caller's place among the requests under way, for all attempts. */
+  /** The caller's concurrency slot, for all attempts. */
   readonly slot?: ConcurrencySlot | undefined;
 }
 
@@ -59,13 +59,13 @@ export function createRequester(options: RequesterOptions): Requester {
     turn: AdmissionOptions | undefined,
   ): Promise<Answer> => {
     const succeeded = (answer: Answer, startedAt: number): Answer => {
-      if (answer.status !== 429) limiter.passed();
+      if (answer.status !== 429) limiter.onNotThrottled();
       if (answer.status >= 200 && answer.status < 300) return answer;
       const error = answerError(answer, options.neutral, clock.now());
       if (answer.status === 429) {
         counters.throttled += 1;
         // The header is missing when the wait is unknown (wire-notes.md, Rates): then the usual backoff is for all.
-        limiter.throttled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
+        limiter.onThrottled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
       }
       throw error;
     };

@@ -1,5 +1,5 @@
 /** The answer to a retrieve: one record, checked to be the one that was asked for. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonValue, idAt, isJsonObject, parseLossless } from '../core/json.ts';
 import { malformed, refuseHtml } from './envelope.ts';
 import type { NeutralText } from './neutral-text.ts';

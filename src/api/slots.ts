@@ -1,6 +1,6 @@
-/** Places among the requests that may be under way at once, kept for requests that follow one another closely. */
+/** Concurrency slots, each kept for a task whose requests follow one another closely. */
 
-/** One such place. */
+/** Permission for one request at a time to be under way. */
 export interface ConcurrencySlot {
   readonly isSlot: true;
 }
@@ -8,48 +8,48 @@ export interface ConcurrencySlot {
 const SLOT: ConcurrencySlot = { isSlot: true };
 
 /** How many tasks may reuse one slot before it is released to other waiters. */
-const MOST_WORKS = 16;
+const MOST_TASKS = 16;
 
 /**
- * Gives a place to one work after the other. To have each of thousands of short works queue for a place of its own costs
- * as much as the half of a request.
+ * Gives a slot to one task after the other: queuing thousands of short tasks for a slot each costs half as much as their
+ * requests.
  */
 export class Slots {
-  readonly #places: number;
-  readonly #inPlace: (withSlot: () => Promise<void>) => Promise<void>;
+  readonly #limit: number;
+  readonly #inSlot: (useSlot: () => Promise<void>) => Promise<void>;
   #waiting: (() => Promise<void>)[] = [];
   #next = 0;
-  /** Places that are held or waited for. */
+  /** Slots that are in use or waited for. */
   #open = 0;
 
   /**
-   * @param places how many there are; 0 = no limit
-   * @param inPlace waits for a place and keeps it until what it calls is over, which never fails
+   * @param limit number of slots; 0 = no limit
+   * @param inSlot waits for a slot and keeps it until the function that it is given ends, which never fails
    */
-  constructor(places: number, inPlace: (hold: () => Promise<void>) => Promise<void>) {
-    this.#places = places === 0 ? Number.POSITIVE_INFINITY : places;
-    this.#inPlace = inPlace;
+  constructor(limit: number, inSlot: (useSlot: () => Promise<void>) => Promise<void>) {
+    this.#limit = limit === 0 ? Number.POSITIVE_INFINITY : limit;
+    this.#inSlot = inSlot;
   }
 
-  /** Does the work in a place; works begin in the order in which they came. */
-  hold<T>(work: (slot: ConcurrencySlot) => Promise<T>): Promise<T> {
+  /** Runs the task in a slot; tasks start in the order of the calls. */
+  run<T>(task: (slot: ConcurrencySlot) => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const begin = async (): Promise<void> => {
         try {
-          resolve(await work(SLOT));
+          resolve(await task(SLOT));
         } catch (error) {
-          reject(error instanceof Error ? error : new Error('the work failed', { cause: error }));
+          reject(error instanceof Error ? error : new Error('the task failed', { cause: error }));
         }
       };
       this.#waiting.push(begin);
-      if (this.#open < this.#places) this.#take();
+      if (this.#open < this.#limit) this.#take();
     });
   }
 
   #take(): void {
     this.#open += 1;
-    void this.#inPlace(async () => {
-      for (let works = 0; works < MOST_WORKS; works += 1) {
+    void this.#inSlot(async () => {
+      for (let tasks = 0; tasks < MOST_TASKS; tasks += 1) {
         const begin = this.#shift();
         if (begin === undefined) break;
         await begin();

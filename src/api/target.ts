@@ -1,12 +1,13 @@
 /** What a walk is about: one list endpoint in one scope, and how its records are taken apart. */
 import { fillPath } from '../catalog/catalog.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { RecordShape } from '../core/json-scan.ts';
 
 export interface CollectionTarget {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
-  /** Where the id stands and which members are volatile. */
+  /** The path of the id, and the volatile members. */
   readonly shape: RecordShape;
   /** Records to ask for per page; what arrives decides. */
   readonly pageSize: number;
@@ -22,7 +23,7 @@ export function collectionPath(target: CollectionTarget): string {
 /** Members that say when a record came into being, and never change afterwards. */
 const BORN = ['created_at', 'joined_at', 'start_time'];
 
-/** The member that tells when a record of this kind was created; the usual one where its fields are not documented. */
+/** The member with the creation time of records of this kind; the usual one where its fields are not documented. */
 export function createdAtMember({ definition }: CollectionTarget): string {
   const documented = definition.fields.find(({ name, isVolatile }) => BORN.includes(name) && !isVolatile);
   return documented?.name ?? 'created_at';

@@ -13,7 +13,7 @@ import { networkError, totalTimeout } from './network-error.ts';
 
 /** Limits of one request, milliseconds. */
 export interface Timeouts {
-  /** Until the connection stands, TLS included. */
+  /** Until the connection is established, TLS included. */
   readonly connectMs: number;
   /** From the request to the last header of its answer. */
   readonly headersMs: number;
@@ -267,7 +267,7 @@ interface Controller {
 
 /**
  * Resolves to what was made of the whole answer.
- * @param dispatch sends the request, and tells what comes back
+ * @param dispatch sends the request, and reports the answer
  * @throws what `masked` makes of it; the abort reason when aborted
  */
 function receive<T>(
@@ -285,7 +285,7 @@ function receive<T>(
   });
 }
 
-/** The handler of one dispatch: a method each for what undici tells. */
+/** The handler of one dispatch: one method per event of undici. */
 class ResponseHandler<T> {
   readonly #receiving: ReceiveOptions<T>;
   readonly #signal: AbortSignal | undefined;

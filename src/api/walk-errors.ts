@@ -1,5 +1,5 @@
 /** Why a walk proves nothing. The messages continue "the list of …: ". */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { shownId } from '../catalog/masks.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RecordSyntaxError } from '../core/json-scan.ts';
@@ -56,7 +56,7 @@ export function listError(error: TidemarkError, definition: ResourceDefinition):
   });
 }
 
-/** What the sink says of a page whose records cannot be read; null when it failed for a reason of its own. */
+/** The error of a page whose records the sink cannot read; null when the sink failed for another reason. */
 export function refusalOf(
   error: unknown,
   definition: ResourceDefinition,

@@ -1,4 +1,4 @@
-/** What a walk of a list hands its records to, and how it ends. */
+/** The sink that receives the records of a walk, and the walk's verdict. */
 import type { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 
@@ -18,7 +18,7 @@ export interface WalkSink {
   /** After each page. `received` counts rows, repeated ones included. */
   progress?(state: { pages: number; received: number; count: number | null }): void;
   /**
-   * The list is read again from its head because keys and count disagreed: `fresh` and `distinct` start from zero. A
+   * The list is read again from its head since keys and count disagreed: `fresh` and `distinct` start from zero. A
    * sink without it is counted over all passes, and then a list that lost rows meanwhile stays unproven.
    */
   startPass?(): void;
@@ -33,7 +33,7 @@ export interface WalkVerdict {
   readonly mode: 'full' | 'head';
   /** Pages received, repeated ones included. */
   readonly pages: number;
-  /** What the list last said that it holds. */
+  /** The list's latest `count`. */
   readonly count: number | null;
   readonly distinct: number;
   /** True when one answer held the whole list. */

@@ -117,7 +117,7 @@ class Walk {
       }
       if (step.pass !== undefined) {
         this.#passes += 1;
-        this.#tell('the list is read again from its head: what it showed and its count disagree', {
+        this.#debug('the list is read again from its head: what it showed and its count disagree', {
           pass: this.#passes,
           count: page.count,
           distinct: accepted.distinct,
@@ -125,7 +125,7 @@ class Walk {
         });
         if (step.pass.isFresh) sink.startPass?.();
         this.#size.wholeList(step.pass.count);
-      } else this.#tellStepBack(address, step.ask);
+      } else this.#logStepBack(address, step.ask);
       address = step.ask;
     }
   }
@@ -145,7 +145,7 @@ class Walk {
         const refusal = refusalOf(error, this.#options.target.definition, this.#options.neutral);
         if (refusal === null) throw error;
         this.#dropAhead();
-        this.#tell('the page is fetched again: a record of it cannot be read', {
+        this.#debug('the page is fetched again: a record of it cannot be read', {
           attempt,
           code: refusal.code,
         });
@@ -223,7 +223,7 @@ class Walk {
           signal,
         });
       } catch (error) {
-        // A refusal of the widened page is not the list's: the configured size is asked for instead.
+        // If the widened page was refused, the list is requested with the configured size.
         const isWidthRefused = error instanceof TidemarkError && error.code === 'rejected' && sent.isLowered;
         if (!isWidthRefused) throw remoteError(this.#explained(error, address));
         sent.isLowered = false;
@@ -237,7 +237,7 @@ class Walk {
       const from = this.#limit;
       this.#limit = limit;
       if (from !== 0)
-        this.#tell(limit < from ? 'smaller pages are requested' : 'larger pages are requested', {
+        this.#debug(limit < from ? 'smaller pages are requested' : 'larger pages are requested', {
           from,
           to: limit,
         });
@@ -245,20 +245,20 @@ class Walk {
     return limit;
   }
 
-  /** The usual overlap of two pages still moves on; what goes back to where the page began, or before it, does not. */
-  #tellStepBack(from: PageAddress, to: PageAddress): void {
+  /** Logs an address at or before the start of the page; the usual overlap of two pages begins after it. */
+  #logStepBack(from: PageAddress, to: PageAddress): void {
     if (from.by !== 'offset' || to.by !== 'offset' || to.offset > from.offset) return;
     const what = to.offset === 0 ? 'the head of the list is looked at again' : 'a step back in the list';
-    this.#tell(`${what}: rows moved while it was read`, { from: from.offset, to: to.offset });
+    this.#debug(`${what}: rows moved while it was read`, { from: from.offset, to: to.offset });
   }
 
-  #tell(message: string, facts: Readonly<Record<string, unknown>>): void {
+  #debug(message: string, facts: Readonly<Record<string, unknown>>): void {
     const { log, target } = this.#options;
     if (!log.isLevelEnabled('debug')) return;
     log.debug({ kind: target.definition.kind, scope: target.scope, ...facts }, message);
   }
 
-  /** Nothing at a path that another origin was named for: the `next` is the reason. */
+  /** Blames the `next` link for an error of a path for which the link named another origin. */
   #explained(error: unknown, address: PageAddress): unknown {
     const foreign = this.#foreign;
     if (foreign === null || address.by !== 'link' || address.path !== foreign.path) return error;
@@ -281,7 +281,7 @@ class Walk {
     mode: WalkVerdict['mode'],
     proof: ListProof | null = null,
   ): WalkVerdict {
-    this.#tell('the walk ended', {
+    this.#debug('the walk ended', {
       outcome,
       mode,
       proof: proof ?? 'none',
@@ -355,7 +355,7 @@ function createHeadOrder(member: string | null): HeadOrder {
   };
 }
 
-/** Milliseconds since the epoch; null where the record tells no time, which leaves the order unknown. */
+/** Milliseconds since the epoch; null if the record has no time, which leaves the order unknown. */
 function timeOf(text: string, member: string): number | null {
   const value = memberOf(text, member);
   const at = typeof value === 'string' ? Date.parse(value) : Number.NaN;

@@ -3,13 +3,8 @@
  * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
-import {
-  type Kind,
-  type Operation,
-  type ResourceDefinition,
-  type Scope,
-  operationOf,
-} from '../catalog/definition.ts';
+import { type Kind, type Operation, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { idAt, parseLossless } from '../core/json.ts';
@@ -42,35 +37,35 @@ interface RecordTarget extends WriteTarget {
   readonly id: string;
 }
 
-/** When a write is given up. */
+/** When a write is cancelled, and what is reserved for it. */
 interface WriteSignals {
-  /** At any moment: an answer that is on its way is not waited for. */
+  /** Cancels at any time: it does not wait for an answer under way. */
   readonly signal?: AbortSignal;
-  /** While it waits for its turn, and not once it was sent. */
+  /** Cancels while it waits in the limiter's queue, not once it was sent. */
   readonly begin?: AbortSignal;
-  /** The caller's place among the requests under way, where it has one (`withSlot`). */
+  /** The caller's concurrency slot, where it has one (`withSlot`). */
   readonly slot?: ConcurrencySlot | undefined;
-  /** A start kept for it (`hold`); free again when the write is over, sent or not. */
-  readonly held?: Reservation | undefined;
-  /** Asked when its turn has come: true when it must not be sent any more, and the outcome is `late`. */
+  /** A start reserved for it (`reserve`); released when the write ends, sent or not. */
+  readonly reservation?: Reservation | undefined;
+  /** Called right before sending: true when it must not be sent any more, and the outcome is `late`. */
   readonly isLate?: () => boolean;
 }
 
-/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when given up before it is sent. */
+/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when cancelled before it is sent. */
 export interface WriteClient {
   create(target: WriteTarget, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   update(target: RecordTarget, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   /** One of the catalog's actions by its name, e.g. `pause`. */
   act(target: RecordTarget, action: string, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
-  /** 404 and 410 are refusals like any other: whether the record is gone is for a retrieve to tell. */
+  /** 404 and 410 are refusals like any other: only a retrieve shows whether the record is gone. */
   remove(target: RecordTarget, signals?: WriteSignals): Promise<WriteOutcome>;
   /**
-   * Keeps a start for a write of that kind that must follow closely on a look; null where no limit stands in its way.
+   * Reserves a start for a write of that kind that must closely follow a check; null where no limit applies.
    */
   reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /**
-   * Keeps a place among the requests under way for a look at a record of that kind and the write that follows on it, both
-   * of which are given the slot, where there is one. The work must send, and wait for, nothing else.
+   * Keeps a concurrency slot for the check of a record of that kind and the write that follows; both get the slot, where
+   * there is one. The work must send, and wait for, nothing else.
    */
   withSlot<T>(kind: Kind, work: (slot?: ConcurrencySlot) => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
@@ -129,12 +124,12 @@ class OutcomeUnknownError extends Error {
 }
 
 async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutcome> {
-  // All of it within: the start that is held must be free again however this ends.
+  // All of it inside: the reserved start must be released however this ends.
   try {
     ask.signal?.throwIfAborted();
     return await sendTo(connection, ask, pathOf(ask));
   } finally {
-    ask.held?.release();
+    ask.reservation?.release();
   }
 }
 
@@ -171,9 +166,9 @@ async function sendTo(connection: Connection, ask: Sending, path: string): Promi
   } catch (error) {
     if (error instanceof OutcomeUnknownError) return { outcome: 'unknown', error: error.cause };
     if (error instanceof StaleCheckError) return { outcome: 'late' };
-    // The queue gives up on an aborted task at once, also on one that is under way.
+    // The queue rejects an aborted task at once, even one that is under way.
     if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
-    // Aborted while it waited for its turn: nothing left this machine. What was answered meanwhile counts as answered.
+    // Aborted while it waited in the queue: nothing was sent. A write answered meanwhile counts as answered.
     if (!(error instanceof TidemarkError) || isReasonOf(ask, error)) throw error;
     return { outcome: 'refused', error };
   }
@@ -184,8 +179,8 @@ function isReasonOf({ signal, begin }: Sending, error: unknown): boolean {
 }
 
 /**
- * One attempt. What may have been processed leaves as `Doubt`, which nothing retries; what is thrown as a
- * `TidemarkError` certainly was not.
+ * One attempt. A request that may have been processed throws `OutcomeUnknownError`, which is never retried; one that
+ * throws a `TidemarkError` certainly was not.
  */
 function attemptWrite(
   connection: Connection,
@@ -197,15 +192,15 @@ function attemptWrite(
   const { limiter, counters, neutral, clock, random } = connection;
   const answered = (answer: Answer, startedAt: number): Answer => {
     flight.isUnanswered = false;
-    if (answer.status !== 429) limiter.passed();
+    if (answer.status !== 429) limiter.onNotThrottled();
     if (answer.status >= 200 && answer.status < 300) return answer;
     const error = answerError(answer, neutral, clock.now());
     if (answer.status === 429) {
       counters.throttled += 1;
-      limiter.throttled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
+      limiter.onThrottled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
       throw error;
     }
-    // 408 and 5xx say nothing of what happened before them; every other refusal comes before any change.
+    // After 408 and 5xx the service may have made the change; every other refusal comes before any change.
     if (answer.status === 408 || answer.status >= 500) throw new OutcomeUnknownError(error);
     throw error;
   };
@@ -228,7 +223,7 @@ function attemptWrite(
   return limiter.run(task, ask.signal, {
     isUrgent: true,
     slot: ask.slot,
-    held: ask.held,
+    reservation: ask.reservation,
     kind: ask.target.definition.kind,
   });
 }
@@ -262,7 +257,7 @@ function interrupted(cause: unknown): TidemarkError {
 }
 
 function offered(definition: ResourceDefinition, role: 'create' | 'update' | 'remove'): Operation {
-  const operation = operationOf(definition, role);
+  const operation = definition.operation(role);
   if (operation === undefined) throw notOffered(definition, role);
   return operation;
 }

@@ -8,7 +8,7 @@ import { type BackupManifest, readManifest } from './manifest.ts';
 
 /**
  * `whole`: the file has the size of its manifest. `damaged`: it has not, or its manifest is none. `unlisted`: it has no
- * manifest. `gone`: a manifest stands there without its file.
+ * manifest. `gone`: there is a manifest without its file.
  */
 export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
 
@@ -47,7 +47,7 @@ export async function listBackups(directory: string): Promise<Backup[]> {
   return backups.toSorted(newestFirst);
 }
 
-/** One file, wherever it stands; its name need not be that of a backup. */
+/** One file in any directory; its name need not be that of a backup. */
 export async function readBackup(path: string): Promise<Backup> {
   const name = basename(path);
   const named = parseBackupName(name) ?? { name, madeAt: '', run: 0, isEncrypted: false };

@@ -23,7 +23,7 @@ export interface BackupManifest {
     readonly outcome: string;
     readonly finished_at: string | null;
   }[];
-  /** Of the file as it stands there. */
+  /** Of the file on disk. */
   readonly bytes: number;
   readonly sha256: string;
   /** Of the SQLite file inside. */

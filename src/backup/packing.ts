@@ -42,7 +42,7 @@ export async function pack(
 ): Promise<Digests> {
   const plain = new Tap(options.onBytes);
   const packed = new Tap();
-  // The checksum tells a damaged file from a whole one even without its manifest.
+  // The checksum detects a damaged file even without its manifest.
   const compress = createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } });
   const encrypt: Stage = recipients.length === 0 ? (source) => source : encryption(recipients);
   try {
@@ -112,7 +112,7 @@ export async function unpack(
   return { plain: plain.digest(), packed: packed.digest() };
 }
 
-/** The digest of a backup's file as it stands there. */
+/** The digest of a backup's file on disk. */
 export async function digestOf(path: string, options: PackOptions = {}): Promise<Digest> {
   const tap = new Tap(options.onBytes);
   try {

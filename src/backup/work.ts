@@ -1,7 +1,7 @@
 /**
- * Copying and verifying read the whole mirror, and the disk may take seconds to say that all of it is there: a process of
- * its own does that, so that the daemon goes on answering, and so that it can be stopped at any instant. Not a thread:
- * ending one that has a SQLite file open can end the whole process (WiseLibs/better-sqlite3, issue 1476).
+ * Copying and verifying read the whole mirror, and syncing the disk may take seconds: a child process does that, so that
+ * the daemon keeps answering, and the work can be stopped at any time. Not a thread: terminating one that has a SQLite
+ * file open can crash the whole process (WiseLibs/better-sqlite3, issue 1476).
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
 import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
 import { finish } from './unfinished.ts';
 
-/** What the process says: how far it is, and once how it ended. */
+/** A message of the process: its progress, and once its result. */
 export interface BackupMessage {
   readonly progress?: BackupWorkProgress;
   readonly manifest?: BackupManifest;
@@ -36,29 +36,29 @@ export interface BackupMessage {
 }
 
 interface BackupProcessOptions {
-  /** Of this process: what the other one needs of it is handed on, and no key. */
+  /** Of this process: the child gets the variables that it needs, and no key. */
   readonly env: Environment;
   /** Called when it was started, with its process id. */
   readonly onStart?: (pid: number | undefined) => void;
 }
 
-/** What Node, the system's loader and SQLite read. */
-const HANDED_ON = [
+/** Variables that Node, the system's loader and SQLite read. */
+const INHERITED = [
   ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SQLITE_TMPDIR'],
   ...['NODE_OPTIONS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
 ];
 
-/** A process that reported how it ended has nothing left to do. */
-const LEAVE_MS = 3_000;
+/** How long the process may take to exit after it sent its result. */
+const EXIT_MS = 3_000;
 
-/** By these a terminal or the system stops all of a group at once, the one that asked for the backup among them. */
+/** Signals by which a terminal or the system stops a whole process group, this process included. */
 const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
- * Makes backups, each in a process of its own. When the signal is aborted, the process is killed where it stands; when
- * this one dies, it ends by itself.
- * @returns what throws as `createBackup` does, `interrupted`, and `internal` where the process died; unfinished files stay
- *   for the caller's sweep
+ * Makes backups, each in a child process. When the signal is aborted, the child is killed at once; when this process ends,
+ * the child ends too.
+ * @returns a function that throws as `createBackup` does, `interrupted`, and `internal` if the child crashed; the caller
+ *   removes unfinished files
  */
 export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupWork {
   return async (job, { signal, onProgress }) => {
@@ -77,14 +77,14 @@ export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupW
 }
 
 function startProcess(env: Environment): ChildProcess {
-  const handedOn = HANDED_ON.flatMap((name): [string, string][] => {
+  const inherited = INHERITED.flatMap((name): [string, string][] => {
     const value = env[name];
     return value === undefined ? [] : [[name, value]];
   });
   try {
     return fork(workerFile('backup/backup-worker'), [], {
-      env: Object.fromEntries(handedOn),
-      // It says nothing by itself; where the system's loader or V8 ends it, that is worth reading.
+      env: Object.fromEntries(inherited),
+      // Only the system's loader and V8 write to stderr, when they end the process.
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
   } catch (error) {
@@ -106,13 +106,13 @@ async function talk(
     result = message;
     child.once(
       'exit',
-      afterRealTime(LEAVE_MS, () => child.kill('SIGKILL')),
+      afterRealTime(EXIT_MS, () => child.kill('SIGKILL')),
     );
   });
-  // One that cannot be sent to, or killed, is gone: its end tells more.
+  // A process that cannot be sent to, or killed, has ended: its exit is more specific.
   child.on('error', () => undefined);
   const disconnected = child.connected ? once(child, 'disconnect') : Promise.resolve([]);
-  // What is waited for is its exit: `disconnect` has nothing to add where it could not be started.
+  // Its exit is awaited: if it could not be started, an error of `disconnect` adds nothing.
   disconnected.catch(() => undefined);
   const ended = once(child, 'exit');
   child.send(job, () => undefined);
@@ -122,7 +122,7 @@ async function talk(
   } catch (error) {
     throw unstarted(error);
   }
-  // What it reported last may still be on its way.
+  // Its last messages may not have arrived yet.
   await disconnected;
   return { result, exit };
 }
@@ -160,9 +160,9 @@ function interrupted(): TidemarkError {
   });
 }
 
-// The work on one backup, from the mirror to the finished files. It runs in a process of its own (`backup.ts`).
+// The work on one backup, from the mirror to the finished files. It runs in a child process.
 
-/** Plain values only: it is handed to another process. */
+/** Plain values only: it is sent to another process. */
 export interface BackupJob {
   readonly mirrorPath: string;
   /** For the plain SQLite file. */
@@ -186,7 +186,7 @@ interface BackupEffects {
   readonly onProgress: (progress: BackupWorkProgress) => void;
 }
 
-/** How the work is done: `backUpInProcess` unless somebody has a reason. */
+/** Does the work of one backup: `backUpInProcess`, except in tests. */
 export type BackupWork = (
   job: BackupJob,
   options: Omit<BackupEffects, 'clock'> & { readonly signal: AbortSignal },
@@ -229,7 +229,7 @@ export async function createBackup(
   return manifest;
 }
 
-/** A second backup within a second is called by the next one: the manifest has the time as it was. */
+/** A free name: a second backup within one second is named after the next second; its manifest has the true time. */
 function freeName({ directory, recipients }: BackupJob, madeAt: number, run: number): string {
   for (let at = madeAt; ; at += 1000) {
     const name = backupName(at, run, recipients.length > 0);
@@ -237,7 +237,7 @@ function freeName({ directory, recipients }: BackupJob, madeAt: number, run: num
   }
 }
 
-/** What is on the disk is what was written; without encryption also that it can be unpacked to what was verified. */
+/** Checks that the disk has what was written and, without encryption, that it unpacks to what was verified. */
 async function readBack(path: string, written: Digests, isEncrypted: boolean): Promise<void> {
   const packed = isEncrypted ? await digestOf(path) : (await unpack(path, null, { identities: [] })).packed;
   if (packed.sha256 !== written.packed.sha256) throw damaged(path);
@@ -263,8 +263,8 @@ function manifestOf(
   };
 }
 
-// Which backups there are, whoever made them, as pages show them and health judges by them. Their directory may stand on a
-// disk far away, or on one that does not answer: a page waits for it a moment and no longer, and shows what is known.
+// The existing backups, for pages and health checks. Their directory may be on a network disk, or on one that does not
+// respond: a page waits for it a moment only, and shows what is known.
 
 export interface BackupsShown {
   /** Whole ones of this mirror, newest first. */
@@ -297,13 +297,13 @@ export class BackupCatalog {
     return this.#shown;
   }
 
-  /** What is known at this moment; has it read beside, where that is of some time ago. Null as `look`. */
+  /** What is known now; starts reading again if that is outdated. Null as in `look`. */
   known(directory: string, mirror: Mirror): BackupsShown | null {
     void this.#refresh(directory, mirror);
     return this.#shown;
   }
 
-  /** Null where what is known is fresh. */
+  /** Null while what is known is fresh. */
   #refresh(directory: string, mirror: Mirror): Promise<void> | null {
     if (directory !== this.#directory) {
       this.#directory = directory;
@@ -327,7 +327,7 @@ export class BackupCatalog {
 
 async function readShown(directory: string, mirror: Mirror): Promise<BackupsShown> {
   try {
-    // Loaded where there are backups.
+    // Loaded only if there are backups.
     const [{ listBackups }, { mirrorId }] = await Promise.all([
       import('./list.ts'),
       import('./plain-backup.ts'),

@@ -1,4 +1,4 @@
-/** Backups of the mirror in another place: when one is due, making it, what goes by retention, and the command after it. */
+/** Backups of the mirror: when one is due, making it, retention, and the command after it. */
 import type { ChildProcess } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -36,17 +36,17 @@ export interface BackupWriterOptions {
   readonly backup: BackupConfig;
   /** Path of the mirror. */
   readonly mirror: string;
-  /** The name under which this process holds the lock: shown to whoever waits for it. */
+  /** The command by which this process holds the lock: shown to processes that wait for it. */
   readonly command: string;
-  /** Of this process: for the one that does the work, and the command after each backup. */
+  /** Of this process: for the child process that does the work, and the command after each backup. */
   readonly env: Environment;
-  /** What must not reach that command. */
+  /** Variables that the command must not inherit. */
   readonly withheld: Withheld;
   readonly clock: Clock;
   readonly log: Logger;
   readonly host: string;
   readonly pid: number;
-  /** Default: in a process of its own. */
+  /** Default: in a child process. */
   readonly work?: BackupWork;
 }
 
@@ -56,7 +56,7 @@ export interface BackupOutcome {
   readonly manifest: BackupManifest;
   /** Names of the backups that retention removed. */
   readonly removed: readonly string[];
-  /** What kept retention from removing more; null for nothing. */
+  /** The error that kept retention from removing more; null without one. */
   readonly cleanupError: TidemarkError | null;
   /** Null where no command is configured. */
   readonly hook: HookResult | null;
@@ -74,8 +74,8 @@ export interface BackupWriter {
     signal: AbortSignal,
   ): Promise<BackupOutcome | null>;
   /**
-   * Makes a backup now. When it throws, the backups that there are stand as they stood, and nothing that looks whole was
-   * added. A failure of retention or of the command is part of the outcome: the backup is there.
+   * Makes a backup now. When it throws, existing backups are unchanged, and no file with the name of a backup was added. An
+   * error of retention or of the command is part of the result: the backup exists.
    * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another backup is
    *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`
    */
@@ -143,13 +143,13 @@ async function makeOne(
 async function recipientsOf({ recipients, recipientsFile }: BackupConfig): Promise<string[]> {
   const all = [...recipients, ...(recipientsFile === null ? [] : await readRecipients(recipientsFile))];
   const distinct = [...new Set(all)];
-  // Before the work, and not in the middle of it.
+  // Checked before the work begins.
   if (distinct.length > 0) encryption(distinct);
   return distinct;
 }
 
 async function checkDirectory(directory: string): Promise<void> {
-  // Says best what is wrong with one that is not there.
+  // Throws the most specific error for a missing directory.
   await listBackups(directory);
   try {
     await access(directory, constants.W_OK | constants.X_OK);
@@ -167,7 +167,7 @@ function ownerOf({ mirror: path, command, clock }: BackupWriterOptions): string 
   }
 }
 
-/** What failed leaves nothing in the directory. Where even that fails, the first failure is the one to tell. */
+/** Removes unfinished files after a failure. If that fails too, the first error is thrown. */
 async function withSweep<T>(directory: string, owner: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -205,12 +205,12 @@ async function hookAfter(
   return await runHook({ command, paths, env, withheld, timeoutMs, clock, signal });
 }
 
-// Which backups stay: pure. The rules are those of history; each mirror's backups are counted for themselves.
+// Which backups retention keeps: pure. The rules are those of runs, applied to each mirror's backups separately.
 
 /**
- * The backups of one mirror that may go, oldest last. Only whole ones count and only whole ones go: what is damaged or
- * has no manifest is for a person to judge. The newest whole one always stays, and so does `justMade`, whatever the
- * clock said when the others were made.
+ * The backups of one mirror to remove, oldest last. Only complete ones count and are removed: damaged ones, and those
+ * without a manifest, are left to the user. The newest complete one is always kept, and so is `justMade`, whatever the
+ * times of the others.
  * @throws TidemarkError `usage` for a policy that keeps nothing
  */
 export function backupsToRemove(
@@ -222,7 +222,7 @@ export function backupsToRemove(
     .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === mirror)
     .toSorted((a, b) => Date.parse(a.madeAt) - Date.parse(b.madeAt) || a.run - b.run);
   const { forgotten } = planRetention({
-    // Numbered by age: a mirror that was restored from a backup numbers its runs anew from there.
+    // Numbered by age: a mirror that was restored from a backup uses run numbers again.
     runs: own.map(({ madeAt }, index) => ({
       run: index,
       source: mirror,
@@ -258,18 +258,18 @@ export interface HookOptions {
 interface HookResult {
   readonly outcome: 'done' | 'failed';
   readonly seconds: number;
-  /** Why it failed; null where it did not. */
+  /** Why it failed; null if it did not. */
   readonly error: TidemarkError | null;
 }
 
-/** Between asking the program to end and ending it. */
+/** Time between asking the program to end and killing it. */
 const END_GRACE_MS = 5000;
-/** For its last words to arrive; what it left running in the background may hold its output open for ever. */
+/** How long to wait for its last output: a background process that it started may keep it open. */
 const OUTPUT_GRACE_MS = 500;
-/** Of what the program said last; the rest is not kept. */
+/** Characters of the program's last output that are kept. */
 const TAIL_CHARACTERS = 2000;
 
-/** Runs the command to its end. Never throws: a failure is its result, and the backup stands whatever it is. */
+/** Runs the command to its end. Never throws: a failure is part of the result, and the backup is valid anyway. */
 export async function runHook(options: HookOptions): Promise<HookResult> {
   const { clock } = options;
   const begun = clock.monotonicMs();
@@ -322,7 +322,7 @@ async function endOf(child: ChildProcess, clock: Clock): Promise<ProgramEnd> {
   return end;
 }
 
-/** `{file}` and its like in the arguments, in one go: what a path holds is never taken for another one. */
+/** Replaces `{file}` and the like in the arguments in one pass, so that text in a path is never taken for a placeholder. */
 function filled(command: readonly string[], paths: HookPaths): string[] {
   return command.map((word) =>
     word.replaceAll(/\{(file|manifest|directory)\}/g, (_all, name: keyof HookPaths) => paths[name]),

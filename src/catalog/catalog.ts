@@ -1,5 +1,6 @@
 /** The catalog: every kind of the interface, parents before children. */
-import { type Kind, type ResourceDefinition, type Scope, KINDS, SCOPE_KEYS } from './definition.ts';
+import { type Kind, type KindRow, type Scope, KINDS, SCOPE_KEYS } from './definition.ts';
+import { type ResourceDefinition, compileDefinition } from './resource-definition.ts';
 import { batchExports } from './kinds/batch-exports.ts';
 import { domains } from './kinds/domains.ts';
 import { invites } from './kinds/invites.ts';
@@ -20,7 +21,7 @@ import { roles } from './kinds/roles.ts';
 import { sessionRecordings } from './kinds/session-recordings.ts';
 
 /** In the order in which they are read and restored (wire-notes.md, Restore). */
-export const CATALOG: readonly ResourceDefinition[] = [
+const ROWS: readonly KindRow[] = [
   organizations,
   projects,
   roles,
@@ -38,6 +39,8 @@ export const CATALOG: readonly ResourceDefinition[] = [
   sessionRecordings,
   recordingSharing,
 ];
+
+export const CATALOG: readonly ResourceDefinition[] = ROWS.map(compileDefinition);
 
 const BY_KIND: ReadonlyMap<Kind, ResourceDefinition> = new Map(CATALOG.map((row) => [row.kind, row]));
 

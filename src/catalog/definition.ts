@@ -41,7 +41,7 @@ export type FieldType =
 /** How much a change of a field matters in a drift report. */
 export type Severity = 'critical' | 'high' | 'medium' | 'low';
 
-/** The secrets that go with a value, told by a text inside it. */
+/** The secrets that a value needs, by a text inside it (its type). */
 export interface SecretsNeeded {
   /** Pointer below the field, e.g. `/type`. */
   readonly by: string;
@@ -54,7 +54,7 @@ export interface FieldDefinition {
   readonly type: FieldType;
   /** Accepted in a request body. Everything else is server-owned. */
   readonly isWritable: boolean;
-  /** Changes though nobody configured anything: never drift, never a revision. */
+  /** Changes without a configuration change: never drift, never a revision. */
   readonly isVolatile: boolean;
   /** Holds a secret in clear in responses: masked in output. */
   readonly isSecret: boolean;
@@ -82,7 +82,7 @@ export interface FieldDefinition {
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 /** What an operation is to Tidemark. `action` operations beyond the five verbs carry a name. */
-type OperationRole = 'list' | 'retrieve' | 'create' | 'update' | 'remove' | 'action';
+export type OperationRole = 'list' | 'retrieve' | 'create' | 'update' | 'remove' | 'action';
 
 /** One method and path of interface.md, Endpoints. */
 export interface Operation {
@@ -150,7 +150,8 @@ export interface KindRate {
   readonly perHour: number;
 }
 
-export interface ResourceDefinition {
+/** As a file of `kinds/` says it, and a profile may change it. `compileDefinition` makes what the program works with. */
+export interface KindRow {
   readonly kind: Kind;
   /** For people: singular and plural. */
   readonly title: { readonly one: string; readonly many: string };
@@ -176,11 +177,11 @@ export interface ResourceDefinition {
   readonly fields: readonly FieldDefinition[];
   /** True where interface.md shows the fields: only then are writable fields known without a profile. */
   readonly hasDocumentedFields: boolean;
-  /** True where nobody but the configuration says that something may be written: what else may be is not known. */
+  /** True where only the configuration says which fields are writable: others may be, too. */
   readonly isOpenedByHand?: boolean;
   readonly references: readonly Reference[];
   readonly listing: ListingRules;
-  /** Where the service limits the kind by itself. What is read one by one per parent counts with the parent's kind. */
+  /** The service's own limit for the kind. A kind read one by one counts with its parent's kind. */
   readonly rate?: KindRate;
   /** Kinds whose list can show the same record under the same id (the pipeline families share the plugin rows). */
   readonly family: string | null;
@@ -191,32 +192,6 @@ export interface ResourceDefinition {
   readonly restore: RestoreRules;
 }
 
-const FIELDS = new WeakMap<ResourceDefinition, ReadonlyMap<string, FieldDefinition>>();
-
-/** The documented fields by name. Made once: every look at a record asks for it. */
-export function fieldsByName(definition: ResourceDefinition): ReadonlyMap<string, FieldDefinition> {
-  const known = FIELDS.get(definition);
-  if (known !== undefined) return known;
-  const fields = new Map(definition.fields.map((field) => [field.name, field]));
-  FIELDS.set(definition, fields);
-  return fields;
-}
-
-const OPERATIONS = new WeakMap<ResourceDefinition, ReadonlyMap<OperationRole, Operation>>();
-
-/** The operation of that role, if the interface offers it. Every request asks for one. */
-export function operationOf(
-  definition: ResourceDefinition,
-  role: Exclude<OperationRole, 'action'>,
-): Operation | undefined {
-  let byRole = OPERATIONS.get(definition);
-  if (byRole === undefined) {
-    // The first of a role counts.
-    byRole = new Map(definition.operations.toReversed().map((operation) => [operation.role, operation]));
-    OPERATIONS.set(definition, byRole);
-  }
-  return byRole.get(role);
-}
 /** A value of a body that decides something. */
 export interface Condition {
   /** RFC 6901 pointer into the body. */
@@ -227,6 +202,7 @@ export interface Condition {
   /** Pointer to a live value that a person needs for it. */
   readonly shows?: string;
 }
+
 /** How a record that is missing comes back. */
 export type Creation =
   /** POST to the collection. */
@@ -252,11 +228,13 @@ export interface ActionField {
     readonly action: string;
     readonly order: 'before' | 'after';
     /**
-     * Fields that the action moves by itself: sent again after one that goes before. A difference in these fields alone plans no step, since the action would change them again.
+     * Further fields that the action sets: sent again if the action precedes the update. A difference in these fields
+     * alone plans no step, since the action would change them again.
      */
-    readonly moves: readonly string[];
+    readonly alsoSets: readonly string[];
   }[];
 }
+
 /** A request value that an answer holds elsewhere. */
 interface DerivedField {
   readonly field: string;
@@ -265,16 +243,19 @@ interface DerivedField {
   /** The kind whose id it is. */
   readonly kind: Kind;
 }
+
 /** A field that shows records of another kind: it follows when they come back, and is never written itself. */
 interface FollowingField {
   readonly field: string;
   readonly kind: Kind;
 }
+
 /** A request-only value that an option of the command decides. */
 interface RequestValue {
   readonly field: string;
   readonly option: 'sendEmail';
 }
+
 export interface RestoreRules {
   /** Why records of the kind are never written; null where they are. */
   readonly never: string | null;

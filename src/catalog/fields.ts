@@ -64,7 +64,7 @@ export function owned(
   return field(name, type, description, { isWritable: false, isVolatile: false }, options);
 }
 
-/** A response-only field that moves by itself (wire-notes.md, Values). */
+/** A response-only volatile field (wire-notes.md, Values). */
 export function volatile(
   name: string,
   type: FieldType,

@@ -1,9 +1,9 @@
 /** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
 import { CATALOG, definitionOf } from './catalog.ts';
-import { type Kind, type ResourceDefinition, type ScopeKey, SCOPE_KEYS } from './definition.ts';
+import { type Kind, type KindRow, type ScopeKey, SCOPE_KEYS } from './definition.ts';
 
 /** The kinds whose records lead to this kind's collections, outermost first; none for the root. */
-export function parentsOf(definition: ResourceDefinition): readonly Kind[] {
+export function parentsOf(definition: KindRow): readonly Kind[] {
   const { from } = definition.discovery;
   return from === 'root' ? [] : [...parentsOf(definitionOf(from)), from];
 }
@@ -40,6 +40,6 @@ function scopeKinds(): Record<ScopeKey, Kind> {
 }
 
 /** True for the kind that a scope value names a record of, and for every kind below such a record. */
-export function isWithin(definition: ResourceDefinition, key: ScopeKey): boolean {
+export function isWithin(definition: KindRow, key: ScopeKey): boolean {
   return scopeKeyNaming(definition.kind) === key || definition.scope.includes(key);
 }

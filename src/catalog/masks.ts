@@ -1,5 +1,5 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
-import type { ResourceDefinition } from './definition.ts';
+import type { KindRow } from './definition.ts';
 
 /** A text that matches one of these is a mask, not a value. */
 const MASK_PATTERNS: readonly RegExp[] = [
@@ -11,7 +11,7 @@ const MASK_PATTERNS: readonly RegExp[] = [
   /^[[<({]?(?:redacted|masked|hidden|secret|filtered|omitted)(?:[:=][^\])}>]*)?[\])}>]$/i,
 ];
 
-/** True for a text that stands in place of a secret. */
+/** True for a text that replaces a secret. */
 export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS): boolean {
   return patterns.some((pattern) => pattern.test(text));
 }
@@ -43,7 +43,7 @@ export function withoutPasswords(text: string, mask: string): string {
 }
 
 /** An invite's id, for one, is its sign-up link. */
-export function isIdSecret({ fields, idPath }: ResourceDefinition): boolean {
+export function isIdSecret({ fields, idPath }: KindRow): boolean {
   return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
 }
 
@@ -51,6 +51,6 @@ export function isIdSecret({ fields, idPath }: ResourceDefinition): boolean {
 const MOST_ID_SHOWN = 100;
 
 /** A record's id for a message: in quotes, cut where it is too long, a mask where it is a secret. */
-export function shownId(definition: ResourceDefinition, id: string): string {
+export function shownId(definition: KindRow, id: string): string {
   return isIdSecret(definition) ? '[secret]' : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
 }

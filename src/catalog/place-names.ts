@@ -1,7 +1,7 @@
 /**
- * Members by which a service names a place of its own, told by their names where no row of the catalog says who sets them:
- * in another source each has another value by nature. Of records and of what they are known to embed (`embedded.ts`), never
- * of what lies in a field: a `project_id` there may be the address that somebody sends data to. Tokens are those that a service gives (wire-notes.md, Secrets).
+ * Members that the service assigns, by their names, where no row of the catalog describes them: in another source each
+ * has another value. Only in records and in records that they embed (`Embedding`), never inside a field: a `project_id`
+ * there may be a configured target. Tokens are those that the service creates (wire-notes.md, Secrets).
  */
 const PLACE_NAMES: ReadonlySet<string> = new Set([
   'id',
@@ -24,7 +24,7 @@ const PLACE_NAMES: ReadonlySet<string> = new Set([
   'live_events_token',
 ]);
 
-/** True for a member that says where a record stands, and nothing of how it is set up. */
+/** True for a member with the record's location, not its configuration. */
 export function isAssignedByService(name: string): boolean {
   return PLACE_NAMES.has(name);
 }

@@ -1,4 +1,4 @@
-/** Where something stands, in words: parents and their ids. */
+/** A scope as text: parents and their ids. */
 import { type Kind, type Scope, SCOPE_KEYS } from './definition.ts';
 
 /** `organization 0190…, role 7`, or nothing for the root. */

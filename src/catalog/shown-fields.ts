@@ -1,6 +1,6 @@
 /** Fields that an answer leaves out and shows elsewhere: a query's text inside the read-only `schema` (wire-notes.md, Secrets). */
 import { type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import type { ResourceDefinition } from './definition.ts';
+import { type ResourceDefinition, changedDefinition } from './resource-definition.ts';
 
 /**
  * The body with each such field in its own place, as a request would send it; the same object where nothing is added.
@@ -19,23 +19,17 @@ export function withShownFields(definition: ResourceDefinition, body: JsonValue)
   return shown;
 }
 
-const AS_RECEIVED = new WeakMap<ResourceDefinition, ResourceDefinition>();
-
 /**
  * The definition with every field only where the answer has it: for a comparison that must not name members which the body
  * does not hold, as a patch of it.
  */
 export function withoutFallbackPointers(definition: ResourceDefinition): ResourceDefinition {
   if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return definition;
-  const known = AS_RECEIVED.get(definition);
-  if (known !== undefined) return known;
   const fields = definition.fields.map((field) => {
     const { shownAt, ...plain } = field;
     return shownAt === undefined ? field : plain;
   });
-  const received = { ...definition, fields };
-  AS_RECEIVED.set(definition, received);
-  return received;
+  return changedDefinition(definition, { fields });
 }
 
 /** Through members of objects only: an element of an array has no place for a field. */

@@ -1,11 +1,11 @@
 /**
- * What moves by the service's own activity, told by its name: for members of records that no row of the catalog describes,
- * at their top level alone (wire-notes.md, Values). Deeper down a name tells nothing: `updated_at` in a component's
- * settings is what somebody called a column.
+ * Volatile members by their names, which the service changes by its own activity: for members without a catalog row,
+ * at the top level only (wire-notes.md, Values). Below it a name means nothing: `updated_at` in a component's
+ * settings may be the name of a column.
  */
-import type { FieldDefinition, ResourceDefinition } from './definition.ts';
+import type { FieldDefinition, KindRow } from './definition.ts';
 
-/** Times and marks of use, and what the key's own user may do: never what somebody configured. */
+/** Times and marks of use, and permissions of the key's own user: never configuration. */
 const VOLATILE_NAMES: readonly string[] = [
   'updated_at',
   'last_updated_at',
@@ -21,26 +21,27 @@ const VOLATILE_NAMES: readonly string[] = [
   'live_events_token',
 ];
 
-const MOVING: ReadonlySet<string> = new Set(VOLATILE_NAMES);
+const VOLATILE: ReadonlySet<string> = new Set(VOLATILE_NAMES);
 
-/** An embedded member brings along what its user chose. */
-const MOVING_INSIDE: ReadonlySet<string> = new Set([...VOLATILE_NAMES, 'is_2fa_enabled']);
+/** An embedded member also has its user's personal settings. */
+const VOLATILE_INSIDE: ReadonlySet<string> = new Set([...VOLATILE_NAMES, 'is_2fa_enabled']);
 
-/** True for a top-level member that moves by itself: by its row, or by its name where the kind's payload is not shown. */
+/** True for a volatile top-level member: by its row, or by its name where the kind's payload is not documented. */
 export function isVolatileMember(
-  { hasDocumentedFields }: Pick<ResourceDefinition, 'hasDocumentedFields'>,
+  { hasDocumentedFields }: Pick<KindRow, 'hasDocumentedFields'>,
   field: FieldDefinition | undefined,
   name: string,
 ): boolean {
-  return field === undefined ? !hasDocumentedFields && MOVING.has(name) : field.isVolatile;
+  return field === undefined ? !hasDocumentedFields && VOLATILE.has(name) : field.isVolatile;
 }
 
-/** True for a member of an embedded record or user (`embedded.ts`) that moves by itself. */
+/** True for a volatile member of an embedded record or user (`Embedding`). */
 export function changesInside(name: string): boolean {
-  return MOVING_INSIDE.has(name);
+  return VOLATILE_INSIDE.has(name);
 }
-/** Names of the members that change though nobody configured anything. */
-export function volatileFields({ fields, hasDocumentedFields }: ResourceDefinition): ReadonlySet<string> {
+
+/** Names of the volatile members, which change without a configuration change. */
+export function volatileFields({ fields, hasDocumentedFields }: KindRow): ReadonlySet<string> {
   const named = new Set(fields.map(({ name }) => name));
   const unnamed = hasDocumentedFields ? [] : VOLATILE_NAMES.filter((name) => !named.has(name));
   return new Set([...fields.filter(({ isVolatile }) => isVolatile).map(({ name }) => name), ...unnamed]);

@@ -22,7 +22,7 @@ import { showAndSend } from './plan.ts';
 import type { DesiredLookup } from '../restore/step-context.ts';
 import { type RestoreSession, openSession } from './restore-session.ts';
 
-/** What moved is named for so many steps; the rest is counted. */
+/** For how many steps the changes since the plan are listed; the rest is counted. */
 const MOVED_SHOWN = 20;
 const VALUE_LIMIT = 80; // characters of a value that is named
 

@@ -80,7 +80,7 @@ export function* inChunks(pieces: Iterable<string>): Generator<string> {
   if (chunk !== '') yield chunk;
 }
 
-/** Lets signals and timers come through between two chunks: a write to a file or pipe may never wait by itself. */
+/** Lets signals and timers run between two chunks: a write to a file or pipe may never wait. */
 export async function yieldToEventLoop(signal: AbortSignal): Promise<void> {
   await nextTurn();
   signal.throwIfAborted();

@@ -80,7 +80,7 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
   ];
 }
 
-/** Exit 0 when the mirror stands there. */
+/** Exit 0 when the mirror is in place. */
 export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   if (options.to === undefined) {
     throw new TidemarkError('usage', 'where is the mirror to go?', {

@@ -1,6 +1,6 @@
 /** `tidemark catalog`: what is mirrored, compared and restorable. */
 import { CATALOG } from '../catalog/catalog.ts';
-import { type ResourceDefinition, operationOf } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { NOT_MIRRORED } from '../catalog/not-mirrored.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { readConfig } from '../wire.ts';
@@ -58,7 +58,7 @@ function effectiveDefinitions(context: CommandContext): readonly ResourceDefinit
 }
 
 function writes(definition: ResourceDefinition): string[] {
-  const verbs = (['create', 'update'] as const).filter((role) => operationOf(definition, role) !== undefined);
+  const verbs = (['create', 'update'] as const).filter((role) => definition.operation(role) !== undefined);
   const actions = definition.operations
     .filter(({ action }) => action === 'pause' || action === 'unpause')
     .map(({ action }) => action ?? '');

@@ -2,7 +2,8 @@
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parseDuration } from '../config/duration.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock, isoTime } from '../core/clock.ts';
@@ -51,7 +52,7 @@ interface RunChanges {
   readonly forgotten: ForgottenRuns | null;
 }
 
-/** Always exit code 0: this tells history, `diff` and `drift` judge it. */
+/** Always exit code 0: this shows history; `diff` and `drift` have exit codes for changes. */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'changes', context.pid);

@@ -12,7 +12,7 @@ export interface ArgumentRow {
   readonly description: string;
   readonly choices?: readonly string[];
   readonly parse?: (text: string) => unknown;
-  /** What its value is, for completion, where the name does not tell. */
+  /** The sort of its value, for completion, if the name does not show it. */
   readonly values?: ValueSort;
 }
 
@@ -20,7 +20,7 @@ export interface OptionRow {
   readonly flags: string;
   readonly description: string;
   readonly choices?: readonly string[];
-  /** What its value is, for completion, where the placeholder does not tell. */
+  /** The sort of its value, for completion, if the placeholder does not show it. */
   readonly values?: ValueSort;
   readonly parse?: (text: string) => unknown;
   readonly isRepeatable?: boolean;
@@ -33,7 +33,7 @@ export interface CommandRow {
   readonly description: string;
   readonly arguments?: readonly ArgumentRow[];
   readonly options?: readonly OptionRow[];
-  /** Lines of the help before the examples: what the options do not tell. */
+  /** Lines of the help before the examples: what the options do not describe. */
   readonly notes?: readonly string[];
   readonly examples?: readonly string[];
   readonly commands?: readonly CommandRow[];

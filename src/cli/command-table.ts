@@ -146,7 +146,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
-// The commands that tell one record's history, and what changed in a period.
+// The commands for one record's history, and for the changes of a period.
 
 const allOption: OptionRow = {
   flags: '--all',

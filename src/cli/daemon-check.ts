@@ -65,7 +65,7 @@ function failingReason(text: string, isJson: boolean): string[] {
   return [head, ...reasonsIn(JSON.parse(text) as Readiness)];
 }
 
-/** The part of `tidemark.health/1` that tells what fails. */
+/** The part of `tidemark.health/1` with the failures. */
 interface Readiness {
   readonly reasons?: readonly { readonly state: string; readonly message: string }[];
   readonly sources?: readonly Readiness[];

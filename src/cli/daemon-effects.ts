@@ -30,7 +30,7 @@ export function daemonLog(context: CommandContext, configured: Config['log']['le
   return commandLog(context, context.options.quiet === true ? 'warn' : configured);
 }
 
-// A daemon that stands in the mirror's directory, and cannot be spoken to.
+// The error for a running daemon that cannot be asked.
 
 export function daemonUnreachable(
   { pid, since }: DaemonLockfile,

@@ -1,4 +1,4 @@
-/** `tidemark daemon-job`: what the daemon starts for each of its jobs. Nobody else calls it. */
+/** `tidemark daemon-job`: the child process that the daemon starts for each job. Not for users. */
 import process from 'node:process';
 import { afterRealTime } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -11,11 +11,11 @@ import { readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonEffects, daemonLog } from './daemon-effects.ts';
 
-/** Without a daemon there is nobody to wait for: what does not give up by then is left. */
+/** How long a job may take to stop after its daemon has ended; then the process exits. */
 const ORPHAN_MS = 5_000;
 
 /**
- * Does the one job that comes by the channel, tells how it ended, and leaves when the daemon has heard it.
+ * Runs the job that it receives over the channel, sends the result, and exits once the daemon has received it.
  * @throws TidemarkError `usage` where no daemon has started it
  */
 export async function daemonJob(context: CommandContext): Promise<ExitCode> {
@@ -24,7 +24,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
       hint: 'run `tidemark daemon`, or the job itself: `tidemark sync`, `tidemark drift`, `tidemark verify`',
     });
   }
-  // A terminal sends its signals to both: the daemon decides what becomes of the job. (A second one ends this one too.)
+  // A terminal sends its signals to both processes: the daemon decides when to stop the job. (A second one ends this one too.)
   context.onHangup?.(() => undefined);
   const stop = new AbortController();
   const giveUp = (reason: TidemarkError | null = null): void =>
@@ -50,7 +50,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
     loadConfig: () => readConfig(context, context.options),
     works: jobWorks(backupWork(context.env)),
     recentRequests,
-    tell,
+    send,
     signal: stop.signal,
   });
   state.isDone = true;
@@ -58,7 +58,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
   return EXIT.done;
 }
 
-function tell(message: ToDaemon): void {
-  // Where the daemon is gone, nobody is left to notify; the callback keeps that from being an error of its own.
+function send(message: ToDaemon): void {
+  // The callback ignores the error of sending to a daemon that has ended.
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }

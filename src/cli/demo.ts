@@ -1,4 +1,4 @@
-/** `tidemark demo`: the whole story against an embedded sandbox in a process of its own; no key, no network. */
+/** `tidemark demo`: all steps from sync to restore against a sandbox in a child process; no key, no network. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -67,7 +67,7 @@ const SCORE_MEANS = [
   'names no writable fields of projects, roles and five other kinds, so there they count as unknown.',
 ].join('\n');
 
-/** One line on a drill from nothing, told from its document. */
+/** One line about a drill into an empty sandbox, from its document. */
 function wholeLossText(json: string): string {
   const { kinds } = JSON.parse(json) as Pick<DrillDocument, 'kinds'>;
   const { records, comes_back, needs_person, needs_secret } = drillTotals(kinds);
@@ -238,7 +238,7 @@ async function startSandbox(context: CommandContext): Promise<{ url: string; pro
   throw new TidemarkError('internal', 'the sandbox did not start');
 }
 
-/** What the admin does: plain requests to the service, by nobody's leave. */
+/** The admin's changes: plain requests to the service, not through Tidemark. */
 async function send(base: string, method: string, path: string, body: unknown): Promise<void> {
   const response = await fetch(new URL(path, base), {
     method,

@@ -1,6 +1,7 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
 import { definitionOf } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
@@ -38,7 +39,7 @@ import {
 } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
-/** What narrows a comparison, and how deep it looks. */
+/** The filters of a comparison, and its depth. */
 export interface ComparisonOptions extends OutputOptions {
   readonly kind?: readonly Kind[];
   readonly organization?: readonly string[];
@@ -149,9 +150,9 @@ function definitionsOf(
   source: string,
 ): (kind: Kind) => ResourceDefinition {
   const definitions = definitionsFor(config, source);
-  return formatOf(context, options) === 'patch'
-    ? (kind) => withoutFallbackPointers(definitions(kind))
-    : definitions;
+  if (formatOf(context, options) !== 'patch') return definitions;
+  const asReceived = new Map(KINDS.map((kind) => [kind, withoutFallbackPointers(definitions(kind))]));
+  return (kind) => asReceived.get(kind) ?? definitions(kind);
 }
 
 function diffReport(

@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { CATALOG } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { count, plural } from '../core/wording.ts';

@@ -1,4 +1,4 @@
-/** An examination for people: what the key reaches in a table for each organization, then this machine, then what to do. */
+/** The text output of `doctor`: a table per organization of what the key reaches, then this machine, then what to do. */
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
@@ -35,7 +35,7 @@ const SHAPES: Readonly<Record<ListShape, string>> = {
   array: 'bare array',
 };
 
-/** One source: its tables, and what its answers told beside them. */
+/** One source: its tables, and facts about the service from its answers. */
 export function renderReach(reach: SourceReach, width: number | undefined): string {
   const { source, kinds, organizations, organizationCount, fatal } = reach;
   const lines = [`source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}`];
@@ -94,7 +94,7 @@ function note(row: KindReach): string {
   return parts.join('; ');
 }
 
-/** What the answers showed of the service as a whole. */
+/** Facts about the service as a whole. */
 function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): string[] {
   const lines: string[] = [];
   if (pageCap !== null) {
@@ -124,7 +124,7 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
   return lines;
 }
 
-/** This machine's half. */
+/** The part about this machine. */
 export function renderHealth(
   health: MirrorHealth,
   {
@@ -202,7 +202,7 @@ function mebibytes(bytes: number): string {
   return mib < 10 ? `${mib.toFixed(1)} MiB` : `${count(Math.round(mib))} MiB`;
 }
 
-// This machine's half of the examination: the mirror opened for reading, where it can be.
+// The mirror opened for the part about this machine.
 
 /** The mirror for reading; null where there is none or it cannot be opened, with the reason. The caller closes it. */
 export function openToInspect(
@@ -231,7 +231,7 @@ export function inspectMirror(
   });
 }
 
-// An examination as `tidemark.doctor/1`.
+// The JSON document `tidemark.doctor/1`.
 
 export function doctorDocument(
   reaches: readonly SourceReach[],

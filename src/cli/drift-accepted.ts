@@ -1,6 +1,6 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/scope-text.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';

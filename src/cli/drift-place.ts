@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { elementSegment, isElementSegment } from '../diff/elements.ts';
 import { isPointerWithin } from '../diff/field-filter.ts';
-import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { compareSeverities } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type DriftExtent, type SourceDrift, driftBetween, kindsOutsideDrift } from '../state/drift.ts';

@@ -142,7 +142,7 @@ function aboveThreshold(
   return { found: { ...all, open, document }, below: all.open.length - open.length };
 }
 
-/** What stands beside the open drift, a line each. */
+/** Notes to the open drift, one line each. */
 function driftNotes(
   { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,

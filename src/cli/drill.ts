@@ -188,7 +188,7 @@ const DOING: Readonly<Record<Parameters<DrillEvents['phase']>[0], string>> = {
 
 interface DrillProgress {
   readonly events: DrillEvents;
-  /** Takes the line away for good. */
+  /** Removes the line. */
   stop(): void;
 }
 

@@ -1,6 +1,6 @@
-/** `tidemark estimate`: what a sync, a live diff or a restore will cost, before it starts. */
+/** `tidemark estimate`: the requests and time of a sync, a live diff or a restore, before it starts. */
 import { CATALOG } from '../catalog/catalog.ts';
-import { type Kind, operationOf } from '../catalog/definition.ts';
+import { type Kind } from '../catalog/definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -33,9 +33,9 @@ export interface EstimateOptions {
 const WHATS = ['sync', 'diff', 'restore'] as const;
 export type EstimatedCommand = (typeof WHATS)[number];
 
-/** Looking at a record, writing it, reading it back (restore/planner.ts). */
+/** Checking a record, writing it, reading it back (restore/planner.ts). */
 const REQUESTS_PER_STEP = 3;
-/** One request under way, where nothing is known of the service. */
+/** The time of one request, if unknown for the service. */
 const USUAL_REQUEST_MS = 200;
 
 export async function estimate(context: CommandContext, options: EstimateOptions): Promise<ExitCode> {
@@ -173,15 +173,15 @@ function kindsOf(source: SourceConfig, what: EstimatedCommand, { kind }: Estimat
   return wantedKinds(source, needed);
 }
 
-/** What a restore would at least put back, and the looks for it beside those that reading the lists costs. */
+/** The steps that a restore needs at least, and the look-ups beside reading the lists. */
 interface ComingBack {
   readonly steps: number;
-  /** Of the steps: records that the last lists did not show, though the mirror still has them. */
+  /** Of the steps: records whose removal is held: the lists did not show them, the mirror still has them. */
   readonly held: number;
   readonly looks: number;
 }
 
-/** By what differs between the state and the latest run, and what the latest run found absent and kept. */
+/** From the differences between the state and the latest run, and the held removals of the latest run. */
 function comingBack(
   mirror: Mirror,
   source: SourceConfig,
@@ -208,19 +208,19 @@ function comingBack(
     steps += 1;
     const definition = written.get(changed.kind);
     const isGone = changed.after === undefined;
-    if (isGone && definition !== undefined && operationOf(definition, 'retrieve') !== undefined) looks += 1;
+    if (isGone && definition !== undefined && definition.operation('retrieve') !== undefined) looks += 1;
   }
   return { steps, held, looks };
 }
 
-// An estimate for people and as `tidemark.estimate/1`.
+// The estimate as text and as `tidemark.estimate/1`.
 
 interface ShownEstimate extends SourceEstimate {
-  /** Steps of a restore, as far as the mirror tells; null for anything else. */
+  /** Steps of a restore, as far as known from the mirror; null for anything else. */
   readonly steps: number | null;
-  /** Of the steps: removals that the mirror holds back, so that its latest state still shows what is gone. */
+  /** Of the steps: records whose removal is held, so that the latest state still has them. */
   readonly held: number;
-  /** Of everything, steps included. */
+  /** All requests, those of the steps included. */
   readonly requests: number;
   /** Requests of the last hour that the limits still count. */
   readonly recent: number;
@@ -240,7 +240,7 @@ interface KindEstimate {
   readonly requests: number;
   readonly bytes: number;
   readonly records: number | null;
-  /** The least certain of its collections'. */
+  /** The least certain basis of its collections. */
   readonly basis: Basis;
 }
 

@@ -55,7 +55,7 @@ interface Shape {
 
 /**
  * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect.
- * Nothing published yet, and an id, organization or project that nobody knows, is exit 1.
+ * Nothing published yet, and an unknown id, organization or project, is exit 1.
  */
 export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');

@@ -22,7 +22,7 @@ export const HELP_OPTION: OptionRow = { flags: '-h, --help', description: 'show 
 /** The program's own. */
 export const VERSION_OPTION: OptionRow = { flags: '-V, --version', description: 'print the version' };
 
-/** What stands at the head of `--help`, the man page and the reference. */
+/** The introduction of `--help`, the man page and the reference. */
 export const SUMMARY =
   'Keeps a trustworthy local SQLite copy of all that an organization has configured in a remote service.';
 

@@ -1,4 +1,4 @@
-/** What `init` has to know before it looks at the service: from options, or from somebody on the terminal. */
+/** What `init` must know before it probes the service: from options, or asked for on the terminal. */
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import type { Kind } from '../catalog/definition.ts';
@@ -111,7 +111,7 @@ export async function keyFor(
   throw missing('--key-env or --key-file', 'where the key is');
 }
 
-/** Before anything else: what stands on a command line is known to the machine's other users. */
+/** Checked first: a command line is visible to the machine's other users. */
 export function refuseKeyInClear({ key }: InitOptions): void {
   if (key === undefined) return;
   throw new TidemarkError(

@@ -1,4 +1,4 @@
-/** `tidemark init`: asks, looks at the service with the key, and writes a commented configuration. */
+/** `tidemark init`: asks for URL and key, tests them, and writes a commented configuration. */
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { resolve, basename } from 'node:path';
 import type { Kind } from '../catalog/definition.ts';
@@ -33,7 +33,7 @@ import { terminalWidth } from './table.ts';
 
 /** Every half hour, as the daemon does without a configuration. */
 const USUAL_SYNC = '*/30 * * * *';
-/** Under which the key is read while it is being checked. */
+/** The variable that holds the key while it is being tested. */
 const CHECK_VARIABLE = 'INIT_KEY';
 
 export async function init(context: CommandContext, options: InitOptions): Promise<ExitCode> {
@@ -52,11 +52,11 @@ export async function init(context: CommandContext, options: InitOptions): Promi
     syncCron: canAsk(context) ? await cadence(context) : USUAL_SYNC,
   };
   const text = configText(choices);
-  // As the next command will read it; a key's file that is not there yet cannot be asked for.
+  // As the next command will read it; a key file that does not exist yet cannot be read.
   const isKeyThere = key.newFile === null && key.secret !== null;
   const { warnings } = configFrom(text, output, context.env, context, isKeyThere ? 'required' : 'unused');
   printNote(context, warnings);
-  // Asked before anything is written: whoever leaves here finds nothing changed.
+  // Asked before anything is written: an interruption here leaves nothing changed.
   const isSyncWanted = await wantsSync(context, options, looked);
   context.signal.throwIfAborted();
   writeConfig(output, text, key, context);
@@ -66,7 +66,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   return await sync({ ...context, options: { ...context.options, config: output } }, {});
 }
 
-/** Address, key and name, asked for again while nothing can be read with them and somebody is there to ask. */
+/** URL, key and name; on a terminal asked for again until something can be read with them. */
 async function settle(
   context: CommandContext,
   options: InitOptions,
@@ -95,7 +95,7 @@ function requireProfile(profile: string, cwd: string): void {
   mistakes.throwIfAny();
 }
 
-/** Looks with the profile that was given, or with the one that the first answers speak for. */
+/** Probes the service with the given profile, or with the one that the first answers suggest. */
 async function look(
   context: CommandContext,
   options: InitOptions,
@@ -138,7 +138,7 @@ const LABELS: Readonly<Record<string, string>> = {
   posthog: 'posthog: PostHog Cloud, or a deployment of its own',
 };
 
-/** The source as it will be configured; only the key comes from here. */
+/** The source as it will be configured, but with the key given here. */
 function sourceFor(
   context: CommandContext,
   draft: ConfigChoices,
@@ -153,8 +153,7 @@ function sourceFor(
 }
 
 /**
- * Shows what the key reaches. Where that is nothing, a person says what is to be given again, or can want the file all
- * the same.
+ * Shows what the key reaches. If that is nothing, the user chooses what to enter again, or to write the file anyway.
  */
 async function verdictOn(context: CommandContext, reach: SourceReach): Promise<'write' | 'url' | 'key'> {
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
@@ -184,7 +183,7 @@ async function verdictOn(context: CommandContext, reach: SourceReach): Promise<'
   );
 }
 
-/** What the service does not offer makes every run partial: it is left out, unless somebody says otherwise. */
+/** Kinds that the service does not offer would make every run partial: excluded, unless the user declines. */
 async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise<readonly Kind[]> {
   const missing = [...new Set(kinds.filter(({ state }) => state === 'not_offered').map(({ kind }) => kind))];
   if (missing.length === 0) return [];
@@ -257,7 +256,7 @@ async function tell(
   await print(context, `${lines.join('\n')}\n`);
 }
 
-// Puts the configuration on the disk: checked before it stands there, all of it or nothing.
+// Writes the configuration: checked before, and completely or not at all.
 
 /** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
 function requireFree(path: string, isForced: boolean): void {
@@ -272,7 +271,7 @@ function requireFree(path: string, isForced: boolean): void {
 }
 
 /**
- * The configuration that a text gives, read as any command would read it from `path`. Nothing of it stays on the disk.
+ * The configuration from a text, read as any command would read it from `path`. It leaves no file behind.
  * @throws TidemarkError `config_invalid`, or the file system's error
  */
 function configFrom(
@@ -300,7 +299,7 @@ function configFrom(
   }
 }
 
-/** Writes the key's file, where it is to have one, and the configuration; where that fails, neither is there. */
+/** Writes the key file, if there is one, and the configuration; if that fails, neither exists. */
 function writeConfig(
   path: string,
   text: string,

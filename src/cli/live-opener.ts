@@ -58,6 +58,7 @@ export async function openLive(
 function knownOf(mirror: Mirror, { name }: SourceConfig): Pick<LiveOptions, 'fingerprintKey' | 'newIdOf'> {
   return { fingerprintKey: mirror.fingerprintKey(), newIdOf: idLookup(mirror.idMap(name)) };
 }
+
 /** What of a state that is read live is needed: of the others everything is at hand. */
 export interface Wanted {
   readonly filter: StateFilter;

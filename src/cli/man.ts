@@ -112,7 +112,7 @@ export function roffText(text: string): string {
   return Array.from(text)
     .map((character) => {
       if (character === '\\') return '\\e';
-      // Otherwise typographic quotes, hyphens and circumflexes, which nobody can paste into a shell.
+      // Otherwise man prints typographic quotes, hyphens and circumflexes, which cannot be pasted into a shell.
       if (character === '-') return '\\-';
       if (character === "'") return '\\(aq';
       if (character === '`') return '\\(ga';

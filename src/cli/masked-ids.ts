@@ -1,4 +1,4 @@
-/** Ids as reports mask them, where a command takes ids: the records that the mirror knows tell which are meant. */
+/** Masked ids, as reports show them, as arguments: resolved by the records of the mirror. */
 import { type Kind, KINDS } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -16,7 +16,7 @@ export interface KnownTo {
 }
 
 /**
- * The options with each masked id replaced by the id that it stands for.
+ * The options with each masked id replaced by the real one.
  * @throws TidemarkError `reference_unknown` for one that no record of the mirror has, now or before
  */
 export function withRealIds<T extends { readonly id?: readonly string[]; readonly kind?: readonly Kind[] }>(

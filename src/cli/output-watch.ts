@@ -1,6 +1,6 @@
 /**
- * Watches the stream that results go to. Notes whether anything was written: a failure then no longer stands in the place
- * of the result. And notices when it takes nothing more: what only prints ends then, other work goes on without.
+ * Watches the stream of the results. Notes whether anything was written, since an error document must not follow a partial
+ * result; and detects that it is closed: commands that only print end then, other work continues without output.
  */
 import type { Writable } from 'node:stream';
 import { systemErrorText } from '../core/errors.ts';
@@ -10,13 +10,13 @@ export interface WatchedOutput<Stream> {
   readonly stream: Stream;
   /** True when one of them wrote. */
   hasBegun(): boolean;
-  /** From now on, what the stream does not take is dropped, and whoever waits for room goes on. */
+  /** From now on, output that the stream does not take is dropped, and waiting writers continue. */
   readonly outlive: () => void;
-  /** Why something was dropped, after all that was written has met its fate; null where everything arrived. */
+  /** Why output was dropped, once all writes have ended; null if everything was written. */
   loss(): Promise<NodeJS.ErrnoException | null>;
 }
 
-/** `onLost` is called when the stream fails, unless it is outlived; without it, failures stay the stream's own. */
+/** `onLost` is called when the stream fails, unless `outlive` was called; without it, the stream emits its errors itself. */
 export function watchOutput<Stream extends Writable>(
   stream: Stream,
   onLost?: (error: NodeJS.ErrnoException) => void,
@@ -28,7 +28,7 @@ export function watchOutput<Stream extends Writable>(
     stream.on('error', (error: NodeJS.ErrnoException) => {
       lost ??= error;
       if (!isOutlived) onLost(error);
-      // There will be no room; but nothing is in the way either.
+      // Output is dropped, so the writer need not wait.
       else stream.emit('drain');
     });
   }
@@ -49,7 +49,7 @@ export function watchOutput<Stream extends Writable>(
       isOutlived = true;
     },
     loss: async () => {
-      // Failures arrive later than the writes that they are of.
+      // Errors arrive later than the writes that caused them.
       if (isOutlived && hasBegun && lost === null)
         await new Promise<void>((done) => stream.write('', () => done()));
       return lost;

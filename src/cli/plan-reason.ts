@@ -1,5 +1,6 @@
 /** Why a plan or a restore ends with 3, 5 or 6, a line each for stderr; nothing where it ends well. */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText, collectionText } from '../catalog/scope-text.ts';
 import { EXIT } from '../core/errors.ts';
 import { plural, count } from '../core/wording.ts';
@@ -24,7 +25,7 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
   const stopped = plan.steps.filter((step) => !isExecutable(step));
   return shortened([
     ...plan.refused.flatMap(({ reason, hint }) => [`the plan is refused: ${reason}`, `  → ${hint}`]),
-    ...groupedNotes('not planned', plan.skipped ?? [], definitions),
+    ...groupedNotes('not compared', plan.skipped ?? [], definitions),
     ...reasonLines(
       stopped.map(({ kind, action, reason }) => ({
         kind,
@@ -47,9 +48,11 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
   const doubtful = report.steps.filter(
     ({ outcome, verified, warning }) => outcome === 'applied' && (verified !== true || warning !== undefined),
   );
+  const skipped = report.skipped ?? [];
   return [
-    `restore ${report.restore} of ${report.source} is ${report.outcome}`,
+    `restore ${report.restore} of ${report.source} is ${report.outcome}${skipped.length === 0 || report.outcome !== 'complete' ? '' : ', but not everything could be compared'}`,
     ...shortened([
+      ...groupedNotes('not compared', skipped, definitions),
       ...reasonLines(
         notDone.map(({ kind, outcome, error, reason }) => ({
           kind,

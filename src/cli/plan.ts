@@ -1,4 +1,4 @@
-/** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
+/** Shows a plan; with `--apply` and without refusals, asks for consent and sends it. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/definition.ts';
@@ -41,7 +41,7 @@ interface Shown {
   readonly undoes?: number;
 }
 
-/** Exit code of the plan where nothing was sent, else that of what became of it. */
+/** Exit code of the plan if nothing was sent, else that of the restore. */
 export async function showAndSend(
   session: RestoreSession,
   { plan, notes, ...sending }: Shown,
@@ -52,7 +52,7 @@ export async function showAndSend(
   const sends = plan.refused.length === 0 && plan.steps.some(isExecutable);
   const isApplied = options.apply === true && sends;
   printNote(context, notes);
-  // One JSON document: of the plan, or of what became of it. Whoever agreed beforehand and wants quiet has seen it.
+  // One JSON document: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (options.apply === true && format === 'json' && plan.refused.length === 0 && !sends) {
     const { definitions, source } = session;
@@ -84,7 +84,7 @@ export async function showAndSend(
   return sendPlan(session, { plan, ...sending });
 }
 
-/** For plans whose desired state is at hand. Of a hundred thousand records only those that are looked up are parsed. */
+/** For plans whose desired state is in memory. Only records that are looked up are parsed. */
 export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
   let byPlace: ReadonlyMap<string, ParsedRecord> | null = null;
   return ({ kind, scope, id }) => {
@@ -101,12 +101,12 @@ interface ConsentOptions {
   readonly yes?: boolean;
 }
 
-/** The question names so many of the worst steps. */
-const GRAVEST_SHOWN = 5;
+/** How many of the riskiest steps the question names. */
+const RISKIEST_SHOWN = 5;
 
 /**
- * Before anything is read or sent: that somebody can say yes.
- * @throws TidemarkError `usage` where nobody can be asked
+ * Checks before anything is read or sent that there is `--yes` or a terminal.
+ * @throws TidemarkError `usage` without both
  */
 export function requireConsent(context: CommandContext, { yes }: ConsentOptions, command: string): void {
   if (yes === true) return;
@@ -122,7 +122,7 @@ export function requireConsent(context: CommandContext, { yes }: ConsentOptions,
 }
 
 /**
- * Asks, unless `--yes` said it already. The plan stands above the question.
+ * Asks, unless `--yes` is given. The plan was printed above the question.
  * @returns false for no
  * @throws TidemarkError `interrupted` when the question was left; nothing was sent then
  */
@@ -150,16 +150,16 @@ export async function consents(
   return answer;
 }
 
-/** Removals first, then what touches what people may do; creations are the least of it. */
-const GRAVITY: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
+/** Riskiest first: removals, then updates and actions; creations last. */
+const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
 
 function worst({ steps }: ShownPlan): string[] {
   const sent = steps.filter(({ request }) => request !== null);
-  const order = sent.toSorted((a, b) => (GRAVITY[a.action] ?? 9) - (GRAVITY[b.action] ?? 9));
-  const more = sent.length - GRAVEST_SHOWN;
+  const order = sent.toSorted((a, b) => (RISK_RANK[a.action] ?? 9) - (RISK_RANK[b.action] ?? 9));
+  const more = sent.length - RISKIEST_SHOWN;
   return [
     ...order
-      .slice(0, GRAVEST_SHOWN)
+      .slice(0, RISKIEST_SHOWN)
       .map(
         ({ action, request, kind, name }) =>
           `  ${request?.act ?? action} ${kind} ${escapeControlCharacters(name)}`,
@@ -211,7 +211,7 @@ async function printPlan(
   }
 }
 
-/** Names of records that the plan is about, by `kind id`: a mirror that is made by this restore knows none of them. */
+/** Names of the plan's records, by `kind id`: a mirror that is created by this restore does not have them. */
 function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
   return new Map([
     ...adopted.map(({ kind, live_id: id, name }) => [`${kind} ${id}`, name] as const),
@@ -226,12 +226,11 @@ export async function savePlan(context: CommandContext, plan: Plan, file: string
   printNote(context, [`plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`]);
 }
 
-// The desired records of a plan that was made earlier: where its secrets stand, or where the configuration's belong.
+// The desired records of a saved plan: for the secrets in them, or the positions of configured secrets.
 
 /**
- * Reads the state that the plan was made from again, where a step fills something in from it, or creates a record that
- * must be told from another desired one of its name. The state is looked up by its run: `latest` of then may be another
- * one by now.
+ * Reads the state that the plan was made from again, if a step takes values from it, or creates a record that must be
+ * distinguished from another desired one of its name. The state is read by its run: `latest` may be another one by now.
  * @throws TidemarkError `unsafe_plan` when a record of it is no longer what the plan was made from; `config_invalid` when
  * the configuration no longer has a secret that the plan counts on; what opening the state throws
  */
@@ -259,7 +258,7 @@ async function bodiesOf(
     }
   } catch (error) {
     if (isNeeded) throw error;
-    // Without it a namesake of a desired record counts as made by hand: its step is refused, nothing is doubled.
+    // Without it, a namesake of a desired record counts as created by hand: its step is refused, nothing is duplicated.
     const why = `${plan.from.ref} cannot be read any more (${asTidemarkError(error).message})`;
     printNote(session.context, [`${why}: a record whose name is taken is left alone`]);
     return new Map();

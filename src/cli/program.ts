@@ -77,7 +77,7 @@ export async function runCommandLine(
 /** Exit codes of which stderr has to say why; a command that did not is at least named there. */
 const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
 
-/** What commander and the command tell on the way. */
+/** Notes of commander and the command while they run. */
 interface CommandRun {
   exitCode: ExitCode;
   /** The command that ran. */

@@ -1,4 +1,4 @@
-/** What the bars show at one instant, worked out from a run's state and the client's stats. Pure. */
+/** What the progress bars show at one time, computed from a run's state and the client's stats. Pure. */
 import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
 import { definitionOf, CATALOG } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
@@ -8,7 +8,7 @@ import type { PlannedSweep, SyncEvents } from '../sync/events.ts';
 export interface KindView {
   readonly kind: Kind;
   readonly received: number;
-  /** Null where nobody can say. */
+  /** Null if unknown. */
   readonly expected: number | null;
   readonly lists: number;
   readonly listsEnded: number;
@@ -21,7 +21,7 @@ export interface ProgressView {
   /** Of those done: not read whole. */
   readonly kindsUnread: number;
   readonly kindsToCome: number;
-  /** Of the whole run's requests, 0 to 1; null where nobody can say. */
+  /** Of the whole run's requests, 0 to 1; null if unknown. */
   readonly share: number | null;
   readonly records: number;
   readonly recordsPerSecond: number;
@@ -30,7 +30,7 @@ export interface ProgressView {
   readonly perHour: WindowUse;
   /** Of the limits that kinds under way or to come have of their own. */
   readonly kindLimits: readonly KindUse[];
-  /** `isLeast`: at least so long. Null where nothing can be said. */
+  /** `isLeast`: at least that long. Null if unknown. */
   readonly left: { readonly ms: number; readonly isLeast: boolean } | null;
   readonly waiting: { readonly ms: number; readonly on: 'service' | 'limit' } | null;
   readonly isPublishing: boolean;
@@ -44,7 +44,7 @@ interface ViewInput {
   /** See `PaceMeter`. */
   readonly requestMs: number | null;
   readonly recordsPerSecond: number;
-  /** As configured: what a page brings until the first came, and the limit before the service asked for less. */
+  /** As configured: rows of a page before the first has come, and the limit before the service asked for less. */
   readonly pageSize: number;
   readonly perMinute: number;
 }
@@ -88,7 +88,7 @@ export function progressView(input: ViewInput): ProgressView {
   };
 }
 
-/** A kind is under way from its first sweep's beginning to its last one's end. */
+/** A kind is under way from the start of its first sweep to the end of its last one. */
 function isUnderWay(of: readonly SweepProgress[]): (sweep: SweepProgress) => boolean {
   const isBegun = of.some(({ phase }) => phase !== 'planned');
   return ({ phase }) => isBegun && phase !== 'ended';
@@ -107,7 +107,7 @@ function kindView(progress: RunProgress, kind: Kind, of: readonly SweepProgress[
   };
 }
 
-/** Requests answered and to come; what nobody can say counts as one, and then the work is not whole. */
+/** Requests answered and to come; an unknown number counts as one, and then `isWhole` is false. */
 function workLeft({ progress, pageSize }: ViewInput): {
   requests: number;
   byKind: ReadonlyMap<Kind, number>;
@@ -134,14 +134,14 @@ function workLeft({ progress, pageSize }: ViewInput): {
   return { requests, byKind, answered, isWhole };
 }
 
-// How many requests and how much time a run still takes, as far as can be said without guessing. Pure.
+// How many requests and how much time a run still takes, as far as known. Pure.
 
-/** What one sweep that is not over looks like. */
+/** A sweep that has not ended. */
 interface OpenSweep {
   readonly reading: 'full' | 'head' | 'each';
   /** Answers so far. */
   readonly pages: number;
-  /** Rows or parents that it will have read in the end; null where nobody can say. */
+  /** Rows or parents that it will have read in the end; null if unknown. */
   readonly expected: number | null;
   /** Rows that a page brings. */
   readonly pageRows: number;
@@ -149,12 +149,12 @@ interface OpenSweep {
   readonly needsRetrieve: boolean;
 }
 
-/** Neighbouring pages overlap by 5 %, and the head is looked at again at the end (design.md, The sync). */
+/** Consecutive pages overlap by 5 %, and the head is read again at the end (design.md, The sync). */
 const NEW_ROWS_SHARE = 0.95;
-/** A feed that goes on longer than this does not end at its head: how long it gets is anybody's guess. */
+/** A feed with more new pages than this has an unknown number of them. */
 const HEAD_PAGES = 3;
 
-/** Requests that a sweep still needs, at least one; null where nobody can say. */
+/** Requests that a sweep still needs, at least one; null if unknown. */
 export function requestsLeft(sweep: OpenSweep): number | null {
   const { reading, pages, expected, pageRows } = sweep;
   if (reading === 'head') return pages < HEAD_PAGES ? 1 : null;
@@ -183,7 +183,7 @@ interface Pace {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Milliseconds until so many requests are answered; null while no pace is known. */
+/** Milliseconds until that number of requests is answered; null while no pace is known. */
 export function timeLeft(requests: number, pace: Pace): number | null {
   if (requests === 0) return 0;
   const { requestMs, perMinute, perHour, waitMs } = pace;
@@ -200,8 +200,8 @@ export function timeLeft(requests: number, pace: Pace): number | null {
 }
 
 /**
- * What a rolling window alone costs. Requests that found it full go on evenly, or in a burst when it opens: the burst is
- * over after `waitMs` and a whole window for each further burst, and neither is quicker than the even pace.
+ * The time that a rolling window alone takes. Requests beyond it start evenly, or in bursts when it opens: after `waitMs`
+ * the first, after a whole window each further one; at least the time of the even pace.
  */
 function windowMs(requests: number, { used, limit }: WindowUse, lengthMs: number, waitMs: number): number {
   if (limit === 0) return 0;
@@ -212,7 +212,7 @@ function windowMs(requests: number, { used, limit }: WindowUse, lengthMs: number
   return Math.max(evenly, bursts);
 }
 
-// What progress bars know of a run: filled by its events, read by whoever draws.
+// The state of a run for progress bars: filled by its events, read for drawing.
 
 /** One sweep as the bars see it. */
 interface SweepProgress extends PlannedSweep {
@@ -221,7 +221,7 @@ interface SweepProgress extends PlannedSweep {
   readonly pages: number;
   /** Rows received, at most as many as there are; once ended: distinct records. */
   readonly received: number;
-  /** As the service says; null where it says nothing. */
+  /** As the service reports; null where it reports none. */
   readonly count: number | null;
   /** Ended other than complete. */
   readonly isUnread: boolean;
@@ -253,13 +253,13 @@ export class RunProgress {
         ...planned,
         ...UNTOUCHED,
         reading,
-        // For a list that was never read, nothing known is no knowledge.
+        // For a list that was never read, 0 known records means unknown.
         known: reading === 'each' || known > 0 ? known : (planned?.known ?? null),
         phase: 'open',
       });
     },
     sweepProgressed: ({ kind, scope, pages, received, count }) => {
-      // Neighbouring pages overlap: rows seen twice are no further records.
+      // Consecutive pages overlap: rows seen twice are not counted twice.
       this.#change(kind, scope, { pages, received: Math.min(received, count ?? received), count });
     },
     sweepEnded: ({ kind, scope, records, outcome }) => {
@@ -285,8 +285,8 @@ export class RunProgress {
   }
 
   /**
-   * Rows or parents that the sweep will have read in the end; null where nobody can say yet. Of a feed's newest pages
-   * nothing tells how many they will be.
+   * Rows or parents that the sweep will have read in the end; null if unknown, as it always is for the newest pages of a
+   * feed.
    */
   expected(sweep: SweepProgress): number | null {
     if (sweep.phase === 'ended') return sweep.received;

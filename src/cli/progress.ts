@@ -16,7 +16,7 @@ export interface Progress {
   readonly events: SyncEvents;
   /** Takes the bars away for the moment: something else is about to be written. The next frame brings them back. */
   clear(): void;
-  /** Takes the bars away for good. May be called again. */
+  /** Removes the bars. May be called again. */
   stop(): void;
 }
 
@@ -141,7 +141,7 @@ export class PaceMeter {
 // The bars as text: fitted to the terminal, least important parts dropped first, time left and waiting never. Pure.
 
 const NAME_WIDTH = Math.max(...KINDS.map(({ length }) => length));
-/** From this width on, names take a column of their own and everything else stands below one another. */
+/** From this width on, names have a column of their own, and the other parts are aligned. */
 const WIDE = 72;
 const WIDEST_BAR = 40;
 const NARROWEST_BAR = 5;
@@ -158,7 +158,7 @@ export function progressLines(view: ProgressView, columns: number, rows: number)
   const room = most - whole.length;
   const fitting = view.kinds.length <= room ? view.kinds.length : Math.max(0, room - 1);
   const summary = summaryText(view, view.kinds.length - fitting);
-  // The summary gives way to the last kind under way, unless it speaks for kinds that do not fit.
+  // The summary is dropped for the last kind under way, unless it counts kinds that do not fit.
   const hasSummary = summary !== '' && room > fitting;
   return [
     ...(hasSummary ? [summary] : []),
@@ -271,7 +271,7 @@ function barWidth(width: number): number {
   return Math.min(WIDEST_BAR, Math.floor((width - NAME_WIDTH) / 3));
 }
 
-/** A bar of so many columns; null where that is too narrow to say anything. */
+/** A bar of that many columns; null if that is too narrow. */
 function barOf(share: number | null, width: number): string | null {
   const columns = Math.min(WIDEST_BAR, width);
   if (columns < NARROWEST_BAR) return null;
@@ -307,7 +307,7 @@ interface Screen {
 }
 
 const ESCAPE = '\u001b[';
-/** Where a terminal does not tell its size. */
+/** For a terminal that does not report its size. */
 const DEFAULT_SIZE = { columns: 80, rows: 24 };
 
 export class Painter {

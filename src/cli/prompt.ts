@@ -82,7 +82,7 @@ export interface Choice<T extends string> {
 }
 
 /**
- * Asks to choose one; the first stands out at the start.
+ * Asks to choose one; the first is selected at the start.
  * @returns null where the question was left
  */
 export async function askChoice<T extends string>(

@@ -1,6 +1,7 @@
-/** The one record that a command's KIND and ID mean: by id, else by its name; removed records are found too. */
+/** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
 import { createColors } from 'picocolors';
-import { type Kind, type ResourceDefinition, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/scope-text.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -87,14 +88,14 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
 
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;
 
-/** True for kinds whose records people tell apart by name. Recordings bear that of whom they show: it tells of none. */
+/** True for kinds whose records have distinguishing names. Recordings have the name of the person that they show. */
 function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
   return nameFrom.length > 0 && naturalKey.some((pointer) => pointer !== `/${idPath.join('/')}`);
 }
 
 /**
- * Records of exactly this name, of this name in other case where none has it exactly, removed ones only where no other
- * has it. `isCut`: there are more removed ones than were looked at.
+ * Records of exactly this name, else of this name in other letter case; removed ones only if no current one has it.
+ * `isCut`: there are more removed ones than were searched.
  */
 function searchByName(
   mirror: Mirror,
@@ -162,7 +163,7 @@ function nearest(
   let read = 0;
   for (const { source, id, body } of mirror.readRecords({ ...filter, kinds: [definition.kind] })) {
     const name = recordName(definitionsFor(config, source)(definition.kind), parseLossless(body), id);
-    // A secret id must not be shown to whoever mistypes one.
+    // A secret id must not be shown after a typing mistake.
     if (!isSecretId(definition)) ids.add(id);
     if (name !== id) names.add(name);
     read += 1;
@@ -216,7 +217,7 @@ function unknownRecord(
   );
 }
 
-// How a command about one record begins: what it is called, where it stands, what is known of it.
+// The heading of commands about one record: its name, scope and facts.
 
 /** `run 4, 2026-03-01T07:00:00.000Z`. */
 export function sightingText({ run, at }: Sighting): string {
@@ -256,7 +257,7 @@ export function recordHeading(
   ].join('\n');
 }
 
-/** As it is to be shown: both ids masked where they are secrets. */
+/** As shown: both ids masked where they are secrets. */
 export function shownRenewal(
   renewal: RenewedId,
   { definition }: FoundRecord,
@@ -266,13 +267,13 @@ export function shownRenewal(
   return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
 }
 
-/** Under which ids a record went on, newest first: a line each. */
+/** The ids under which a record continued, newest first, one line each. */
 export function renewalFacts(
   renewals: readonly RenewedId[],
   found: FoundRecord,
   options: RecordQuestion & { readonly showSecrets?: boolean },
 ): (readonly [string, string])[] {
-  // Asked for by an id that it had, a reader looks for where it is now.
+  // If the user gave an earlier id, the line says which id it has now.
   const isLater = renewals.findIndex(({ was }) => was === found.row.id);
   return renewals.map((renewal, index) => {
     const shown = shownRenewal(renewal, found, options);
@@ -286,7 +287,7 @@ export function notesOf(...notes: readonly (string | undefined)[]): string[] {
   return notes.filter((note) => note !== undefined);
 }
 
-/** Why there is nothing to show of a record, for stderr. */
+/** Why a record has nothing to show, for stderr. */
 export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
   const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
   return `${row.kind} ${id} of ${row.source} was not there yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
@@ -314,7 +315,7 @@ export const secretsOption: OptionRow = {
   description: 'print secret values in clear text',
 };
 
-/** What tells records of the same id apart, and what of them is shown. */
+/** Options that distinguish records of the same id, and that select what is shown. */
 export const recordOptions: readonly OptionRow[] = [
   { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
   { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },

@@ -71,7 +71,7 @@ export function formatOf(context: CommandContext, { format }: OutputOptions): Re
   return context.options.json === true ? 'json' : (format ?? 'text');
 }
 
-/** A document in any form but JSON. What is older than its state shows where a form has no place of its own for it. */
+/** A document in any format but JSON, with its stale readings where the format has no element for them. */
 export function renderDocument(
   context: CommandContext,
   document: DiffDocument,
@@ -177,7 +177,7 @@ function textOf(
   return reports.map((report) => report.render(format)).join('\n');
 }
 
-/** `tidemark.reports/1`, indented as each document in it is by itself. */
+/** `tidemark.reports/1`, with its documents indented as single ones are. */
 function jsonOfSeveral(
   reports: readonly SourceReport[],
   failures: readonly { readonly source: string | null; readonly error: TidemarkError }[],

@@ -20,6 +20,7 @@ function percentage(text: string): number {
   }
   return value;
 }
+
 const yesOption: OptionRow = {
   flags: '--yes',
   description: 'do not ask for confirmation (required without a terminal)',
@@ -46,6 +47,7 @@ function shareOf(text: string): number {
   if (!/^\d*\.?\d+$/.test(text) || share > 1) throw new Error('expected a number from 0 to 1');
   return share;
 }
+
 /** A plan that is only shown may end with its reader; what is being sent may not. */
 
 function sends({ apply, resume }: Readonly<Record<string, unknown>>): boolean {

@@ -1,4 +1,4 @@
-/** Sends a plan that was shown and agreed to, with its progress, and tells what became of it. */
+/** Sends a plan that was approved, shows its progress, and prints the report. */
 import { createColors } from 'picocolors';
 import type { RequestStats } from '../api/request-stats.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
@@ -36,7 +36,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openWriteClient(source, log, mirror.path);
   const onAbort = (): void => {
-    // The bar says it by itself.
+    // The progress bar shows it already.
     if (progress === null) printNote(context, [leavingText(restore)]);
   };
   context.signal.addEventListener('abort', onAbort);
@@ -76,7 +76,7 @@ export function lineOptions(context: CommandContext) {
   return { colors: createColors(isColoured(context)), width: context.stdout.columns ?? 100 };
 }
 
-/** What a report tells out of the plan: the names of its actions, and the configuration that its secrets lack. */
+/** Parts of the plan for the report: the names of its actions, and the configuration lines for missing secrets. */
 export function planDetails(
   plan: Plan,
   definitions: RestoreSession['definitions'],
@@ -85,16 +85,16 @@ export function planDetails(
   return { actOf: (n) => acts.get(n) ?? null, secretLines: secretLines(plan, { definitions }) };
 }
 
-// Progress of a restore on a terminal: one bar, what is being written, and what is waited for.
+// Progress of a restore on a terminal: one bar, the records being written, and the wait.
 
 const FRAME_MS = 125;
 const BAR_WIDTH = 30;
 
 interface RestoreProgress {
   readonly events: ApplyEvents;
-  /** Takes the bar away for the moment. */
+  /** Removes the bar temporarily. */
   clear(): void;
-  /** Takes the bar away for good. May be called again. */
+  /** Removes the bar. May be called again. */
   stop(): void;
 }
 
@@ -107,7 +107,7 @@ interface RestoreView {
   readonly underWay: readonly string[];
   /** Milliseconds since the first step. */
   readonly elapsedMs: number;
-  /** Milliseconds until requests go on; null while none waits. */
+  /** Milliseconds until requests continue; null while none waits. */
   readonly waitingMs: number | null;
   readonly requests: number;
 }
@@ -133,13 +133,13 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
   );
 }
 
-/** What the first Ctrl-C says: a second one prints nothing more. 0 for a restore that has no number yet. */
+/** The note after the first Ctrl-C; a second one prints nothing. 0 for a restore without a number yet. */
 function leavingText(restore: number): string {
   const then = restore === 0 ? '' : `, and go on later with \`tidemark restore --resume ${restore}\``;
   return `finishing the steps under way (Ctrl-C again to leave at once${then})`;
 }
 
-/** Shows the bar until `stop`; when the command is stopped, one line says what happens then. */
+/** Shows the bar until `stop`; when the command is interrupted, one line says what happens next. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   options: { readonly clock: Clock; readonly stats: () => RequestStats },

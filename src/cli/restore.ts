@@ -55,7 +55,7 @@ export interface RestoreOptions {
 
 /**
  * Without `--apply`, exit 0 nothing to do, 2 steps, 3 with blocked or manual ones or something unread, 6 refused by a
- * guard. With it, 0 all applied and read back, 3 not all, 130 interrupted; refused or declined, nothing was sent.
+ * guard. With it, 0 all applied and read back and everything compared, 3 not all, 130 interrupted; refused or declined, nothing was sent.
  */
 export async function restore(context: CommandContext, asked: RestoreOptions): Promise<ExitCode> {
   if (asked.resume !== undefined) return resumeRestore(context, asked);
@@ -167,7 +167,7 @@ function unsetSecrets(
   return config.warnings.filter((warning) => places.some((place) => warning.includes(place)));
 }
 
-// `tidemark restore --resume [N]`: goes on with a restore that was approved, without what it has done.
+// `tidemark restore --resume [N]`: continues an approved restore, without the steps that are done.
 
 /** Options that say nothing new about what was approved. */
 const HARMLESS: ReadonlySet<string> = new Set(['resume', 'apply', 'yes', 'format']);

@@ -1,6 +1,7 @@
 /** A run for people and as `tidemark.sync/1`. */
 import { createColors } from 'picocolors';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -14,7 +15,7 @@ import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { formChangeText } from '../report/form-text.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { datingLines } from '../report/not-fresh.ts';
+import { staleFromLines } from '../report/not-fresh.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { renderText } from '../report/text.ts';
 import { FirstReadRecords } from '../state/first-read-records.ts';
@@ -30,17 +31,17 @@ import { isColoured, type CommandContext } from './context.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from './table.ts';
 
-/** A run, and what of its findings says nothing of the service's content. */
+/** A run, with those of its counts that are not changes of the service. */
 export interface ReportedRun {
   readonly report: RunReport;
   readonly schemaChanges: readonly SchemaChange[];
-  /** Collections whose records are new to the mirror only. */
+  /** Collections read for the first time: their records are new to the mirror only. */
   readonly firstReads: readonly FirstRead[];
-  /** What of its counts are records that restores created again. */
+  /** Counted records that restores created again. */
   readonly createdAgain: readonly RecreatedCount[];
 }
 
-/** A run that ended, with what the mirror knows of it. */
+/** A run that ended, with facts from the mirror. */
 export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
   return {
     report: withReason(report, mirror.run(report.run)),
@@ -50,14 +51,14 @@ export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
   };
 }
 
-/** A failed run that another process did has its reason in the mirror. */
+/** The report with the reason from the mirror, for a failed run of another process. */
 function withReason(report: RunReport, row: RunRow | undefined): RunReport {
   if (report.outcome !== 'failed' || report.error !== undefined || !row?.errorCode) return report;
   const error = { code: row.errorCode, message: row.error ?? '', hint: null, permission: null };
   return { ...report, error };
 }
 
-/** In `tidemark.sync/1` the reason stands with the sweeps; `tidemark.run/1` has that of the whole run. */
+/** Without the run's reason: `tidemark.sync/1` has those of the sweeps, `tidemark.run/1` that of the run. */
 function withoutReason(report: RunReport): RunReport {
   const { error, ...rest } = report;
   return error === undefined ? report : rest;
@@ -81,12 +82,12 @@ export function runDocument(runs: readonly ReportedRun[]): object {
 }
 
 /**
- * What a person should know before a run where the one before it died: that it did, and what the mirror shows meanwhile.
- * Nothing where that run ended, however it did.
+ * The note before a run whose predecessor crashed: that it did, and which run the mirror shows meanwhile. Empty if the
+ * predecessor ended, in whatever way.
  */
 export function crashedRunNote(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: string): string[] {
   const [last] = mirror.runs({ source, limit: 1 });
-  // Its process wrote no end; opening the mirror for writing marked it.
+  // Its process did not record an end; the next opening for writing marked it as interrupted.
   if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
   const published = mirror.latestRun(source);
   return [
@@ -95,7 +96,7 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs' | 'latestRun'>, sourc
   ];
 }
 
-/** A run as a table per kind, then every sweep that was not whole with its reason and what to do. */
+/** A run as a table of kinds, then every incomplete sweep with its reason and what to do. */
 export function renderRun(
   { report, schemaChanges, firstReads, createdAgain }: ReportedRun,
   {
@@ -133,7 +134,7 @@ export function renderRun(
   return `${lines.join('\n')}\n`;
 }
 
-/** Why the run did not end as complete, for stderr; nothing of one that did. */
+/** Why the run is not complete, for stderr; empty for a complete one. */
 export function runReason({ report }: ReportedRun): string[] {
   const { run, source, outcome } = report;
   if (outcome === 'complete') return [];
@@ -144,10 +145,10 @@ export function runReason({ report }: ReportedRun): string[] {
   ];
 }
 
-/** What the run as a whole and its collections lack, with what to do. */
+/** Errors of the run and its collections, with what to do. */
 function shortcomings({ error, sweeps }: RunReport): string[] {
   const lines: string[] = [];
-  // What a sweep ended with is said with its collection.
+  // A sweep's error is printed with its collection.
   if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
     lines.push(error.message);
     if (error.hint !== null) lines.push(`  → ${error.hint}`);
@@ -158,7 +159,7 @@ function shortcomings({ error, sweeps }: RunReport): string[] {
   );
 }
 
-/** What befell several collections alike is said once: a key that is refused is refused everywhere. */
+/** An error of several collections is printed once: a refused key is refused everywhere. */
 function problemLines(unread: readonly SweepReport[]): string[] {
   const groups = groupAlike(unread, ({ outcome, error }) =>
     JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
@@ -211,9 +212,9 @@ function outcomes(sweeps: readonly SweepReport[]): string {
   return [...counts].map(([name, times]) => (counts.size === 1 ? name : `${times} ${name}`)).join(', ');
 }
 
-// What of a run's own counts is not a change of the service, found without comparing anything.
+// Those of a run's counts that are not changes of the service, without a comparison.
 
-/** The collections that it read for the first time. None for a run that was not published, and for a source's first one: there is nothing before it to compare with. */
+/** The collections that it read for the first time; none for a run that was not published, and for a source's first run. */
 function newlyReadInRun(mirror: Mirror, number: number): FirstRead[] {
   const run = mirror.run(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
@@ -228,16 +229,16 @@ function newlyReadInRun(mirror: Mirror, number: number): FirstRead[] {
   });
 }
 
-/** What of what it added and removed are records that restores created again. */
+/** Those of its added and removed records that restores created again. */
 export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[] {
   const run = mirror.run(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
   return run === undefined || previous === undefined ? [] : recreatedIn(mirror, { from: previous, to: run });
 }
 
-// What a run changed: against the run of the same source that was published before it, by the one comparison.
+// The changes of a run: compared with the previously published run of the same source.
 
-/** Records of a run that are printed before the rest is only counted: a run can change everything. */
+/** Records of a run that are printed; the rest is only counted, since a run can change everything. */
 const RECORDS_SHOWN = 100;
 
 /** The changes from one published run to a later one of the same source. */
@@ -255,27 +256,28 @@ export function changesBetween(
     isLatest: false,
   });
   const [from, to] = [point(runs.from), point(runs.to)];
-  const looks = new FirstReadRecords(openMirrorState(mirror, source, from));
+  const firstReads = new FirstReadRecords(openMirrorState(mirror, source, from));
   const definitions = definitionsFor(config, source);
   const again = RecreatedBetween.runs(mirror, runs, definitions);
   const document = diffPoints(mirror, from, to, {
     mode: 'default',
     filter: { ...again.widened(filter), sources: [source] },
     definitions,
-    // As in a diff: whoever names the kind sees them all.
-    isUnknown: (key, change) => filter.kinds?.includes(key.kind) !== true && looks.isUnknown(key, change),
+    // As in a diff: a filter that names the kind shows all of them.
+    isUnknown: (key, change) =>
+      filter.kinds?.includes(key.kind) !== true && firstReads.isUnknown(key, change),
     through: (changes) => again.joined(changes, filter),
   });
-  const changes = document.changes.map((change) => again.told(change)).sort(compareKeys);
-  return { ...document, changes, left_out: looks.leftOut() };
+  const changes = document.changes.map((change) => again.withRecreation(change)).sort(compareKeys);
+  return { ...document, changes, left_out: firstReads.leftOut() };
 }
 
-/** Records of its source as of a run: what a first run added is not that where retention dropped the runs before it. */
+/** Records of its source as of a run: not what a first run added, since retention may have dropped runs before it. */
 export function recordsAt(mirror: Mirror, { run, source }: RunRow): number {
   return mirror.recordCountsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
 }
 
-/** The `changes` of a run's JSON document; null for a source's first run, where all is new, and for one not published. */
+/** The `changes` of a run's JSON document; null for a source's first run and for one that was not published. */
 export function runChangesDocument(
   mirror: Mirror,
   config: Config,
@@ -337,7 +339,7 @@ export function printRunChanges(
   };
 }
 
-// Beside a run's own counts: how much of what it added and removed is the same records, created again by restores.
+// Notes to a run's counts: how many of its added and removed records were created again by restores.
 
 /** A line a restore: `2 of the added and 2 of the removed are records that restore 1 created again: projects, roles`. */
 export function recreatedLines(counts: readonly RecreatedCount[]): string[] {
@@ -372,8 +374,8 @@ export function schemaChangeLines(changes: readonly SchemaChange[]): string[] {
   ];
 }
 
-// What a comparison has to say beside its report: what was left out by choice, and what only dates its FROM. What may hide a
-// change stands in the report itself (`report/not-fresh.ts`).
+// Notes to a comparison: what was left out by choice, and stale readings that only affect FROM. Readings that may hide a
+// change are in the report itself (`report/not-fresh.ts`).
 
 /** A line each. */
 export function comparisonNotes(
@@ -381,7 +383,7 @@ export function comparisonNotes(
   definitions: (kind: Kind) => ResourceDefinition,
 ): string[] {
   return [
-    ...datingLines(document, definitions),
+    ...staleFromLines(document, definitions),
     ...groupedNotes('left out', document.left_out ?? [], definitions),
   ];
 }

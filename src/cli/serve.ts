@@ -116,7 +116,7 @@ async function tell(
   );
 }
 
-// The tokens of the replica: from a file of its own, or the configuration's.
+// The tokens of the replica: from `--token-file`, or from the configuration.
 
 /**
  * @param file one token a line; empty lines and lines that begin with `#` do not count

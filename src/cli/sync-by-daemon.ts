@@ -1,8 +1,9 @@
-/** A sync that the living daemon of the mirror is asked for: asked, followed to its end, and read from the mirror. */
+/** Requests a sync from the running daemon, follows it to its end, and reads its result from the mirror. */
 import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -30,12 +31,12 @@ interface Wanted {
   readonly full?: boolean;
 }
 
-/** Between two looks at the daemon's jobs. */
-const LOOK_MS = 300;
+/** Interval of polling the daemon's jobs. */
+const POLL_MS = 300;
 
 /**
- * The runs that the daemon did; null where there is no daemon, or it cannot be reached: then this process syncs itself.
- * @throws TidemarkError where the daemon refuses, where a run came to nothing, and `interrupted`: the daemon goes on then
+ * The runs that the daemon did; null if there is no daemon, or it cannot be reached: then this process syncs itself.
+ * @throws TidemarkError where the daemon refuses, where there was no run, and `interrupted`: the daemon continues then
  */
 export async function syncByDaemon(
   context: CommandContext,
@@ -87,14 +88,14 @@ async function followed(
     const state = await stateOf(context, config, card, request);
     if (state?.state === 'ended') return state;
     try {
-      await systemClock.sleep(LOOK_MS, context.signal);
+      await systemClock.sleep(POLL_MS, context.signal);
     } catch (error) {
       throw noLongerFollowed(error);
     }
   }
 }
 
-/** Null where the daemon lives, but cannot be asked at this moment: it may just listen elsewhere. */
+/** Null where the daemon runs but does not answer at the moment: it may just be moving to another address. */
 async function stateOf(
   context: CommandContext,
   config: Config,
@@ -120,7 +121,7 @@ function noLongerFollowed(cause: unknown): TidemarkError {
   return new TidemarkError('interrupted', 'no longer followed: the daemon continues the sync', { cause });
 }
 
-/** What the mirror knows of the request's run. @throws TidemarkError where it came to none */
+/** The request's run from the mirror. @throws TidemarkError where there was none */
 function reportOf(context: CommandContext, config: Config, ended: RequestState): ReportedRun {
   const { number } = ended;
   // Without one there may be no mirror either.
@@ -143,7 +144,7 @@ function failureOf({ errorCode, error, outcome }: JobRow): TidemarkError {
   return cameToNothing(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
 }
 
-/** The job did not come to begin, or its end could not be written down. */
+/** The error of a job that did not start, or whose end could not be recorded. */
 function endedWithout({ error }: RequestState): TidemarkError {
   return cameToNothing(error?.code ?? null, error?.message ?? null);
 }
@@ -162,11 +163,11 @@ function gone({ pid }: DaemonLockfile): TidemarkError {
   });
 }
 
-// A run's report put together again from the mirror, as the process that did the run would have shown it.
+// A run's report restored from the mirror, as the process that did the run would have shown it.
 
 /**
- * @param summary of the daemon's job: what the run's own rows do not keep (hints, permissions, what is pending); of sweeps
- * that it does not name, these are left empty
+ * @param summary of the daemon's job: what the run's rows do not have (hints, permissions, pending records); empty for
+ * sweeps that it does not name
  */
 function reportFromMirror(
   mirror: Mirror,
@@ -218,7 +219,7 @@ function reportFromMirror(
   };
 }
 
-/** The mirror keeps how a list was walked; of the rest, the kind and the outcome tell. */
+/** The mirror stores the mode of a walked list; the other modes follow from the kind and the outcome. */
 function modeOf({ kind, mode, outcome }: SweepRow, definitions: readonly ResourceDefinition[]): SweepMode {
   if (mode !== null) return mode;
   const isOneByOne = definitions.find((definition) => definition.kind === kind)?.reading === 'each';
@@ -226,7 +227,7 @@ function modeOf({ kind, mode, outcome }: SweepRow, definitions: readonly Resourc
   return outcome === 'complete' ? 'parent' : 'none';
 }
 
-// What the command line asks the daemon on this machine, with the token from its private file.
+// Requests of the command line to the daemon on this machine, with the token from its private file.
 
 /** As `POST /api/v1/runs` takes it. */
 interface RunsRequest {
@@ -239,16 +240,16 @@ interface RunsRequest {
 /** A job that the daemon has put into its queue. */
 interface QueuedRequest {
   readonly source: string | null;
-  /** By which it is found again. */
+  /** Number by which its state is requested. */
   readonly request: number;
-  /** What is at work and waits before it, by the names of the jobs. */
+  /** Names of the running job and of those queued before it. */
   readonly behind: readonly string[];
 }
 
-/** What became of a request, as `tidemark.request/1` tells it. */
+/** The state of a request, from `tidemark.request/1`. */
 interface RequestState {
   readonly state: 'waiting' | 'running' | 'ended';
-  /** Of the job in the mirror; null for one that has not begun, or never did. */
+  /** Of the job in the mirror; null if it has not started. */
   readonly number: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
 }
@@ -259,13 +260,13 @@ interface DaemonAnswer {
 }
 
 const TIMEOUT_MS = 10_000;
-/** Under NODE_USE_ENV_PROXY the global agent would take the token to HTTP_PROXY, also on the way to this machine. */
+/** Under NODE_USE_ENV_PROXY the global agent would send the token through HTTP_PROXY, even to this machine. */
 const NO_PROXY = new Agent({ proxyEnv: {} });
 
 /**
  * Asks for runs.
- * @throws TidemarkError `unreachable` where nobody answers, `throttled` where too much waits there, `usage` where it refuses
- *   otherwise, both with the daemon's own words
+ * @throws TidemarkError `unreachable` without an answer, `throttled` if its queue is full, `usage` if it refuses
+ *   otherwise, both with the daemon's message
  */
 async function askDaemon(
   card: DaemonLockfile,
@@ -277,15 +278,15 @@ async function askDaemon(
   if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
     throw daemonUnreachable(card, `it answered ${answer.status}`);
   throw new TidemarkError(
-    // It is busy, which is not a mistake of whoever asks.
+    // 429 means that it is busy, which is not a mistake of the user.
     answer.status === 429 ? 'throttled' : 'usage',
     `the daemon (pid ${card.pid}) refused: ${wordsOf(answer.text) ?? `status ${answer.status}`}`,
   );
 }
 
 /**
- * What became of a request; null where the daemon knows it no longer.
- * @throws TidemarkError `unreachable` where nobody answers
+ * The state of a request; null if the daemon no longer knows it.
+ * @throws TidemarkError `unreachable` without an answer
  */
 async function lookUpRequest(
   card: DaemonLockfile,
@@ -365,7 +366,7 @@ function wordsOf(text: string): string | undefined {
     const message = body.message ?? body.error?.message;
     return typeof message === 'string' ? message : undefined;
   } catch {
-    // Not ours: the status has to do.
+    // Not a document of Tidemark: the status must suffice.
     return undefined;
   }
 }

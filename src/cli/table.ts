@@ -210,7 +210,7 @@ function widest(texts: readonly string[], widthOf: (text: string) => number): nu
 
 /**
  * A line of text, neutralised, in as many as the terminal is wide enough for.
- * @param width columns; undefined where nobody said, then it stays one line
+ * @param width columns; undefined if unknown, then it stays one line
  * @param indent columns that all but the first stand further in
  */
 export function foldedLine(text: string, width: number | undefined, indent = 2): string[] {
@@ -242,7 +242,7 @@ function wordWidth(text: string): number {
   return Math.max(0, ...text.split(' ').map(textWidth));
 }
 
-/** The text in lines of at most `width` columns, broken at spaces only: a longer word stands on a line of its own. */
+/** The text in lines of at most `width` columns, broken at spaces only: a longer word gets its own line. */
 function wrappedText(text: string, width: number): string[] {
   if (textWidth(text) <= width) return [text];
   const lines: string[] = [];

@@ -105,7 +105,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       { flags: '--output <dir>', description: 'directory of the demo mirror (default: ./data/demo)' },
     ],
     examples: ['tidemark demo', 'tidemark demo --output ./try'],
-    // Its sandbox is a process of its own, and would stay.
+    // Its sandbox is a separate process, and would stay.
     outlivesOutput: () => true,
     load: async () => (await import('./demo.ts')).demo,
   },

@@ -1,15 +1,14 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
 import { planUndo, undoKinds, undoneInWords, type UndoOptions } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
 import { existingNamesakes } from '../restore/undo.ts';
-import { printReason, type CommandContext } from './context.ts';
+import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
-import { planReason } from './plan-reason.ts';
 import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { type RestoreSession, journalOf, openSession } from './restore-session.ts';
@@ -57,7 +56,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
       ...(existing.length === 0 ? {} : { standing: existing }),
     };
-    const exit = await showAndSend(
+    return await showAndSend(
       session,
       {
         plan,
@@ -68,10 +67,6 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       },
       options,
     );
-    // All that was sent may be well, and the restore not taken back whole.
-    if (exit !== EXIT.done || (plan.skipped ?? []).length === 0) return exit;
-    printReason(context, planReason(plan, definitions));
-    return EXIT.partial;
   } finally {
     session.close();
   }

@@ -47,7 +47,7 @@ export function isCommandMissing(
   return error.code === 'commander.help' && strayWord(error, command, written) === undefined;
 }
 
-/** A word that stands where a command's name is expected and is none. */
+/** A word in the position of a command's name that is none. */
 function strayWord(error: CommanderError, command: Command, written: readonly string[]): string | undefined {
   if (namesOf(command).length === 0) return undefined;
   switch (error.code) {

@@ -1,4 +1,4 @@
-/** `tidemark verify`: whether the mirror holds what it sealed. */
+/** `tidemark verify`: whether the mirror's contents match the hashes that were stored. */
 import { hostname } from 'node:os';
 import { scopeText } from '../catalog/scope-text.ts';
 import type { Config } from '../config/config.ts';
@@ -21,7 +21,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './plan-reason.ts';
 import { isInteractive, print, printReason, type CommandContext, printNote } from './context.ts';
 
-/** Exit 0 when everything holds, 1 with each problem named when not. */
+/** Exit 0 without problems, else 1 with each of them listed. */
 export async function verify(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   try {
@@ -31,7 +31,7 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
   }
 }
 
-/** Where the file is too damaged to be opened, its structure still tells what is. */
+/** The error with the damage that SQLite finds in a file that cannot be opened. */
 function withDamage(error: unknown, path: string): unknown {
   if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') return error;
   let found: readonly string[];
@@ -108,12 +108,12 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
 const MENDING =
   'restore the mirror from a copy, or move it away and run `tidemark sync` for a new one (without history)';
 
-/** Places named of one finding; the rest is a number. */
+/** Occurrences listed for one finding; the rest is counted. */
 const PLACES = 5;
 
 /**
- * A damaged page shows in every record on it. What is wrong is said once, then where and how often; findings that differ
- * only in a number, a type or a field are of one sort.
+ * A damaged page affects every record on it. Each sort of finding is printed once, with where and how often; findings
+ * that differ only in a number, a type or a field are of one sort.
  */
 function problemLines(problems: readonly VerifyProblem[]): string[] {
   const findings = problems.flatMap((problem) =>
@@ -163,8 +163,8 @@ function placeText({ recordKind, scope, id, run }: VerifyProblem): string {
     .join(', ');
 }
 
-// Keeps the result of `tidemark verify` in the mirror, where the daemon keeps those of its own: its health, metrics and
-// dashboard tell of the latest verification, whoever made it.
+// Stores the result of `tidemark verify` in the mirror, as the daemon does for its own: health, metrics and dashboard show
+// the latest verification of either.
 
 interface Verification {
   /** Milliseconds since the epoch. */
@@ -172,17 +172,17 @@ interface Verification {
   readonly result: JobResult;
 }
 
-/** So long another writer is waited for, and between two looks at its lock. */
+/** How long to wait for another writer, and the interval of trying its lock. */
 const WAIT_MS = 3_000;
 const LOOK_MS = 200;
 
-/** True where a daemon ever worked on this mirror. Any other one stays as it is: nobody would read the result there. */
+/** True where a daemon ever used this mirror. The result is not stored in others, where nothing reads it. */
 function isDaemons(mirror: Mirror): boolean {
   const state = mirror.daemonState();
   return state.schedules().length > 0 || state.jobs({ limit: 1 }).length > 0;
 }
 
-/** What keeps it from being kept (a read-only disk, a sync under way) is said, and changes nothing of the verification. */
+/** If it cannot be stored (a read-only disk, a sync under way), a note says so; the verification's result is unchanged. */
 async function keepVerification(
   context: CommandContext,
   config: Config,
@@ -230,7 +230,7 @@ function record(
   const end = endOf(result, isoTime(now));
   const job = state.beginJob(start);
   state.finishJob(job, end);
-  // Without a daemon nobody would send a notice: the next one tells what it finds itself.
+  // Without a running daemon no notice would be sent: the next daemon reports what it finds itself.
   if (findDaemon(path, { pid, host: hostname(), now }) === null) return;
   const row = { job, ...start, ...end };
   recordJobNotices(mirror, { job: row, details: {}, assumed: [], at: end.finishedAt }, notices);

@@ -1,6 +1,6 @@
 /** What the checks of a configuration share: the tree, where mistakes go, and where relative paths start. */
 import { resolve } from 'node:path';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { FilesRead } from './files-read.ts';
 import type { Mistakes } from './mistakes.ts';
 import type { KindOverrides } from './override-options.ts';

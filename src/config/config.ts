@@ -1,5 +1,6 @@
 /** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
-import type { Kind, ResourceDefinition, Severity, KindRate } from '../catalog/definition.ts';
+import type { Kind, Severity, KindRate } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { LogLevel } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import type { ChannelConfig } from './notice-channel.ts';
@@ -164,7 +165,7 @@ export interface Config {
   readonly backup: BackupConfig | null;
   readonly daemon: { readonly shutdownGraceMs: number };
   readonly drift: DriftConfig;
-  /** Where the daemon tells what changed. */
+  /** Channels for the daemon's notices. */
   readonly notices: readonly ChannelConfig[];
   readonly pings: readonly PingConfig[];
   readonly http: HttpConfig;

@@ -21,7 +21,7 @@ const EITHER_OR: readonly (readonly [string, string])[] = [
   ['token', 'tokenFile'],
 ];
 
-// Container platforms put these beside a service called "tidemark": they are nobody's options.
+// Container platforms set these variables for a service called "tidemark": they are not options.
 const SERVICE_LINK = /^TIDEMARK_(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$/;
 
 /**
@@ -71,13 +71,13 @@ function setFromVariable(tree: Tree, row: OptionRow, text: string, mistakes: Mis
     // Where both came by environment the later check names the two.
     if (tree.variables.has(pathKey(rivalPath))) continue;
     setAt(tree.root, rivalPath, undefined);
-    mistakes.forgive(tree, rivalPath);
+    mistakes.remove(tree, rivalPath);
   }
   const value = row.node.node === 'option' ? row.node.value.fromText(text.trim()) : jsonOrText(text);
   if (!setAt(tree.root, path, value)) return;
   tree.variables.set(pathKey(path), row.variable);
   tree.templates.delete(pathKey(path));
-  mistakes.forgive(tree, path);
+  mistakes.remove(tree, path);
 }
 
 function jsonOrText(text: string): unknown {

@@ -1,6 +1,6 @@
 /**
- * The files that a configuration was read from: those to look at to know whether it may be another one by now, and one hash
- * over what they held, which tells two configurations apart without comparing them.
+ * The files that a configuration was read from, to detect that it may have changed, and one hash of their contents, by which
+ * two configurations are distinguished.
  */
 import { createHash } from 'node:crypto';
 

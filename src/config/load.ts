@@ -57,10 +57,10 @@ export function loadConfig(options: LoadOptions): Config {
   if (mistakes.hasTextMistake) mistakes.throwIfAny();
 
   applyEnvironment(tree, env, usedVariables, mistakes);
-  const warnings = forgiveUnsetSecrets(tree, mistakes);
+  const warnings = ignoreUnsetSecrets(tree, mistakes);
   typeInterpolations(OPTIONS, tree);
   const parsed = parseTree(OPTIONS, tree, mistakes);
-  if (!needsKeys) forgiveKeys(tree, parsed, mistakes);
+  if (!needsKeys) ignoreMissingKeys(tree, parsed, mistakes);
 
   const fileDirectory = file === null ? cwd : dirname(file);
   const checking: Checking = {
@@ -156,21 +156,21 @@ function missing(file: string | null, cwd: string): TidemarkError {
   });
 }
 
-function forgiveKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes): void {
+function ignoreMissingKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes): void {
   for (const index of parsed.sources.keys()) {
-    mistakes.forgive(tree, ['sources', index, 'apiKey']);
-    mistakes.forgive(tree, ['sources', index, 'apiKeyFile']);
+    mistakes.remove(tree, ['sources', index, 'apiKey']);
+    mistakes.remove(tree, ['sources', index, 'apiKeyFile']);
   }
-  mistakes.forgive(tree, ['http', 'token']);
-  mistakes.forgive(tree, ['replica', 'token']);
+  mistakes.remove(tree, ['http', 'token']);
+  mistakes.remove(tree, ['replica', 'token']);
 }
 
-/** What a restore lacks blocks that step of it, and nothing else: a sync needs none of these values. */
-function forgiveUnsetSecrets(tree: Tree, mistakes: Mistakes): string[] {
+/** A missing secret only blocks the restore step that needs it: a sync needs none of these values. */
+function ignoreUnsetSecrets(tree: Tree, mistakes: Mistakes): string[] {
   const sources = tree.root['sources'];
   return (Array.isArray(sources) ? sources : []).flatMap((_source, index) =>
     mistakes
-      .forgiveUnset(tree, ['sources', index, 'secrets'])
+      .removeUnset(tree, ['sources', index, 'secrets'])
       .map((line) => `${line}: restores that need it stay blocked`),
   );
 }
@@ -307,10 +307,10 @@ function deepFrozen<T>(value: T): T {
   return value;
 }
 
-// Which variables of the environment the configuration takes secrets from: what it starts is not to inherit them.
+// The environment variables from which the configuration takes secrets: child processes must not inherit them.
 
-/** Where in a secret option that is a list or a mapping the secrets are: what names a file (`urlFile`) holds none. */
-const WITHIN: Readonly<Record<string, readonly (readonly string[])[]>> = {
+/** Where the secrets are in a secret option that is a list or a mapping: options that name a file (`urlFile`) have none. */
+const SECRET_SUBPATHS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   notices: [['url'], ['secret'], ['smtpUrl'], ['command', '[]'], ['env', '*']].map((keys) => ['[]', ...keys]),
   pings: [['start'], ['success'], ['fail']].map((keys) => ['[]', ...keys]),
   // Below a kind, the rule's number and the pointer.
@@ -321,7 +321,7 @@ const WITHIN: Readonly<Record<string, readonly (readonly string[])[]>> = {
 function secretVariables({ templates }: Tree): string[] {
   const places = rowsOf(OPTIONS)
     .filter(({ node }) => node.node === 'option' && node.isSecret)
-    .flatMap(({ keys, text }) => (WITHIN[text] ?? [[]]).map((below) => [...keys, ...below]));
+    .flatMap(({ keys, text }) => (SECRET_SUBPATHS[text] ?? [[]]).map((below) => [...keys, ...below]));
   const names = [...templates].flatMap(([key, text]) => {
     const path = JSON.parse(key) as Path;
     return places.some((place) => isAt(path, place)) ? namesIn(text) : [];

@@ -44,21 +44,21 @@ export class Mistakes {
     return false;
   }
 
-  /** True when the text of a document could not be read: nothing said about its values would be true. */
+  /** True when the text of a document could not be parsed: further mistakes of its values would be misleading. */
   get hasTextMistake(): boolean {
     return this.#found.some(({ path, isBeside }) => path.length === 0 && isBeside !== true);
   }
 
   /** Drops the mistakes at and below a path, for a value that is replaced or not needed. */
-  forgive(tree: Tree, at: Path): void {
+  remove(tree: Tree, at: Path): void {
     const isBelow = (path: Path): boolean => at.every((part, index) => path[index] === part);
-    const forgiven = this.#found.filter((mistake) => mistake.tree === tree && isBelow(mistake.path));
-    this.#found = this.#found.filter((mistake) => !forgiven.includes(mistake));
-    for (const { path } of forgiven) this.#failed.delete(failedKey(tree, path));
+    const removed = this.#found.filter((mistake) => mistake.tree === tree && isBelow(mistake.path));
+    this.#found = this.#found.filter((mistake) => !removed.includes(mistake));
+    for (const { path } of removed) this.#failed.delete(failedKey(tree, path));
   }
 
   /** Drops the mistakes below a path that are variables not set, and returns them as lines. */
-  forgiveUnset(tree: Tree, at: Path): string[] {
+  removeUnset(tree: Tree, at: Path): string[] {
     const isBelow = (path: Path): boolean => at.every((part, index) => path[index] === part);
     const unset = this.#found.filter(
       (mistake) => mistake.tree === tree && mistake.isUnset === true && isBelow(mistake.path),

@@ -13,7 +13,7 @@ export interface Channel {
   readonly severity: Severity;
   /** Text with `{{ name }}` for values; null for the channel's own form. */
   readonly template: string | null;
-  /** Why nothing can be sent through it, such as a variable that is not set; null where nothing stands in the way. */
+  /** Why nothing can be sent through it, such as a variable that is not set; null if it can. */
   readonly problem: string | null;
 }
 
@@ -53,9 +53,9 @@ export interface CommandChannel extends Channel {
 
 export type ChannelConfig = WebhookChannel | SlackChannel | EmailChannel | CommandChannel;
 
-// What notices can tell of. Every one is a transition: nothing is reported twice while it stays as it is.
+// The events of notices. Each is a transition: an unchanged state is not reported again.
 
-/** Each event with what it tells, in the order of the documentation. */
+/** Each event with its description, in the order of the documentation. */
 export const EVENT_MEANINGS = {
   run_failed: 'A sync failed: nothing could be read, or this machine was in the way.',
   run_partial: 'A sync read less than all, and of a kind that was read before.',

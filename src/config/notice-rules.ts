@@ -190,7 +190,7 @@ function addresses(
   { from, to }: ParsedChannel,
   isUnread: boolean,
 ): { readonly from: string; readonly to: readonly string[] } {
-  // Where a variable is not set, its place holds nothing to judge.
+  // A value with an unset variable cannot be checked.
   if (!isUnread) {
     if (from === undefined)
       add('from', 'missing; expected the sender, such as Tidemark <tidemark@example.com>');

@@ -9,7 +9,7 @@ const NOT_SENT = 'nothing is sent through it';
 
 /** Variables that are not set below a path, taken from the mistakes and made warnings. */
 export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): string[] {
-  const lines = mistakes.forgiveUnset(tree, at);
+  const lines = mistakes.removeUnset(tree, at);
   warnings.push(...lines.map((line) => `${line}: ${NOT_SENT}`));
   return lines;
 }

@@ -8,7 +8,7 @@ export interface Option<T> {
   readonly value: ValueType<Exclude<T, undefined>>;
   /** As it would be written in YAML; undefined where there is none. */
   readonly default: unknown;
-  /** For the reference where `default` does not tell it all. */
+  /** For the reference where `default` is not sufficient. */
   readonly defaultNote: string | null;
   readonly unit: string | null;
   readonly description: string;

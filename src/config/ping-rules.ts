@@ -37,7 +37,7 @@ export interface PingConfig {
   readonly start: Secret | null;
   readonly success: Secret | null;
   readonly fail: Secret | null;
-  /** Why some of it cannot be called; null where nothing stands in the way. */
+  /** Why some of its URLs cannot be called; null if all can. */
   readonly problem: string | null;
 }
 

@@ -1,9 +1,8 @@
 /** Applies what a profile and a user say about the kinds to the catalog. Pure. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { RestoreRules } from '../catalog/definition.ts';
-import type { Condition } from '../catalog/definition.ts';
+import type { Condition, FieldDefinition, Kind, KindRow, RestoreRules } from '../catalog/definition.ts';
+import { type ResourceDefinition, compileDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
 import { suggest } from '../core/suggest.ts';
@@ -26,7 +25,7 @@ type ReportOverrideMistake = (layer: OverrideLayer, path: Path, message: string)
  * @throws TidemarkError `config_invalid` for an unknown kind or field, when no `report` is given
  */
 export function applyProfile(
-  catalog: readonly ResourceDefinition[],
+  catalog: readonly KindRow[],
   profile: Pick<Profile, 'kinds'>,
   userOverrides: KindOverrides,
   report: ReportOverrideMistake = refuse,
@@ -35,7 +34,7 @@ export function applyProfile(
     ['profile', profile.kinds],
     ['user', userOverrides],
   ] as const;
-  let definitions: readonly ResourceDefinition[] = structuredClone(catalog);
+  let definitions: readonly KindRow[] = structuredClone(catalog);
   for (const [layer, overrides] of layers) {
     const kinds = definitions.map(({ kind }) => kind);
     for (const kind of Object.keys(overrides)) {
@@ -51,7 +50,7 @@ export function applyProfile(
       return isOpened ? { ...result, isOpenedByHand: true } : result;
     });
   }
-  return definitions;
+  return definitions.map(compileDefinition);
 }
 
 function refuse(layer: OverrideLayer, path: Path, message: string): never {
@@ -65,13 +64,9 @@ function didYouMean(word: string, candidates: Iterable<string>): string {
 
 type Report = (path: Path, message: string) => void;
 
-function overridden(
-  definition: ResourceDefinition,
-  override: KindOverride,
-  report: Report,
-): ResourceDefinition {
+function overridden(definition: KindRow, override: KindOverride, report: Report): KindRow {
   let fields = definition.fields;
-  let renamed: ResourceDefinition = definition;
+  let renamed: KindRow = definition;
   for (const [name, change] of Object.entries(override.fields ?? {})) {
     const was = change.was ?? name;
     const current = fields.find((field) => field.name === was);
@@ -154,11 +149,11 @@ function overridden(
 }
 
 /** True where something is known that may be written. */
-function isOpen({ fields }: ResourceDefinition): boolean {
+function isOpen({ fields }: KindRow): boolean {
   return fields.some(({ isWritable, isVolatile }) => isWritable && !isVolatile);
 }
 
-function isWritableKind(definition: ResourceDefinition): boolean {
+function isWritableKind(definition: KindRow): boolean {
   return definition.operations.some(({ role }) => role === 'create' || role === 'update');
 }
 
@@ -213,7 +208,7 @@ function followed(
     state: state && {
       ...state,
       field: renamed(state.field),
-      actions: state.actions.map((each) => ({ ...each, moves: each.moves.map(renamed) })),
+      actions: state.actions.map((each) => ({ ...each, alsoSets: each.alsoSets.map(renamed) })),
     },
     derived: restore.derived.map((each) => ({
       ...each,
@@ -231,7 +226,7 @@ function followed(
 }
 
 /** Pointers into the body follow a renamed field. */
-function withRenamedPointers(definition: ResourceDefinition, was: string, name: string): ResourceDefinition {
+function withRenamedPointers(definition: KindRow, was: string, name: string): KindRow {
   const follow = (pointer: string): string =>
     pointer === `/${was}` || pointer.startsWith(`/${was}/`)
       ? `/${name}${pointer.slice(was.length + 1)}`

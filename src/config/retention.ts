@@ -1,4 +1,4 @@
-/** The rules of retention, as options name them and as the history is judged by them. */
+/** The retention rules, as options name them and as they are applied to runs. */
 import type { RetentionConfig } from './config.ts';
 
 /** As the configuration and the command line name them. */

@@ -11,7 +11,7 @@ const COMMENT_WIDTH = 100;
 
 interface Style {
   readonly title: readonly string[];
-  /** What stands after the key; undefined leaves the option out. */
+  /** The text after the key; undefined leaves the option out. */
   readonly valueOf: (node: Exclude<OptionNode, Section>) => unknown;
   readonly isExample: boolean;
 }
@@ -62,7 +62,7 @@ function renderNode(name: string, node: OptionNode, style: Style, indent: string
   return [...heading, ...about, `${indent}${mark}${name}: ${yamlValue(value)}`];
 }
 
-/** Lines of a section as the first element of a list: the dash stands before its first key. */
+/** Lines of a section as the first element of a list: the dash precedes its first key. */
 function asElement(lines: readonly string[], indent: string): string[] {
   const first = lines.findIndex((line) => !line.trimStart().startsWith('#'));
   return lines.map((line, index) => {

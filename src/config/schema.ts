@@ -49,7 +49,7 @@ export function parseTree<S extends Options>(
     given = structuredCopy(given);
     const refused = result.error.issues.flatMap((issue) => pathsOf(issue).map((path) => ({ issue, path })));
     for (const { issue, path } of refused) {
-      // zod tells a number that is too large and no safe integer twice; one mistake a value is enough.
+      // zod reports a number that is too large and no safe integer twice; one mistake per value is enough.
       if (!mistakes.covers(tree, path)) mistakes.add(tree, path, messageFor(table, tree, issue, path));
     }
     // Deepest and last first, so that a list's other positions stay what they are while it is cut.
@@ -132,7 +132,7 @@ function didYouMean(near: string | undefined): string {
   return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
-/** Where an option of exactly this name stands, if it is not here. */
+/** The path of an option of exactly this name in another section. */
 function elsewhere(node: OptionNode, key: string, path = ''): string | undefined {
   if (node.node === 'option' || node.node === 'map') return undefined;
   if (node.node === 'list') return elsewhere(node.of, key, `${path}[]`);

@@ -78,7 +78,7 @@ function valueOf(checking: Checking, path: Path, value: Rule['values'][string]):
     return new Secret(value);
   }
   if (value.file === undefined || value.file === '') {
-    // Of a variable that is not set a warning tells already.
+    // A warning reports the unset variable already.
     if (!tree.unset.has(pathKey(filePath))) mistakes.add(tree, path, 'expected {file: PATH}');
     return null;
   }

@@ -1,16 +1,16 @@
 /**
- * Finds where things stand in JSON text without parsing it, so that a record is kept exactly as it was received and
- * hashed by its text. The scanner checks structure (brackets, separators, strings), not every token: a record that is
- * new or altered is still parsed before it is stored, and text whose hash is already known needs no second proof.
+ * Finds positions in JSON text without parsing it, so that a record is kept exactly as received and hashed by its text.
+ * The scanner checks structure (brackets, separators, strings), not every token: a new or changed record is still parsed
+ * before it is stored, and text whose hash is already known was parsed when it came first.
  */
 
 /** What to look for in each record of a list. */
 export interface RecordShape {
   /** Member names that lead to the id: `['id']`, or `['user', 'uuid']` for members. */
   readonly idPath: readonly string[];
-  /** Top-level members that change though nobody configured anything: left out of `stableText`. */
+  /** Top-level members that the service changes without a configuration change: left out of `stableText`. */
   readonly volatile: ReadonlySet<string>;
-  /** The top-level member that tells when a record was created, where its text is wanted. */
+  /** The top-level member with the record's creation time, where its text is wanted. */
   readonly createdAtName?: string;
 }
 
@@ -24,8 +24,8 @@ export interface ScannedRecord {
   readonly stableText: string;
   /** The volatile members' text, joined by commas; empty for kinds that have none. */
   readonly volatileText: string;
-  /** The text of `RecordShape.createdAtName`, quotes included; undefined where the record has none or nobody asked. */
-  readonly born?: string | undefined;
+  /** The text of `RecordShape.createdAtName`, quotes included; undefined where the record has none or none was wanted. */
+  readonly createdAtText?: string | undefined;
 }
 
 /** A record whose text is not JSON. The message does not name it: its id may be a secret. */
@@ -191,7 +191,7 @@ function nestedId(text: string, start: number, path: readonly string[]): string 
   return id;
 }
 
-/** Scans the record (a JSON object) that starts at `start` of `text`; also tells where it ends. */
+/** Scans the record (a JSON object) that starts at `start` of `text`; also returns where it ends. */
 function scanRecordAt(
   text: string,
   start: number,
@@ -200,7 +200,7 @@ function scanRecordAt(
   const { volatile, idPath, createdAtName } = shape;
   const idName = idPath[0];
   let id: string | undefined;
-  let born: string | undefined;
+  let createdAtText: string | undefined;
   let stable = '';
   let volatileText = '';
   let keptStart = -1;
@@ -212,7 +212,7 @@ function scanRecordAt(
           ? idFrom(text, valueStart, valueEnd)
           : nestedId(text, valueStart, idPath.slice(1));
     }
-    if (key === createdAtName) born = text.slice(valueStart, valueEnd);
+    if (key === createdAtName) createdAtText = text.slice(valueStart, valueEnd);
     if (volatile.has(key)) {
       volatileText += (volatileText === '' ? '' : ',') + text.slice(keyStart, valueEnd);
       if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);
@@ -224,9 +224,9 @@ function scanRecordAt(
   });
   const recordText = start === 0 && end === text.length ? text : text.slice(start, end);
   if (volatile.size === 0)
-    return { record: { id, text: recordText, stableText: recordText, volatileText: '', born }, end };
+    return { record: { id, text: recordText, stableText: recordText, volatileText: '', createdAtText }, end };
   if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);
-  return { record: { id, text: recordText, stableText: `{${stable}}`, volatileText, born }, end };
+  return { record: { id, text: recordText, stableText: `{${stable}}`, volatileText, createdAtText }, end };
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The daemon as a whole: the loop that looks at the clock, the jobs that it starts, and what others may know of it.
- * It sleeps until the next due time, a minute at most.
+ * The daemon: its main loop, the jobs that it starts, and its state for others. It sleeps until the next due time, a
+ * minute at most.
  */
 import type { Config } from '../config/config.ts';
 import { isoTime, type Clock } from '../core/clock.ts';
@@ -31,34 +31,34 @@ import { Settings } from './settings.ts';
 import type { DaemonView } from './view.ts';
 
 export interface DaemonOptions {
-  /** Does what is due and ends. */
+  /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
   /** Null for a daemon without HTTP. */
   readonly startHttp: StartHttp | null;
-  /** Told of jobs: notices, pings. */
+  /** Notified of jobs: notices, pings. */
   readonly observers: readonly JobObserver[];
-  /** Backs up the mirror after complete syncs; null where no backups are made. */
+  /** Backs up the mirror after complete syncs; null without backups. */
   readonly backup: JobWork | null;
 }
 
 export interface Daemon {
   readonly view: DaemonView;
-  /** Reads configuration and keys anew. */
+  /** Reloads configuration and keys. */
   reload(): void;
-  /** Ends within the grace of the configuration; the same promise at every call. */
+  /** Ends within the configured grace period; the same promise at every call. */
   stop(): Promise<void>;
-  /** True after an end that work under way did not come to in time: it may hold the process. */
+  /** True if a job did not end in time: it may keep the process alive. */
   hasLeftWork(): boolean;
-  /** Settles when the daemon has ended, however that came; with `isOnce`, the worst exit code of what ran. */
+  /** Settles when the daemon has ended, in whatever way; with `isOnce`, with the worst exit code of the jobs. */
   readonly done: Promise<ExitCode>;
 }
 
-/** Longest sleep: a changed configuration, a removed file and a clock that was changed are noticed so much later. */
+/** Longest sleep: after it, a changed configuration, a removed file and a changed clock are noticed. */
 const LOOK_MS = 60_000;
 
 /**
  * Starts the daemon of a configuration.
- * @throws TidemarkError for a configuration that is wrong, and `mirror_locked` where another daemon lives
+ * @throws TidemarkError for a wrong configuration, and `mirror_locked` if another daemon runs
  */
 export async function startDaemon(effects: DaemonEffects, options: DaemonOptions): Promise<Daemon> {
   const daemon = new RunningDaemon(effects, options);
@@ -141,7 +141,7 @@ class RunningDaemon implements Daemon {
 
   async start(): Promise<void> {
     const config = this.#settings.current();
-    // Before anything is said of jobs without an end: another daemon's are none.
+    // Before jobs without an end are reported as interrupted: they may be another daemon's.
     this.#registration = await registerDaemon(config.mirror, this.#effects);
     try {
       await this.#begin(config, this.#registration);
@@ -219,7 +219,7 @@ class RunningDaemon implements Daemon {
       const sleepMs = Math.max(0, Math.min(lookMs, ...times.map((at) => at - now)));
       await this.#alarm.sleep(sleepMs);
       if (this.#isStopped()) return;
-      clockWatch.look();
+      clockWatch.check();
       this.#runner.look();
       this.#settings.refresh();
       this.#mirrorAccess.isThere();
@@ -256,7 +256,7 @@ class RunningDaemon implements Daemon {
   }
 
   #startDue(isFirst: boolean): void {
-    // A time that comes while the daemon stops is the next one's to make up for.
+    // A job that becomes due while the daemon stops is left to the next daemon.
     if (this.#stopped !== null) return;
     const { clock, log } = this.#effects;
     for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
@@ -284,7 +284,7 @@ class RunningDaemon implements Daemon {
     this.#alarm.ring();
     await settlesWithin(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
     await this.#http?.close();
-    // Before the last writer closes, which then leaves no log behind.
+    // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
     this.#scheduleStore.keepNow();
     this.#registration?.leave();
@@ -293,7 +293,7 @@ class RunningDaemon implements Daemon {
     this.#finish(this.#options.isOnce ? worstExitCode(this.#exitCodes) : EXIT.done);
   }
 
-  /** The loop itself failed: nothing that could be gone on from. */
+  /** The loop itself failed: the daemon cannot continue. */
   #failed(thrown: unknown): void {
     const error = asTidemarkError(thrown);
     this.#effects.log.error({ code: error.code }, error.message);
@@ -301,7 +301,7 @@ class RunningDaemon implements Daemon {
   }
 }
 
-// A sleep that can be ended early, from outside.
+// A sleep that can be interrupted.
 
 class Alarm {
   readonly #clock: Clock;
@@ -330,7 +330,7 @@ class Alarm {
 
 // One exit code for several jobs (design.md, Commands: exit codes).
 
-/** Worst first. 3 goes before 2: what could not be read may hide anything. */
+/** Worst first. 3 precedes 2: collections that could not be read may hide anything. */
 const WORST_FIRST: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.failed,
@@ -343,8 +343,8 @@ const WORST_FIRST: readonly ExitCode[] = [
 ];
 
 /**
- * The worst of what ran; several jobs of one name count together, as the command's own sources do: they failed, or were
- * refused, only where all of them did, and were partly done where some were.
+ * The worst exit code of the jobs. Jobs of one name count together, as the sources of a command do: failed or refused only
+ * if all of them are, partly done if some are.
  */
 function worstExitCode(ended: readonly { readonly job: JobName; readonly code: ExitCode }[]): ExitCode {
   const together = [...Map.groupBy(ended, ({ job }) => job).values()].map((jobs) => {
@@ -359,9 +359,9 @@ function worstExitCode(ended: readonly { readonly job: JobName; readonly code: E
   return WORST_FIRST.find((code) => together.includes(code)) ?? EXIT.done;
 }
 
-// Notices that the wall clock was put, or that the machine slept: schedules and ages go by what it shows.
+// Detects that the wall clock was changed, or that the machine slept: schedules and ages use the wall clock.
 
-/** Less is what time services correct in one go. */
+/** Smaller steps are usual corrections of time services. */
 const STEP_MS = 60_000;
 
 class ClockWatch {
@@ -376,8 +376,8 @@ class ClockWatch {
     this.#aheadMs = this.#ahead();
   }
 
-  /** Says once that the clock jumped since the last look. */
-  look(): void {
+  /** Logs once if the clock jumped since the last check. */
+  check(): void {
     const ahead = this.#ahead();
     const stepMs = Math.round(ahead - this.#aheadMs);
     this.#aheadMs = ahead;

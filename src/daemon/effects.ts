@@ -11,7 +11,7 @@ export interface DaemonEffects {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
-  /** Reads configuration, key files and environment anew. @throws TidemarkError */
+  /** Reloads configuration, key files and environment. @throws TidemarkError */
   readonly loadConfig: () => Config;
   /** As `openMirror`; `command` is shown to whoever finds it locked. @throws TidemarkError */
   readonly openMirror: (config: Config, mode: 'read' | 'write', command: string) => Mirror;
@@ -26,5 +26,6 @@ export interface DaemonEffects {
   readonly host: string;
   readonly pid: number;
 }
+
 /** Starts the program's own `daemon-job`, with a channel to it. */
 export type StartJob = () => ChildProcess;

@@ -1,4 +1,4 @@
-/** What follows from a sync: a backup of what it published, and drift judged at once where something changed. */
+/** Follow-up jobs of a sync: a backup of what it published, and a drift job if something changed. */
 import type { Config } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon.ts';
@@ -8,7 +8,7 @@ import type { MirrorConnections } from './mirror-access.ts';
 import { isDriftPending } from './pending-jobs.ts';
 import type { ActiveProblems } from './problems.ts';
 
-/** The jobs that are to be done after this one, in their order. */
+/** The jobs that follow this one, in order. */
 export function followUps(
   ended: EndedJob,
   config: Config,
@@ -29,7 +29,7 @@ function after(name: JobName, source: string | null): QueuedJob {
   return { name, source, trigger: 'after_run', schedule: null, full: false, kinds: null };
 }
 
-/** False where drift of the source is not looked for at all. What an earlier sync changed counts as well: its drift may have failed. */
+/** False if the source has no drift job. Changes of an earlier sync count as well: its drift job may have failed. */
 function needsDriftJob(
   source: string | null,
   { schedules: { drift } }: Config,
@@ -41,7 +41,7 @@ function needsDriftJob(
     return isDriftPending(mirrorAccess.reader(), source);
   } catch (thrown) {
     const error = asTidemarkError(thrown);
-    // The sync may have failed before there was one, which it tells itself.
+    // There may be none, if the first sync failed, which that job reports.
     if (error.code !== 'mirror_missing') problems.begin('mirror', error);
     return false;
   }

@@ -1,7 +1,7 @@
 /**
- * How the command line finds the living daemon of a mirror: a small file beside it, private to its owner. That its process
- * lives is shown by a lock, which the operating system gives up with the process however that ends; a process number would
- * say nothing across containers.
+ * How the command line finds the running daemon of a mirror: a small file beside it, private to its owner. A lock shows
+ * that the process runs: the operating system releases it when the process ends in any way; a process id would mean
+ * nothing across containers.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import {
@@ -26,7 +26,7 @@ import { realMirrorPath } from '../mirror/real-path.ts';
 export interface DaemonLockfile {
   readonly pid: number;
   readonly host: string;
-  /** Where its HTTP endpoints are; null where it has none (now). */
+  /** Base URL of its HTTP endpoints; null while it has none. */
   readonly url: string | null;
   /** ISO 8601. */
   readonly since: string;
@@ -36,21 +36,21 @@ export interface DaemonLockfile {
 
 export interface DaemonRegistration {
   readonly token: Secret;
-  /** Writes the address down; null for none. */
+  /** Writes the URL to the file; null for none. */
   setUrl(url: string | null): void;
-  /** Writes the file again where somebody removed it. */
+  /** Writes the file again if it was removed. */
   ensure(): void;
   /** Removes the file. */
   leave(): void;
 }
 
-/** The command line looks whether a daemon lives by taking its lock for an instant. */
+/** Attempts to take the lock: the command line takes it for a moment to check whether a daemon runs. */
 const CLAIMS = 5;
 const CLAIM_PAUSE_MS = 100;
 
 /**
  * Announces this process as the daemon of the mirror.
- * @throws TidemarkError `mirror_locked` where another one lives, `read_only` and others where the file cannot be written
+ * @throws TidemarkError `mirror_locked` if another one runs, `read_only` and others if the file cannot be written
  */
 export async function registerDaemon(
   mirror: string,
@@ -67,7 +67,7 @@ export async function registerDaemon(
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal() });
     const temporary = `${path}.${pid}`;
     try {
-      // Made anew, so that the token goes into no file, and through no link, that somebody else put there.
+      // Created new, so that the token is not written to a file or through a link that somebody else made.
       rmSync(temporary, { force: true });
       writeFileSync(temporary, `${text}\n`, { mode: 0o600, flag: 'wx' });
       renameSync(temporary, path);
@@ -89,7 +89,7 @@ export async function registerDaemon(
     },
     ensure: () => {
       if (existsSync(path)) return;
-      // Whoever emptied the directory took the lock's file along: what is held now nobody else can see.
+      // If the directory was emptied, the lock's file is gone too, and other processes cannot see the lock that is held.
       createDirectory(mirror);
       lock.release();
       lock = acquireWriterLock(path, holder);
@@ -123,7 +123,7 @@ function another(path: string, cause: TidemarkError): TidemarkError {
   });
 }
 
-/** The living daemon of a mirror; null where there is none, or this process may not see it. */
+/** The running daemon of a mirror; null if there is none, or this user may not read its file. */
 export function findDaemon(
   mirror: string,
   looker: { readonly pid: number; readonly host: string; readonly now: number },
@@ -139,10 +139,10 @@ export function findDaemon(
   }
 }
 
-/** The header of `/readyz` by which the command line knows that it was this daemon that answered. */
+/** The header of `/readyz` by which the command line verifies that this daemon answered. */
 export const INSTANCE_HEADER = 'Tidemark-Instance';
 
-/** What stands in that header: only who has the local token can tell it, and it does not tell the token. */
+/** The value of that header: only computed with the local token, and it does not reveal the token. */
 export function instanceOf(token: string): string {
   return createHmac('sha256', token).update('tidemark instance').digest('hex');
 }
@@ -151,7 +151,7 @@ function cardPath(mirror: string): string {
   return `${realMirrorPath(mirror)}.daemon`;
 }
 
-/** The text of a file that is not a link and that this user, or root, put there: nobody else says where the daemon is. */
+/** The text of a file that is no link and belongs to this user or root: other users must not redirect the command line. */
 function ownText(path: string): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
@@ -173,7 +173,7 @@ function readCard(path: string): DaemonLockfile | null {
     if (typeof token !== 'string') return null;
     return { pid, host, since, url: typeof url === 'string' ? url : null, token: new Secret(token) };
   } catch {
-    // Not there, not ours to read, or being replaced: as good as no daemon.
+    // Missing, not readable, or being replaced: the same as no daemon.
     return null;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The mirror as the daemon uses it: a writer for one piece of work at a time, which waits for other processes, and a
- * reader that stays open and follows the file when it is replaced.
+ * The daemon's connections to the mirror: a writer for one job at a time, which waits for other processes, and a reader
+ * that stays open and reopens the file when it is replaced.
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
@@ -9,17 +9,17 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { ProblemSink } from './problems.ts';
 
-/** Between two looks at a lock that another process holds. */
+/** Interval of trying a lock that another process holds. */
 const LOCK_RETRY_MS = 5_000;
 
 export interface WriterLease {
   /** @throws Error while it is suspended */
   readonly mirror: Mirror;
-  /** Closes the mirror for a process that works on it for this one. The turn stays: nobody else here gets it meanwhile. */
+  /** Closes the mirror for a child process that works on it; other jobs of this process still wait. */
   suspend(): void;
-  /** The end of that: opens it again as soon as every other process has let go of it. @throws TidemarkError as `lease` */
+  /** Opens it again as soon as no other process holds it. @throws TidemarkError as `lease` */
   resume(command: string, signal: AbortSignal): Promise<void>;
-  /** Closes the mirror and lets the next one have it. Only the first call counts. */
+  /** Closes the mirror and passes it to the next waiter. Only the first call counts. */
   release(): void;
 }
 
@@ -29,7 +29,7 @@ export class MirrorConnections {
   readonly #config: () => Config;
   #turn: Promise<void> = Promise.resolve();
   #isHeld = false;
-  /** A file was in the mirror's place: then another one is not begun in silence. */
+  /** The mirror's file existed once: a new one is then not created silently. */
   #wasThere = false;
   #isGone = false;
   #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
@@ -41,8 +41,8 @@ export class MirrorConnections {
   }
 
   /**
-   * The mirror for writing, once this process and every other one have let go of it.
-   * @param mayCreate false where an empty new mirror would be a mistake; it is one wherever there was one before
+   * The mirror for writing, once no job of this process and no other process holds it.
+   * @param mayCreate false where an empty new mirror would be a mistake; it always is once there was one
    * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
    */
   async lease(command: string, mayCreate: boolean, signal: AbortSignal): Promise<WriterLease> {
@@ -62,7 +62,7 @@ export class MirrorConnections {
     }
   }
 
-  /** The mirror for writing, if it can be had at once. Null where it is held. @throws TidemarkError as `openMirror` */
+  /** The mirror for writing, or null if somebody holds it. @throws TidemarkError as `openMirror` */
   leaseNow(command: string): WriterLease | null {
     if (this.#isHeld || !this.isThere()) return null;
     try {
@@ -213,7 +213,7 @@ function waiting(error: TidemarkError): TidemarkError {
   });
 }
 
-/** What tells a file from another one in its place; empty where there is none. */
+/** The identity of a file, which changes when it is replaced; empty if there is none. */
 function fileIdentity(path: string): string {
   const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;

@@ -49,7 +49,7 @@ function isCutShort(mirror: Mirror, source: string): boolean {
   return last?.outcome === 'running' || last?.outcome === 'interrupted';
 }
 
-/** Says of jobs that died, and that nobody makes up for now, when they come again. */
+/** Logs when interrupted jobs that are not repeated at once will run again. */
 export function logUnfinished(
   dead: readonly JobRow[],
   daemon: {

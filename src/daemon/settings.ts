@@ -1,4 +1,4 @@
-/** The configuration in force: read anew when it may have changed, the old one kept when the new one is wrong. */
+/** The configuration in force: reloaded when it may have changed; the old one is kept when the new one is wrong. */
 import { statSync, type BigIntStats } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';

@@ -92,7 +92,7 @@ export interface DaemonView {
   /** Why the newest configuration is not in force; null where it is. */
   configProblem(): TidemarkError | null;
   /**
-   * The mirror, open for reading as long as the daemon lives; opened anew when the file was replaced.
+   * The mirror, open for reading as long as the daemon runs; reopened when the file was replaced.
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   mirror(): Mirror;

@@ -1,10 +1,11 @@
 /** What differs between two states, as data: the JSON document `tidemark.diff/1` (design.md, JSON documents). */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject } from '../core/json.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
-import { escapeSegment } from './pointer.ts';
+import { escapeSegment } from '../core/json-pointer.ts';
 import { recordName } from './name.ts';
 
 /** What differs for one record. */
@@ -60,6 +61,8 @@ export interface Skipped {
   readonly reason: string;
   /** Display name of the records, where only these and not their collection are left out. */
   readonly name?: string;
+  /** True where records are missing from a whole list of live and were not all looked up one by one: they count as missing. */
+  readonly unconfirmed?: true;
 }
 
 /** A collection that the comparison left out by choice, not for want of an answer, and why in one line. */

@@ -1,15 +1,16 @@
 /**
  * The one comparison: `diff`, `drift`, plan, apply and the sync's "did it change" all read it (design.md, Comparison).
  */
-import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
-import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
+import { type FieldDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Embedding } from '../catalog/resource-definition.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import { sortedKeys, sortNames } from '../core/sorted-keys.ts';
+import { sortedKeys } from '../core/sorted-keys.ts';
 import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { equalValues } from './equal.ts';
-import { escapeSegment } from './pointer.ts';
+import { escapeSegment } from '../core/json-pointer.ts';
 
 export { equalValues } from './equal.ts';
 
@@ -21,8 +22,8 @@ export interface FieldChange {
   /** RFC 6901 pointer into TO; into FROM where TO has nothing there. Empty for a body that is not an object. */
   readonly path: string;
   /**
-   * Where an operation on FROM has to go, given only when that is not `path`: an array element that both sides hold
-   * stands at another index in FROM. For something added, the place's parent in FROM and its index in TO.
+   * The pointer for an operation on FROM, given only where it is not `path`: an array element that both sides have is at
+   * another index in FROM. For an addition, the pointer of the parent in FROM with the index in TO.
    */
   readonly from_path?: string;
   /**
@@ -31,20 +32,20 @@ export interface FieldChange {
    */
   readonly place?: string;
   /**
-   * Given for an array with order whose elements are matched by id, where some stand otherwise among those that both
-   * sides hold: the fewest that explain it. What changed inside elements, came or went is reported by changes of its own.
+   * Given for an ordered array whose elements are matched by id, if the order of the common ones differs: the fewest moves
+   * that explain it. Changed, added and removed elements are separate changes.
    */
   readonly moved?: readonly MovedElement[];
   readonly from?: JsonValue;
   readonly to?: JsonValue;
 }
 
-/** What a change is remembered and ruled by: its path, free of indexes that move. */
+/** The path by which rules and acceptances identify a change: with ids in place of array indexes. */
 export function placeOf(field: Pick<FieldChange, 'path' | 'place'>): string {
   return field.place ?? field.path;
 }
 
-/** A place in both documents: the segments differ where a matched element stands at another index. */
+/** A position in both documents: the segments differ where a matched element has another index. */
 interface Place {
   readonly parent: Place | null;
   readonly fromSegment: string;
@@ -58,9 +59,9 @@ interface Pending {
   readonly from: JsonValue | undefined;
   readonly to: JsonValue | undefined;
   readonly isUnordered: boolean;
-  /** What the record holds of others here, of which not everything counts; undefined where everything does. */
+  /** Which members count inside an embedded record; undefined where all do. */
   readonly embedding: Embedding | undefined;
-  /** Given for an array of which only the order is left to tell. */
+  /** Given for an array of which only the order remains to be reported. */
   readonly moved?: readonly MovedElement[];
 }
 
@@ -72,9 +73,9 @@ interface Pending {
  * first, then additions from the first to the last, then the order as the whole array: replayed in this order on FROM, the
  * changes give TO.
  *
- * In every mode but `all`, a field that the answer shows elsewhere stands in its own place (`shown-fields.ts`), and where it
- * changed, what shows it takes no part; what moves by itself in records that a response-only field embeds takes no part, and a user who is embedded there counts by who
- * it is (`comparedInside`).
+ * In every mode but `all`: a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`), and
+ * if it changed, the change of the member that repeats it is left out; inside response-only fields, volatile members of
+ * embedded records are left out, and embedded users are compared by identity only (`comparedInside`).
  */
 export function compareBodies(
   definition: ResourceDefinition,
@@ -89,7 +90,7 @@ export function compareBodies(
     if (mode !== 'managed' && !equalValues(from, to)) changes.push({ path: '', from, to });
     return changes;
   }
-  const fields = fieldsByName(definition);
+  const fields = definition.fieldsByName;
   for (const name of memberNames(from, to)) {
     const field = fields.get(name);
     if (!isCompared(definition, field, name, mode)) continue;
@@ -99,13 +100,13 @@ export function compareBodies(
       from: getOwn(from, name),
       to: getOwn(to, name),
       isUnordered: field?.isUnordered ?? definition.sets?.includes(name) ?? false,
-      embedding: isWhole ? undefined : embeddingOf(definition).inside.get(name),
+      embedding: isWhole ? undefined : definition.embedding.inside.get(name),
     });
   }
   return mode === 'all' ? changes : withoutRepeated(definition, changes);
 }
 
-/** One change of a query is one change: the member that shows it again (`shownAt`) has moved with it. */
+/** Drops the change of a member that repeats a changed field (`shownAt`). */
 function withoutRepeated(definition: ResourceDefinition, changes: FieldChange[]): FieldChange[] {
   const copies = definition.fields.flatMap(({ name, shownAt }) => {
     const isOther =
@@ -131,8 +132,8 @@ export function comparedMembers(
 ): [string, JsonValue][] {
   const body = asCompared(definition, received, mode);
   if (!isJsonObject(body)) return [];
-  const fields = fieldsByName(definition);
-  const names = mode === 'managed' ? managedNames(definition) : sortedKeys(body);
+  const fields = definition.fieldsByName;
+  const names = mode === 'managed' ? definition.managedNames : sortedKeys(body);
   const members: [string, JsonValue][] = [];
   for (const name of names) {
     const value = getOwn(body, name);
@@ -141,19 +142,6 @@ export function comparedMembers(
       members.push([name, value]);
   }
   return members;
-}
-
-const MANAGED = new WeakMap<ResourceDefinition, readonly string[]>();
-
-/** The members that `managed` compares, sorted; only documented ones can be among them. */
-function managedNames(definition: ResourceDefinition): readonly string[] {
-  const known = MANAGED.get(definition);
-  if (known !== undefined) return known;
-  const fields = [...fieldsByName(definition)];
-  const managed = fields.filter(([name, field]) => isCompared(definition, field, name, 'managed'));
-  const names = sortNames(managed.map(([name]) => name));
-  MANAGED.set(definition, names);
-  return names;
 }
 
 /** True for a top-level member that the mode compares, known to the catalog or not. */
@@ -177,7 +165,7 @@ function isCompared(
   return mode === 'default' || field?.isWritable === true;
 }
 
-/** Walks one member with a stack of its own, last thing first, so that deep nesting costs no call stack. */
+/** Compares one member with an explicit stack, in reverse order, so that deep nesting uses no call stack. */
 function compareFrom(changes: FieldChange[], start: Pending): void {
   const stack: Pending[] = [start];
   for (let pending = stack.pop(); pending !== undefined; pending = stack.pop()) {
@@ -220,7 +208,7 @@ function comparedInside(embedding: Embedding | undefined, from: JsonObject, to: 
   return isSamePerson(from, to) ? [] : names.filter(identifiesUser);
 }
 
-/** What to look at inside two arrays, or that they differ as a whole; nothing to look at when they are equal. */
+/** The elements of two arrays to compare, or that they differ as a whole; empty when they are equal. */
 function compareArrays(
   { place, isUnordered, embedding }: Pending,
   from: JsonValue[],
@@ -285,20 +273,20 @@ function pointerOf(place: Place, side: 'fromSegment' | 'toSegment' | 'id'): stri
   return segments.reverse().join('');
 }
 
-/** The own member names of both, sorted by code units: the order of the answer does not hang on that of the keys. */
+/** The own member names of both, sorted by code units, so that the order of changes does not depend on that of the keys. */
 function memberNames(from: JsonObject, to: JsonObject): string[] {
   const names = Object.keys(from);
   for (const name of Object.keys(to)) if (!Object.hasOwn(from, name)) names.push(name);
   return names.sort();
 }
 
-// Users as answers embed them (interface.md, User summary): who it is counts, what else they are is their own affair.
+// Users embedded in responses (interface.md, User summary) are compared by identity; their other members do not count.
 
-/** The surest first. */
+/** Most reliable first. */
 const SAYS_WHO = ['uuid', 'id', 'email', 'distinct_id'] as const;
 const PERSON: ReadonlySet<string> = new Set([...SAYS_WHO, 'first_name', 'last_name']);
 
-/** True for a user's summary at a place that is known to hold one: a name alone makes no user of a configured value. */
+/** True for a user's summary at a position that is known to hold one: a configured value with a name is no user. */
 export function isUserAt(
   embedding: Embedding | undefined,
   value: JsonValue | undefined,
@@ -309,17 +297,17 @@ export function isUserAt(
   return has('uuid') || has('distinct_id') || (has('id') && has('email'));
 }
 
-/** True for a member of a summary that says who it is. */
+/** True for a member of a summary that identifies the user. */
 function identifiesUser(name: string): boolean {
   return PERSON.has(name);
 }
 
-/** True for a member that is the user's own doing even where the record is about the user. */
+/** True for a member that the user sets personally, even in a record about the user. */
 function isPersonalPreference(name: string): boolean {
   return name === 'hedgehog_config';
 }
 
-/** True where two summaries are of one person: whoever changes their name is still the one who made it. */
+/** True where two summaries are of one person, also after a change of name. */
 function isSamePerson(from: JsonObject, to: JsonObject): boolean {
   for (const name of SAYS_WHO) {
     const [one, other] = [getOwn(from, name) ?? null, getOwn(to, name) ?? null];
@@ -329,8 +317,8 @@ function isSamePerson(from: JsonObject, to: JsonObject): boolean {
 }
 
 /**
- * A response-only value without what moves inside it, and of a user only who it is: for telling equality, never shown.
- * What no place is known of stays as it is; so deep as places are known is as deep as this goes.
+ * A response-only value without volatile members, and users reduced to their identity: for testing equality, never shown.
+ * Values at unknown positions stay as they are.
  */
 function steadyValue(value: JsonValue, embedding: Embedding | undefined): JsonValue {
   if (embedding === undefined) return value;

@@ -2,7 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import { placeOf } from './compare.ts';
-import { splitPointer } from './pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 
 /** Narrows a change to what the filter lets through; null when nothing is left of it. */
 type FieldFilter = (change: RecordChange) => RecordChange | null;

@@ -1,12 +1,12 @@
-/** A record's revisions read as history: what each one changed, and since when every field has been as it is. Pure. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+/** A record's history from its revisions: the changes of each one, and since when each field has its value. Pure. */
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
 import { type Recreated, compareRecords } from './change.ts';
-import { escapeSegment } from './pointer.ts';
+import { escapeSegment } from '../core/json-pointer.ts';
 
-/** A run that looked, and when it ended (ISO 8601). */
+/** A run that read the record or its collection, and when it ended (ISO 8601). */
 export interface Sighting {
   readonly run: number;
   readonly at: string;
@@ -14,13 +14,13 @@ export interface Sighting {
 
 /** One stored revision of a record. */
 export interface HistoryRevision extends Sighting {
-  /** `rewritten`: the same by comparison, spelled otherwise. */
+  /** `rewritten`: equal by comparison, in another spelling. */
   readonly change: 'added' | 'changed' | 'removed' | 'rewritten';
   /** JSON as received; null for a removal. */
   readonly body: string | null;
   /** Given where the record has another id from this revision on. */
   readonly created_again?: RenewedId;
-  /** Given with it: the last body under the id before, with other records that were created again named as here. */
+  /** Given with it: the last body under the previous id, with references to recreated records by their new ids. */
   readonly before?: string;
 }
 
@@ -32,33 +32,36 @@ export interface RenewedId extends Recreated {
 interface HistoryOptions {
   readonly mode: ComparisonMode;
   /**
-   * The last run before this one that looked at the whole collection; null where there was none. What a revision
-   * replaced was still so then.
+   * The last run before this one that read the whole collection; null without one. The replaced revision was still current
+   * then.
    */
   readonly sightingBefore: (run: number) => Sighting | null;
 }
 
-/** One revision as `log` tells it. The change happened after `last_seen_before` and not after `at`. */
+/** One revision as `log` shows it. The change happened after `last_seen_before` and not after `at`. */
 export interface LogEntry extends Sighting {
   readonly change: 'added' | 'changed' | 'removed';
-  /** When the state before this one was last seen; null where nobody had looked before. */
+  /** When the previous state was last seen; null if the collection had not been read before. */
   readonly last_seen_before: Sighting | null;
   /** Added: every compared field with `to`. Removed: with `from`. Changed: what differs. */
   readonly fields: readonly FieldChange[];
   /** Given for a record that came back after a removal: how it differs from what was removed. */
   readonly returned?: readonly FieldChange[];
-  /** Given where the record goes on under a new id from here on. `changed` where it was not seen away; then `fields` may be empty. */
+  /**
+   * Given where the record continues under a new id from here on. The change is `changed` if it was never seen absent; then
+   * `fields` may be empty.
+   */
   readonly created_again?: RenewedId;
 }
 
-/** One field as it is, and since when. */
+/** One field's value, and since when it has it. */
 export interface BlameField {
   /** RFC 6901 pointer. */
   readonly path: string;
   readonly value: JsonValue;
   /** The run that saw this value first, without a break since. */
   readonly since: Sighting;
-  /** When the field was last seen otherwise, or the record absent; null where nobody had looked before. */
+  /** When the field last had another value, or the record was absent; null if the collection had not been read before. */
   readonly last_seen_before: Sighting | null;
 }
 
@@ -165,7 +168,7 @@ function placesOf(
   });
 }
 
-/** With a stack of its own, so that deep nesting costs no call stack. */
+/** With an explicit stack, so that deep nesting uses no call stack. */
 function leaves(path: string, value: JsonValue): [string, JsonValue][] {
   const found: [string, JsonValue][] = [];
   const stack: [string, JsonValue][] = [[path, value]];
@@ -183,7 +186,7 @@ function touches(change: FieldChange, path: string): boolean {
   return change.path === path || change.path.startsWith(`${path}/`) || path.startsWith(`${change.path}/`);
 }
 
-/** What a revision replaced was there when its own run saw it, and at every look at the whole collection since. */
+/** When a replaced revision was last seen: by its own run, or by the last full sweep of the collection since. */
 function lastSeenBefore(
   revision: Sighting,
   older: HistoryRevision | undefined,
@@ -195,7 +198,7 @@ function lastSeenBefore(
   return look === null || look.run < own.run ? own : look;
 }
 
-/** Every compared field of a record that came (`to`) or went (`from`). */
+/** Every compared field of an added (`to`) or removed (`from`) record. */
 function whole(
   definition: ResourceDefinition,
   body: JsonValue,

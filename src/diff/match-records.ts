@@ -2,13 +2,8 @@
  * Which records of two sources are each other's counterparts, though every id differs: by natural key within the counterpart of their
  * parent. Namesakes are never guessed at.
  */
-import {
-  type Kind,
-  type ResourceDefinition,
-  type Scope,
-  type ScopeKey,
-  SCOPE_KEYS,
-} from '../catalog/definition.ts';
+import { type Kind, type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, isRawNumber } from '../core/json.ts';
@@ -16,7 +11,7 @@ import { canonicalText } from './canonical.ts';
 import type { ParsedRecord } from './change.ts';
 import { numberText } from './name.ts';
 import { recordName } from './name.ts';
-import { pointerTo, resolvePointer } from './pointer.ts';
+import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 
 /** FROM's ids with their counterparts in TO, kind by kind, as far as they are known. */
 export class MatchedIds {

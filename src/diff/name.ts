@@ -1,7 +1,7 @@
 /** What to call a record when talking to people. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonValue, isRawNumber, type RawNumber } from '../core/json.ts';
-import { resolvePointer } from './pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 
 /** The first of the definition's `nameFrom` pointers that holds a non-empty text or a number; else the id. */
 export function recordName(definition: ResourceDefinition, body: JsonValue, id: string): string {

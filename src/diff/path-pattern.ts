@@ -1,6 +1,6 @@
 /** Patterns over JSON pointers, for rules: `*` is one segment, `**` any number of them. */
 import { type FieldChange, placeOf } from './compare.ts';
-import { splitPointer } from './pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 
 /** Tells whether a pointer, or a place that it lies below, is meant. */
 type PathPattern = (path: string) => boolean;

@@ -10,13 +10,14 @@
  * The severity of a record's change is the highest among its parts. Rules override it, the first that matches.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
+import type { Kind, Severity } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
 import { type FieldPattern, fieldPattern } from './path-pattern.ts';
-import { splitPointer } from './pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 
 /** Negative when `a` is the graver one. */
 export function compareSeverities(a: Severity, b: Severity): number {

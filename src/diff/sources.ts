@@ -1,14 +1,8 @@
 /** Two sources compared: every id differs, so records match by natural key (`diff --source A --to-source B`). */
 import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
-import {
-  type Kind,
-  type ResourceDefinition,
-  type Scope,
-  SCOPE_KEYS,
-  fieldsByName,
-  KINDS,
-} from '../catalog/definition.ts';
-import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
+import { type Kind, type Scope, SCOPE_KEYS, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Embedding } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { isAssignedByService } from '../catalog/place-names.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
@@ -27,7 +21,7 @@ import { isUserAt } from './compare.ts';
 import { fieldFilter } from './field-filter.ts';
 import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-records.ts';
 import { recordName } from './name.ts';
-import { splitPointer } from './pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 import { skipTest } from './skip.ts';
 import { type CompareOptions, type RecordState, type State, parseState } from './states.ts';
 
@@ -224,7 +218,7 @@ function portableBody(
     kind,
     isLater: KINDS.indexOf(kind) > KINDS.indexOf(definition.kind),
   }));
-  const fields = fieldsByName(definition);
+  const fields = definition.fieldsByName;
   const portable: JsonObject = {};
   for (const [name, value] of Object.entries(body)) {
     const inside = references.filter(({ segments }) => segments[0] === name);
@@ -235,7 +229,7 @@ function portableBody(
       (!isWritable && (isAssignedByService(name) || isVolatileMember(definition, fields.get(name), name)));
     const isId = definition.idPath.length === 1 && definition.idPath[0] === name;
     if (isId || inside.some(({ isLater }) => isLater) || (isOwned && inside.length === 0)) continue;
-    const embedding = isWritable ? undefined : embeddingOf(definition).inside.get(name);
+    const embedding = isWritable ? undefined : definition.embedding.inside.get(name);
     let shown = withoutPlaces(
       value,
       inside.length > 0 && !isUserAt(embedding, value) ? undefined : embedding,

@@ -1,7 +1,8 @@
 /** One look at one collection: a first page of very few records, a second one where there is more, and what they show. */
 import type { ProbeClient, ProbedPage } from '../api/probe-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import { shapeOf } from '../sync/sweep.ts';
@@ -20,7 +21,7 @@ interface NextLook {
 export interface CollectionProbe {
   readonly scope: Scope;
   readonly state: ProbeState;
-  /** What the list says that it holds, or what a whole list showed; null where neither tells. */
+  /** The list's `count`, or the records of a whole list; null if unknown. */
   readonly records: number | null;
   readonly shape: ListShape | null;
   readonly next: NextLook | null;
@@ -120,7 +121,7 @@ async function firstPage(
     if (!definition.listing.acceptsQuery || (code !== 'server_error' && code !== 'rejected')) throw error;
     const listing = { ...definition.listing, acceptsQuery: false };
     const page = await client.page(
-      { ...target, definition: { ...definition, listing } },
+      { ...target, definition: changedDefinition(definition, { listing }) },
       limit,
       undefined,
       signal,

@@ -3,14 +3,8 @@
  * fields that requests take. Pure; nothing is sent.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import {
-  type FieldDefinition,
-  type FieldType,
-  type Kind,
-  type Operation,
-  type ResourceDefinition,
-  operationOf,
-} from '../catalog/definition.ts';
+import { type FieldDefinition, type FieldType, type Kind, type Operation } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Member, type Node, isNode, membersOf, resolved } from './openapi-schema.ts';
 
@@ -196,7 +190,7 @@ function writableDifference(name: string, field: FieldDefinition, bodies: Bodies
 
 const TEXTS: ReadonlySet<FieldType> = new Set(['string', 'uuid', 'timestamp']);
 
-/** A text's form is not always told, and `any` is every type. */
+/** A text's format is not always documented, and `any` is every type. */
 function isSameType(catalog: FieldType, document: FieldType): boolean {
   if (catalog === document || catalog === 'any' || document === 'any') return true;
   return TEXTS.has(catalog) && TEXTS.has(document) && (catalog === 'string' || document === 'string');
@@ -209,7 +203,7 @@ function shownMembers(
   definition: ResourceDefinition,
 ): { readonly operation: string; readonly members: ReadonlyMap<string, Member> } | null {
   for (const role of ['retrieve', 'list'] as const) {
-    const operation = operationOf(definition, role);
+    const operation = definition.operation(role);
     const found = operation === undefined ? undefined : operations.get(placeIn(operation));
     if (operation === undefined || found === undefined) continue;
     const schema = role === 'list' ? elementSchema(document, definition, found.answer) : found.answer;
@@ -235,7 +229,7 @@ function bodyMembers(
   definition: ResourceDefinition,
   role: 'create' | 'update',
 ): ReadonlyMap<string, Member> | null {
-  const operation = operationOf(definition, role);
+  const operation = definition.operation(role);
   const found = operation === undefined ? undefined : operations.get(placeIn(operation));
   return found?.body === undefined ? null : membersOf(document, found.body);
 }

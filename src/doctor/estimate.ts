@@ -1,6 +1,7 @@
-/** What a reading of a source will cost, collection by collection: the stats and how each is known. Pure. */
+/** Estimates the requests of reading a source, per collection, and the basis of each estimate. Pure. */
 import { scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow, SweepRow } from '../mirror/run-rows.ts';
@@ -8,7 +9,7 @@ import type { CollectionProbe } from './collection-probe.ts';
 import { pagesFor } from './pace.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
-/** `last_run`: as it was then. `count`: from what the list says that it holds. `guess`: neither tells. */
+/** `last_run`: as in the last run. `count`: from the list's `count`. `guess`: without either. */
 export type Basis = 'last_run' | 'count' | 'guess';
 
 export interface CollectionEstimate {
@@ -22,28 +23,28 @@ export interface CollectionEstimate {
 
 export interface SourceEstimate {
   readonly source: SourceConfig;
-  /** What the stats come from: `probe` where the service was looked at. */
+  /** The source of the estimate: the mirror, or first pages of the lists (`probe`). */
   readonly from: 'mirror' | 'probe';
   readonly collections: readonly CollectionEstimate[];
-  /** Milliseconds that one request takes, as far as is known; null where nothing tells. */
+  /** Milliseconds that one request takes; null if unknown. */
   readonly requestMs: number | null;
   readonly known: readonly string[];
   readonly guessed: readonly string[];
-  /** Requests that looking took; 0 from the mirror. */
+  /** Requests that the probe took; 0 from the mirror. */
   readonly asked: number;
 }
 
 /**
- * How many parent records a kind read one by one is asked for: a sync's budget; in a live diff all of them where they are
- * no more than the budget, else none; all of them where the kind is asked for by name (src/state/live-state.ts).
+ * For how many parents a kind read one by one is requested: a sync's budget; in a live diff all of them if they are within
+ * the budget, else none; all of them if the user names the kind (src/state/live-state.ts).
  */
 type ParentRule = 'budget' | 'all_or_none' | 'all';
 
-/** What is known of one collection before it is read. */
+/** What is known about one collection before it is read. */
 interface Prospect {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
-  /** Records of the list; for single objects per parent record, those of the parent's list. Null: not known. */
+  /** Records of the list; for kinds read one by one, those of the parents' list. Null if unknown. */
   readonly records: number | null;
   readonly recordBytes: number | null;
   readonly pageCap: number | null;
@@ -52,20 +53,20 @@ interface Prospect {
   readonly parents: ParentRule;
   /** True for a feed of which only the head is read. */
   readonly isHead: boolean;
-  /** Records that the last list did not show, and that are kept until that is settled. */
+  /** Records that the last list did not show, and whose removal is held. */
   readonly held?: number;
-  /** True where the service refused it the last time: one request says it again. */
+  /** True where the service refused it the last time: then it costs one request. */
   readonly isRefused: boolean;
 }
 
-/** The envelope and what else an answer holds beside its records. */
+/** Bytes of an answer beside its records. */
 const ANSWER_BYTES = 150;
-/** A record that nobody saw yet: the mean of what organizations have configured. */
+/** Bytes of a record of unknown size: the mean of usual configurations. */
 const RECORD_BYTES = 700;
 
-/** Absent records of one collection that a live reading looks for (state/live-parents.ts). */
+/** Absent records of one collection that a live reading looks up (state/live-parents.ts). */
 const MAX_LOOKUPS = 200;
-/** Those that a sync looks for where it holds the removals (src/sync/absence.ts). */
+/** Those that a sync looks up before it holds removals (src/sync/absence.ts). */
 const SAMPLED_AT_MOST = 10;
 
 function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimate {
@@ -92,15 +93,15 @@ function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimat
   const pages = lastPages ?? (records === null ? 1 : pagesFor(records, source.pageSize, pageCap));
   const rows = records ?? page;
   const most = prospect.parents === 'budget' ? SAMPLED_AT_MOST : MAX_LOOKUPS;
-  const isLooked = operationOf(definition, 'retrieve') !== undefined;
+  const isLooked = definition.operation('retrieve') !== undefined;
   const looks = isLooked ? Math.min(prospect.held ?? 0, most) : 0;
-  // Where rows are a reduced form, each record is asked for by itself.
+  // Where rows are abridged, each record is retrieved, too.
   const retrieved = definition.listing.needsRetrieve ? rows : 0;
   const basis = lastPages === null ? (records === null ? 'guess' : 'count') : 'last_run';
   return made(pages + retrieved + looks, rows * (retrieved > 0 ? 2 : 1), basis);
 }
 
-// An estimate from a look at the first pages, where no run tells.
+// An estimate from the first pages of the lists, for a source without runs.
 
 export function estimateFromReach(reach: SourceReach, parents: ParentRule): SourceEstimate {
   const { source, kinds, organizations, organizationCount, pageCap, requests, tookMs } = reach;
@@ -154,7 +155,7 @@ function rowEstimates(
   parents: ParentRule,
 ): CollectionEstimate[] {
   const { definition, probes, collections } = row;
-  // Without a parent record there is no list to ask for.
+  // Without a parent record there is no list to request.
   const looked = probes.filter(
     ({ state, scope }) =>
       state !== 'not_reached' && definition.scope.every((key) => scope[key] !== undefined),
@@ -195,14 +196,14 @@ function scaled(estimate: CollectionEstimate, share: number): CollectionEstimate
   };
 }
 
-// An estimate from what the last runs found: nothing is sent.
+// An estimate from the last runs: nothing is sent.
 
 interface MirrorEstimateOptions {
   readonly mirror: Mirror;
   readonly source: SourceConfig;
   readonly run: RunRow;
   readonly kinds: ReadonlySet<Kind>;
-  /** True for a reading that takes every list whole, feeds too. */
+  /** True for a reading that reads every list in full, feeds too. */
   readonly isWhole: boolean;
   readonly parents: ParentRule;
   readonly now: number;
@@ -293,13 +294,13 @@ function prospectOf(
   };
 }
 
-/** Organizations that are named are asked for one by one, and no list is read. */
+/** Organizations that the configuration names are retrieved one by one, without a list. */
 function named(prospect: Prospect, { organizations }: SourceConfig): Prospect {
   if (organizations === 'all' || prospect.definition.discovery.from !== 'root') return prospect;
   return { ...prospect, lastPages: organizations.length };
 }
 
-/** As a run decides it (src/sync/sync-run.ts). */
+/** The same decision as in a run (src/sync/sync-run.ts). */
 function isHeadEnough({ lastFullAt }: CollectionRow, source: SourceConfig, now: number): boolean {
   if (lastFullAt === null) return false;
   const age = now - Date.parse(lastFullAt);
@@ -314,7 +315,7 @@ function meanBytes(mirror: Mirror, kind: Kind): number | null {
   return typeof mean === 'number' ? mean : null;
 }
 
-/** Of a run that did not have to wait for its rate; one that did tells nothing of the service's speed. */
+/** From a run that did not wait for rate limits; one that did does not show the service's speed. */
 function requestMs({ requests, startedAt, finishedAt }: RunRow, { rate }: SourceConfig): number | null {
   if (finishedAt === null || requests === 0) return null;
   if (rate.perMinute !== 0 && requests > rate.perMinute) return null;

@@ -1,7 +1,7 @@
 /** What shape a list's answer has (wire-notes.md, Lists). Pure. */
 
 /**
- * `envelope`: count, next, results, as documented. `uncounted`: says how it goes on and not how much there is.
+ * `envelope`: count, next, results, as documented. `uncounted`: with `next`, but without a count.
  * `results`: the records in an object, and neither. `array`: the records alone.
  */
 export type ListShape = 'envelope' | 'uncounted' | 'results' | 'array';

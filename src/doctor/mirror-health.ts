@@ -1,4 +1,4 @@
-/** How the mirror is: there, whole, with room to grow, and what its daemon has planned and owes. Changes nothing. */
+/** The health of the mirror: present, undamaged, with disk space, and its daemon's schedules and notices. Read-only. */
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
@@ -15,9 +15,9 @@ import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
 interface ScheduleHealth {
   readonly schedule: ScheduleName;
   readonly cron: string;
-  /** ISO 8601; null where no daemon has planned it yet. */
+  /** ISO 8601; null if no daemon has scheduled it yet. */
   readonly dueAt: string | null;
-  /** True where its time passed and nobody started it. */
+  /** True where it is past due and was not started. */
   readonly isOverdue: boolean;
   readonly missed: number;
 }
@@ -26,9 +26,9 @@ export interface SourceHealth {
   readonly source: string;
   readonly lastPublished: RunRow | null;
   readonly lastEnded: RunRow | null;
-  /** The same of runs that were not narrowed to some kinds. */
+  /** The same for runs that were not limited to some kinds. */
   readonly lastWholeEnded: RunRow | null;
-  /** What freshness is judged by: of all kinds as well. */
+  /** The run that counts for freshness: complete, and of all kinds. */
   readonly lastComplete: RunRow | null;
 }
 
@@ -37,15 +37,15 @@ export interface MirrorHealth {
   readonly isThere: boolean;
   /** Why it could not be opened. */
   readonly error: TidemarkError | null;
-  /** What SQLite finds wrong with the file; empty for a sound one. */
+  /** Damage of the file that SQLite reports; empty for an intact one. */
   readonly damage: readonly string[];
   /** Of the file and its log. */
   readonly bytes: number;
-  /** Null where the system does not tell. */
+  /** Null if the system does not report it. */
   readonly freeBytes: number | null;
-  /** Who holds it for writing, in words; null where nobody does. */
+  /** The process that holds it for writing, as text; null without one. */
   readonly heldBy: string | null;
-  /** Why the lock beside it cannot be taken, other than that somebody holds it. */
+  /** Why its lock cannot be taken, other than that another process holds it. */
   readonly lockError: TidemarkError | null;
   readonly sources: readonly SourceHealth[];
   readonly schedules: readonly ScheduleHealth[];
@@ -53,7 +53,7 @@ export interface MirrorHealth {
     readonly pending: number;
     readonly oldestPendingAt: string | null;
     readonly givenUp: number;
-    /** What the latest that was given up failed of. */
+    /** The error of the latest one that was given up. */
     readonly lastError: string | null;
   };
   readonly lastDrill: JobRow | null;
@@ -68,12 +68,12 @@ interface HealthOptions {
   readonly looker: { readonly pid: number; readonly host: string };
 }
 
-/** A tick is late by so much before it counts as missed: the daemon looks once a minute, and work may be under way. */
+/** How late a due time may be before it counts as missed: the daemon checks once a minute, and may be busy. */
 const LATE_MS = 5 * 60_000;
-/** Deliveries looked through for those that were given up. */
+/** Latest deliveries searched for those that were given up. */
 const DELIVERIES = 200;
 
-/** Reads what there is; a mirror that is not there is no failure. */
+/** Reads the health; a missing mirror is no failure. */
 export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptions): MirrorHealth {
   const isThere = existsSync(config.mirror);
   const damage = mirror === null ? [] : quickCheck(mirror);
@@ -85,7 +85,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
     damage,
     bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
     freeBytes: freeBytes(config.mirror),
-    ...lockLook(config.mirror, now, looker),
+    ...lockCheck(config.mirror, now, looker),
     sources: isSound ? config.sources.map(({ name }) => sourceHealth(mirror, name)) : [],
     schedules: isSound ? schedules(config, mirror, now) : [],
     notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
@@ -93,7 +93,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
   };
 }
 
-/** SQLite's quick look at the file's structure; `verify` checks every record against its hash. */
+/** SQLite's quick check of the file's structure; `verify` checks every record against its hash. */
 function quickCheck(mirror: Mirror): string[] {
   try {
     const { rows } = mirror.query('PRAGMA quick_check(5)');
@@ -107,7 +107,7 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Of the nearest directory that exists: the mirror's own may not have been made yet. */
+/** Of the nearest existing directory: the mirror's own may not exist yet. */
 function freeBytes(path: string): number | null {
   let directory = dirname(path);
   while (!existsSync(directory) && directory !== dirname(directory)) directory = dirname(directory);
@@ -115,13 +115,13 @@ function freeBytes(path: string): number | null {
     const { bavail, bsize } = statfsSync(directory);
     return bavail * bsize;
   } catch {
-    // Some file systems do not tell: no reason to fail, the text says that it is not known.
+    // Some file systems do not report it: the text says that it is unknown.
     return null;
   }
 }
 
-/** Takes the writer's lock for an instant, where there ever was a writer. */
-function lockLook(
+/** Takes the writer's lock for a moment, if there ever was a writer. */
+function lockCheck(
   name: string,
   now: number,
   looker: HealthOptions['looker'],
@@ -159,7 +159,7 @@ function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[
   );
   return SCHEDULE_NAMES.flatMap((schedule) => {
     const settings = config.schedules[schedule];
-    // Without a rule of what to keep nothing is forgotten.
+    // Without retention rules nothing is forgotten.
     if (settings === null || (schedule === 'forget' && config.retention === null)) return [];
     const row = rows.get(schedule);
     return [

@@ -2,7 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
-/** The shipped profile that fits, and what tells so; none of them for the interface as documented. */
+/** The shipped profile that matches, with the signs for it; `svc` without any. */
 export function fittingProfile(reach: SourceReach): {
   readonly profile: 'svc' | 'posthog';
   readonly signs: readonly string[];

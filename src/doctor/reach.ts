@@ -3,7 +3,8 @@
  * page or two of each collection in a few scopes.
  */
 import type { ProbeClient } from '../api/probe-client.ts';
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
@@ -39,7 +40,7 @@ interface ReachOptions {
   readonly kinds: readonly Kind[] | null;
 }
 
-const HOPELESS: ReadonlySet<string> = new Set([
+const FATAL: ReadonlySet<string> = new Set([
   'unauthorized',
   'unreachable',
   'timeout',
@@ -265,7 +266,7 @@ class Reach {
   }
 
   #noteFatal({ error }: CollectionProbe): void {
-    if (error !== null && HOPELESS.has(error.code)) this.#fatal ??= error;
+    if (error !== null && FATAL.has(error.code)) this.#fatal ??= error;
   }
 }
 
@@ -274,7 +275,7 @@ function fairShare(left: number, still: number): number {
   return Math.ceil(left / Math.max(1, still));
 }
 
-const GRAVITY: readonly ProbeState[] = [
+const WORST_FIRST: readonly ProbeState[] = [
   'failing',
   'denied',
   'not_offered',
@@ -284,7 +285,7 @@ const GRAVITY: readonly ProbeState[] = [
 ];
 
 function worst(probes: readonly CollectionProbe[]): ProbeState {
-  return GRAVITY.find((state) => probes.some((probe) => probe.state === state)) ?? 'not_reached';
+  return WORST_FIRST.find((state) => probes.some((probe) => probe.state === state)) ?? 'not_reached';
 }
 
 function nameIn(text: string): string | null {
@@ -293,9 +294,9 @@ function nameIn(text: string): string | null {
   return typeof name === 'string' ? name : null;
 }
 
-// What the key may do, where the deployment tells (wire-notes.md, Errors).
+// The key's permissions, if the deployment reports them (wire-notes.md, Errors).
 
-/** The permissions as the service names them, `*` for all; null where it does not tell. */
+/** The permissions as the service names them, `*` for all; null if it does not report them. */
 async function keyPermissions(
   client: ProbeClient,
   keyPath: string | undefined,

@@ -1,15 +1,16 @@
-/** What a look at a source found: the result of `reach.ts`, and what problems, texts and estimates are read from. */
+/** The result of probing a source (`reach.ts`), from which problems, texts and estimates are made. */
 import type { ClockSample } from '../api/probe-client.ts';
 import { parseHttpDate } from '../api/retry.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import { type CollectionProbe, type ProbeState, type ProbeContext, targetOf } from './collection-probe.ts';
 
-/** Organizations, projects and roles that are looked below, each. */
+/** How many organizations, projects and roles are probed for their children, each. */
 export const MOST_SCOPES = 5;
 
-/** One kind in one organization; `organization` null for the root's own list and for projects of no known one. */
+/** One kind in one organization; `organization` null for the root list and for projects of an unknown one. */
 export interface KindReach {
   readonly organization: string | null;
   readonly kind: Kind;
@@ -17,21 +18,21 @@ export interface KindReach {
   /** The worst of its collections. */
   readonly state: ProbeState;
   readonly probes: readonly CollectionProbe[];
-  /** Collections that there are, as far as is known; more than `probes` where not all were looked at. */
+  /** Known collections; more than `probes` if not all were probed. */
   readonly collections: number;
 }
 
 export interface SourceReach {
   readonly source: SourceConfig;
   readonly organizations: readonly { readonly id: string; readonly name: string | null }[];
-  /** Organizations that the list says there are; null where it does not. */
+  /** Number of organizations by the list's count; null without a count. */
   readonly organizationCount: number | null;
   readonly kinds: readonly KindReach[];
-  /** What made going on idle: a refused key, a host that does not answer. */
+  /** The error that ended the probing: a refused key, a host that does not answer. */
   readonly fatal: TidemarkError | null;
   readonly skew: ClockSkew | null;
   readonly pageCap: PageCap | null;
-  /** What the key holds, where the service tells; `*` is everything. */
+  /** The key's permissions, if the service reports them; `*` is all. */
   readonly permissions: readonly string[] | null;
   readonly requests: number;
   /** Of answer bodies. */
@@ -40,7 +41,7 @@ export interface SourceReach {
   readonly tookMs: number;
 }
 
-// How large a page the service gives: one request for the configured page size, of the longest list that was found.
+// The largest page that the service returns: one request of the configured page size to the longest list that was found.
 
 interface PageCap {
   readonly kind: Kind;
@@ -48,11 +49,11 @@ interface PageCap {
   readonly asked: number;
   /** Records that came. */
   readonly received: number;
-  /** True where more were there and fewer than asked for came: that is the service's own limit. */
+  /** True if the list has more, and fewer than requested came: that is the service's limit. */
   readonly isCap: boolean;
 }
 
-/** Null where no list is long enough to tell. */
+/** Null if no list is long enough. */
 export async function findPageCap(
   context: ProbeContext,
   kinds: readonly KindReach[],
@@ -83,25 +84,25 @@ export async function findPageCap(
     };
   } catch (error) {
     signal.throwIfAborted();
-    // A page that is too large for the service is the sweep's to report, which asks for less then.
+    // If the page is too large for the service, a sweep reports it and requests smaller ones.
     if (isLocalError(asTidemarkError(error).code)) throw error;
     return null;
   }
 }
 
-// How far the service's clock is from ours, told by the `Date` of its answers. Pure.
+// The difference between the service's clock and this machine's, from the `Date` header of its answers. Pure.
 
 interface ClockSkew {
   /** Milliseconds that the service is ahead; negative where it is behind. */
   readonly aheadMs: number;
-  /** The truth is at most this much away, milliseconds: the header has whole seconds, and the answer was on its way. */
+  /** Uncertainty in milliseconds: the header has whole seconds, and the answer took time to arrive. */
   readonly doubtMs: number;
 }
 
-/** The header tells the second that had begun. */
+/** Half of the header's resolution. */
 const HALF_SECOND_MS = 500;
 
-/** The sample that leaves the least doubt; null where no answer told the time. */
+/** The sample with the least uncertainty; null if no answer had the header. */
 export function clockSkew(samples: readonly ClockSample[]): ClockSkew | null {
   const skews = samples.flatMap(({ date, sentAt, receivedAt }): ClockSkew[] => {
     const at = parseHttpDate(date, receivedAt);
@@ -112,7 +113,7 @@ export function clockSkew(samples: readonly ClockSample[]): ClockSkew | null {
   return skews.toSorted((a, b) => a.doubtMs - b.doubtMs)[0] ?? null;
 }
 
-/** True where the clocks surely differ by more than `limitMs`. */
+/** True if the clocks certainly differ by more than `limitMs`. */
 export function isOff({ aheadMs, doubtMs }: ClockSkew, limitMs: number): boolean {
   return Math.abs(aheadMs) - doubtMs > limitMs;
 }

@@ -1,4 +1,4 @@
-/** Current records that a run did not see, found and judged in slices so that nothing waits long. */
+/** Current records that a run did not see, found and decided in slices, so that the event loop is not blocked. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { familyOf } from './recreated-records.ts';
 import { type Connection, translated } from './database.ts';

@@ -137,7 +137,7 @@ function countOf(connection: Connection, heads: readonly HistoryHead[], run: num
 
 /** CROSS JOIN keeps the order: runs by number, and of each its revisions, which stand together. */
 const REVISIONS = `runs n JOIN sources s ON s.id = n.source CROSS JOIN revisions r ON r.run = n.run`;
-/** For a JSON array of names; an empty one stands for all sources. */
+/** For a JSON array of names; an empty one means all sources. */
 const IS_OF_SOURCE = `(:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))`;
 
 function sourcesText(filter: RecordFilter): string {

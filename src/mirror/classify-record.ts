@@ -104,7 +104,7 @@ export function stableHash(record: ScannedRecord): Buffer {
   return hash('sha256', record.stableText, 'buffer');
 }
 
-/** As much of a hash as tells records apart: 96 bits, nothing that chance or anybody's effort would hit. */
+/** Length of a hash prefix that distinguishes records: 96 bits, without collisions by chance or on purpose. */
 export const HASH_START_BYTES = 12;
 
 export function hashStart(stable: Buffer): Buffer {

@@ -36,7 +36,7 @@ export interface PageCounts {
 export interface StageCounts {
   readonly added: number;
   readonly changed: number;
-  /** Read and as it was: records of which only volatile members or the layout moved included. */
+  /** Read and equal, also where only volatile members or the formatting changed. */
   readonly unchanged: number;
   /** Distinct keys of the latest walk. */
   readonly distinct: number;
@@ -56,9 +56,9 @@ export interface CollectionStage {
   readonly known: number;
   /** Whether an earlier run removed any record of this collection. */
   readonly hasRemoved: boolean;
-  /** Records of this run that came and cannot be kept, the first 1,000: what the mirror held of them stands. */
+  /** Records of this run that cannot be kept, the first 1,000: the mirror keeps the versions that it has. */
   readonly unkept: readonly UnkeptRecord[];
-  /** Begins another walk over the same collection: it counts its own distinct keys; marks of earlier walks stay. */
+  /** Starts another walk over the collection, with its own distinct keys; records seen by earlier walks stay marked. */
   startWalk(): void;
   /**
    * Takes a page. A record with the hash that the mirror holds is marked as seen; anything else is parsed, compared
@@ -67,28 +67,28 @@ export interface CollectionStage {
    */
   accept(records: readonly ScannedRecord[]): PageCounts;
   /**
-   * Once the latest walk has proved the list: takes back what only earlier walks showed and the mirror does not hold, since
-   * the list does not have it. What the mirror holds stays seen: its removal is for a later run to find.
-   * @returns how many records were taken back
+   * Once the latest walk has proved the list: drops records that only earlier walks showed and the mirror does not hold,
+   * since the list does not have them. Records of the mirror stay seen: a later run finds their removal.
+   * @returns how many records were dropped
    */
   dropUnproven(): number;
   counts(): StageCounts;
   /**
    * Current records that no walk of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives
-   * the event loop air between slices; verdicts may be given meanwhile.
+   * the event loop time between slices; verdicts may be given meanwhile.
    */
   absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord>;
-  /** How many these are; `heldBy` is the time (ISO 8601) that parts confirmed from waiting ones. */
+  /** How many these are; removals held since `heldBy` (ISO 8601) or earlier count as confirmed. */
   countAbsent(heldBy: string): Promise<AbsentCounts>;
   /** One verdict for all of them, or for a share; returns how many got it. */
   decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number>;
-  /** It is there after all; a removal that was held is forgotten. Without any verdict a record stays as it is. */
+  /** The record exists after all; a held removal of it is dropped. Without any verdict a record stays as it is. */
   keep(id: string): void;
-  /** It is gone: publishing makes its tombstone. */
+  /** The record is gone: publishing writes its tombstone. */
   remove(id: string): void;
   /** Absent, but too many are: kept until confirmed. */
   hold(id: string): void;
-  /** True for a record that publishing will remove, as things stand. */
+  /** True for a record that publishing would remove now. */
   willBeRemoved(id: string): boolean;
   /** For kinds that are read one by one: the parent record `id` was asked for and answered. */
   markChecked(id: string): void;

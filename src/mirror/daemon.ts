@@ -83,9 +83,9 @@ function saveSchedule(writer: Connection, row: ScheduleRow): void {
     .run(row);
 }
 
-// Notices as the mirror keeps them: what was last told of each subject, and what is pending to which channel.
+// Notices in the mirror: the last notified state of each subject, and pending deliveries by channel.
 
-/** What was last told about one subject. */
+/** The last notified state of one subject. */
 export interface NoticeState {
   /** Empty for the mirror as a whole. */
   readonly source: string;
@@ -126,7 +126,7 @@ export type DeliveryResult = Pick<
   'notice' | 'channel' | 'attempts' | 'nextAttemptAt' | 'deliveredAt' | 'givenUpAt' | 'error'
 >;
 
-/** Notices that are kept after nobody waits for them any more. */
+/** Finished notices that are kept. */
 const KEPT_NOTICES = 1000;
 
 const DELIVERY = `d.notice, d.channel, d.attempts, d.next_attempt_at AS nextAttemptAt, d.delivered_at AS deliveredAt,

@@ -292,7 +292,7 @@ function knownTypes(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return carried.length > 0 ? carried : typesOf(types);
 }
 
-/** Null is not a type of its own. */
+/** Null is not counted as a type. */
 function typesOf(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return [...types.keys()].filter((type) => type !== 'null').sort();
 }

@@ -16,7 +16,7 @@ export type JsonType = (typeof JSON_TYPES)[number];
 export const MAX_FIELDS = 500;
 const MAX_NAME_LENGTH = 200;
 
-/** The mark of a kind that has more fields than are watched: stands where a pointer would. */
+/** Marks a kind that has more fields than are watched, in place of a pointer. */
 export const UNWATCHED = '*';
 
 const NULL = 0;
@@ -193,7 +193,7 @@ function typeOf(value: unknown): number {
   }
 }
 
-/** The pointer of the object in which a field stands; `''` is the record. */
+/** The pointer of the object that contains a field; `''` is the record. */
 export function parentField(field: string): string {
   return field.slice(0, field.lastIndexOf('/'));
 }

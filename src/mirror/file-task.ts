@@ -1,4 +1,4 @@
-/** Work on the mirror's whole file that takes long: done by a worker thread, so that the event loop goes on. */
+/** Long work on the mirror's whole file: done by a worker thread, so that the event loop keeps running. */
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { formatInteger } from '../core/grouped.ts';
@@ -15,7 +15,7 @@ export interface TaskFailure {
   readonly message: string;
 }
 
-/** Does the task here and now: for what is small. Waits for nobody, as that would block the event loop. */
+/** Does a small task synchronously. Does not wait for others, as that would block the event loop. */
 export function performTaskNow(connection: Connection, task: FileTask): void {
   connection.pragma('busy_timeout = 0');
   try {

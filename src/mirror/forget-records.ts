@@ -136,7 +136,7 @@ function isSameRule(rules: readonly SealingRule[], one: number, other: number): 
   return a !== undefined && b !== undefined && ruleText(a.volatileFields) === ruleText(b.volatileFields);
 }
 
-/** What is written anew must be what was sealed, or a damaged text would get a good seal. */
+/** Rewritten bodies must match their hashes, or a damaged text would get a valid seal. */
 function checkText(
   collection: MergedCollection,
   record: number,
@@ -224,7 +224,7 @@ function prepareStatements(writer: Connection) {
       setHeadRun(collection.kind, head, target(head.run));
     },
 
-    /** Writes the history anew. `chain` is newest first, `merged` oldest first. */
+    /** Rewrites the history. `chain` is newest first, `merged` oldest first. */
     rewrite(
       collection: MergedCollection,
       head: HistoryHead,

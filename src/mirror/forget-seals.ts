@@ -63,7 +63,7 @@ export function* resealRuns(
   return { forget, rootBefore: tip.root.toString('hex'), rootAfter: rootAfter.toString('hex') };
 }
 
-/** Where the runs that go are from now on, so that whoever names one can be told. */
+/** Records into which run the forgotten runs were merged, for messages about them. */
 function noteTargets(writer: Connection, forget: number, { plan }: ForgetFacts): void {
   const note = writer.prepare<[number, number, number]>(
     `UPDATE replaced_roots SET into_run = ? WHERE forget = ? AND run = ?`,
@@ -85,7 +85,7 @@ function* dropRuns(writer: Connection, runs: readonly number[]): Generator<undef
   }
 }
 
-/** Seals every run anew, the first after `link`; returns the last root. */
+/** Recomputes the root of every run, the first one after `link`; returns the last root. */
 function* chain(
   writer: Connection,
   link: Buffer,
@@ -106,6 +106,7 @@ function* chain(
   }
   return previousRoot;
 }
+
 export interface ForgetFacts {
   readonly at: string;
   readonly policy: RetentionPolicy;

@@ -116,7 +116,7 @@ async function giveBack(
 /** Below this share of free pages rebuilding the file is not worth it: the next runs fill them. */
 const FREE_SHARE = 0.02;
 
-/** Up to so many bytes the rebuilding takes some 30 ms: less than a worker thread takes to start. */
+/** Up to this size, rebuilding takes some 30 ms: less than starting a worker thread. */
 const INLINE_LIMIT_BYTES = 2 * 1024 * 1024;
 
 /** Free bytes where `path` is; replaced by tests. */

@@ -23,7 +23,7 @@ export function readLastFullSweep(
        ORDER BY r.run DESC LIMIT 1`,
     )
     .get(collection, before, collection);
-  // Of a run that retention dropped, where a kept one before tells of it.
+  // Of a run that retention dropped, from the kept run before it.
   const carried = connection
     .prepare<[number, number], RunTime>(
       `SELECT seen_run AS run, seen_at AS at FROM carried_sweeps WHERE run < ? AND collection = ?

@@ -126,7 +126,7 @@ export function prepareHistory(connection: Connection) {
     }
     const later = revisionOf(readUpTo.get(head.record, run));
     if (later !== undefined) return later;
-    // The first revision stands in no index: the second one names it.
+    // The first revision is in no index: the second one refers to it.
     const first = secondRevisionsPrevious.get(head.record);
     if (first === undefined || first > run) return undefined;
     const revision = revisionOf(read.get(first, head.collection, head.record));

@@ -54,7 +54,7 @@ export function acquireWriterLock(mirrorPath: string, holder: LockHolder): Write
   });
 }
 
-/** Who holds the writer lock of the mirror at this instant; null where nobody does, or where that cannot be found out. */
+/** The process that holds the mirror's writer lock now; null without one, or if unknown. */
 export function writerOf(mirrorPath: string): LockHolder | null {
   const path = `${mirrorPath}-lock`;
   if (!existsSync(path)) return null;
@@ -83,7 +83,7 @@ export function writerOf(mirrorPath: string): LockHolder | null {
 function hold(connection: Connection, path: string, mirrorPath: string, holder: LockHolder): void {
   // The name of the holder need not survive a power cut: the lock does not either.
   connection.pragma('synchronous = OFF');
-  // In this order: another first opener may write both between the two looks.
+  // In this order: another first opener may write both between the two checks.
   const isEmpty = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() === 0;
   const id = connection.pragma('application_id', { simple: true });
   if (id !== LOCK_APPLICATION_ID && !isEmpty) throw foreignFile(path);

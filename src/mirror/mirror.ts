@@ -33,7 +33,7 @@ import type { SweepAsOf } from './sweeps-as-of.ts';
 
 export interface MirrorOptions {
   readonly mode: 'read' | 'write';
-  /** The command that opens it: told to whoever finds it locked. */
+  /** The command that opens it: shown to processes that find it locked. */
   readonly command: string;
   readonly clock: Clock;
   readonly host?: string;
@@ -49,7 +49,7 @@ export interface Mirror {
   close(): void;
   /**
    * Runs `work`, which awaits nothing: all that it reads here is of one moment, whatever is published meanwhile. What is
-   * streamed (`readRecords` and its like) has a moment of its own.
+   * streamed (`readRecords` and the like) has its own snapshot.
    */
   atOnce<T>(work: () => T): T;
 
@@ -84,11 +84,11 @@ export interface Mirror {
   recordPage(list: RecordList, offset: number, limit: number): RecordPage;
   /** The body of one record of a collection as of its run; undefined where it is not there. A look-up by key. */
   recordIn(list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined;
-  /** Every record of that kind and id, current or removed: one per scope in which it stands. */
+  /** Every record of that kind and id, current or removed: one per scope. */
   findRecords(kind: Kind, id: string, filter?: RecordFilter): RecordRow[];
   /**
    * The record of that id, current or removed.
-   * @throws TidemarkError `usage` when it stands in several scopes and none is given
+   * @throws TidemarkError `usage` if it exists in several scopes and none is given
    */
   record(source: string, kind: Kind, id: string, scope?: Scope): RecordRow | undefined;
   /**
@@ -124,8 +124,8 @@ export interface Mirror {
   uncheckedParents(source: string, kind: Kind, scope: Scope): string[];
 
   /**
-   * Copies all that is published to a new file of mode 0600, a mirror of its own; what stood there goes. The event loop
-   * gets air, and writers are not held up.
+   * Copies all published data to a new file of mode 0600, a mirror itself; an existing file is replaced. The event loop
+   * keeps running, and writers are not blocked.
    * @throws TidemarkError `disk_full`, `read_only`, `file_system`, `mirror_corrupt`, `interrupted`: nothing is left then
    */
   backupTo(path: string, options?: BackupOptions): Promise<void>;
@@ -203,7 +203,7 @@ export interface Mirror {
    * Drops local history: what forgotten runs did and saw goes into the next kept run of their source, so that every kept
    * run shows its source exactly as before. A run that a rule, a pin or `sources` keeps shows every other source as before
    * too: the runs that this takes are kept beside it. Those in turn may show other sources as they were earlier;
-   * `sourcesForgottenAt` tells. One transaction, then the chain is sealed anew and says so, then the space returns.
+   * `sourcesForgottenAt` lists them. One transaction; then the hash chain is recomputed and records that; then VACUUM.
    * @throws TidemarkError `usage`, `mirror_locked` while a run is under way, `mirror_corrupt` when the history is not
    * what was sealed; then nothing was forgotten
    */

@@ -1,4 +1,4 @@
-/** Records by a name that stands in their bodies: where a person knows no id. */
+/** Finds records by a name in their bodies. */
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { prepareHeads, prepareHistory } from './history.ts';

@@ -472,7 +472,7 @@ export class OpenMirror implements Mirror {
     return translated(this.path, () => work(write.connection));
   }
 
-  /** A connection of its own, so that the whole iteration sees one snapshot whatever happens meanwhile. */
+  /** A separate connection, so that the whole iteration sees one snapshot. */
   *#stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
     const reader = translated(this.path, () => this.#reader.another());
     try {

@@ -2,7 +2,8 @@
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { checkpoint } from './step-journal.ts';
@@ -193,7 +194,7 @@ class OpenRun implements RunWriter {
     };
   }
 
-  /** After the commit the run stands, whatever happens to the log and the stage: what does is returned, not thrown. */
+  /** After the commit the run is published, whatever happens to the log and the stage: errors are returned, not thrown. */
   async #tidy(): Promise<TidemarkError | null> {
     const { writer, path, keepsLog, onPublishing, onEnd } = this.#context;
     try {
@@ -267,7 +268,7 @@ class OpenRun implements RunWriter {
         .immediate();
     } catch (failure) {
       const known = asMirrorError(failure, path);
-      // Left as `running`, which the next opening for writing ends: the caller's error is the one that matters.
+      // It stays `running` until the next opening for writing ends it: the caller's error is the one to report.
       if (known instanceof TidemarkError && known.code !== 'internal') return;
       throw known;
     }

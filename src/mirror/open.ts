@@ -17,6 +17,7 @@ export async function verifyMirror(
   if (!(mirror instanceof OpenMirror)) throw new TypeError('not a mirror of openMirror');
   return await mirror.verify(options.onProgress ?? ((): void => undefined));
 }
+
 function openForReading(path: string, holder: LockHolder): Reader {
   try {
     return translated(path, () => openReader(path, holder));
@@ -24,6 +25,7 @@ function openForReading(path: string, holder: LockHolder): Reader {
     throw holder.command === 'verify' ? withoutVerifyHint(error, path) : error;
   }
 }
+
 /**
  * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs whose
  * process died. For reading: never changes anything but an older schema.

@@ -228,7 +228,7 @@ const effects: BackupEffects = {
 const SETTLED_MS = 20;
 const ATTEMPTS = 20;
 const NO_ROOM: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
-/** Bytes of the log's header: its salts change whenever it begins anew. */
+/** Bytes of the log's header: its salts change whenever the log restarts. */
 const WAL_HEADER_BYTES = 32;
 
 interface PrivateCopy {
@@ -269,7 +269,7 @@ export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects
   });
 }
 
-/** Moves whenever the file is written or its log begins anew. */
+/** Changes whenever the file is written or its log restarts. */
 function stamp(path: string): string {
   const { mtimeNs, size, ino } = statSync(path, { bigint: true });
   return [mtimeNs, size, ino, walHeader(path)?.toString('hex') ?? ''].join(' ');

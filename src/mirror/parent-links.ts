@@ -1,6 +1,6 @@
 /**
- * Kinds read one by one, beside the records they belong to: what lost its parent record, and what was never read.
- * Both by ids and in slices, on the writer's connection, since what the run has staged counts.
+ * Kinds read one by one, with a request per parent: records whose parent is gone, and parents never asked for. Both by
+ * ids and in slices, on the writer's connection, since staged records count.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, translated } from './database.ts';
@@ -12,14 +12,14 @@ export interface LinkedCollections {
   readonly parent: number;
 }
 
-/** True in SQL when this run removes the record: a walk after the verdict may have seen it after all. */
-function isGoing(record: string): string {
+/** SQL that is true when this run removes the record: it has the verdict, and no later walk saw it. */
+function willBeRemoved(record: string): string {
   return `(EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = ${record} AND v.verdict = ${VERDICT.remove})
     AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = ${record}))`;
 }
 
 /**
- * Gives every current record whose parent is not there, or goes in this run, the verdict that it is gone; returns how
+ * Gives every current record whose parent does not exist, or is removed by this run, the verdict `remove`; returns how
  * many. It follows its parent: it is neither counted against a limit nor held. `write` guards the stage.
  */
 export async function removeOrphans(
@@ -31,10 +31,10 @@ export async function removeOrphans(
   const insert = writer.prepare<Record<string, unknown>>(
     `INSERT OR REPLACE INTO stage.verdicts
      SELECT k.record, k.collection, ${VERDICT.remove} FROM record_keys k
-     WHERE k.collection = :own AND ${withinSlice('k.remote_id')} AND NOT ${isGoing('k.record')}
+     WHERE k.collection = :own AND ${withinSlice('k.remote_id')} AND NOT ${willBeRemoved('k.record')}
        AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = k.record)
        AND NOT EXISTS (SELECT 1 FROM record_keys p
-         WHERE p.collection = :parent AND p.remote_id = k.remote_id AND NOT ${isGoing('p.record')})
+         WHERE p.collection = :parent AND p.remote_id = k.remote_id AND NOT ${willBeRemoved('p.record')})
        AND NOT EXISTS (SELECT 1 FROM stage.fresh_keys f WHERE f.collection = :parent AND f.remote_id = k.remote_id)
        AND NOT EXISTS (SELECT 1 FROM removed r JOIN stage.seen s ON s.record = r.record
          WHERE r.collection = :parent AND r.remote_id = k.remote_id)`,
@@ -44,7 +44,7 @@ export async function removeOrphans(
   );
 }
 
-/** How many parents, as this run leaves them, were never read. */
+/** How many of the parents that exist after this run were never asked for. */
 export async function countUnchecked(
   writer: Connection,
   path: string,
@@ -58,7 +58,7 @@ export async function countUnchecked(
     writer.prepare<Record<string, unknown>, number>(`SELECT count(*) FROM ${from}`).pluck();
   const known = count(
     `record_keys p WHERE p.collection = :parent AND ${withinSlice('p.remote_id')}
-       AND ${isUnchecked('p.record')} AND ${isUnasked('p.remote_id')} AND NOT ${isGoing('p.record')}`,
+       AND ${isUnchecked('p.record')} AND ${isUnasked('p.remote_id')} AND NOT ${willBeRemoved('p.record')}`,
   );
   const fresh = count(
     `stage.fresh_keys f WHERE f.collection = :parent AND ${withinSlice('f.remote_id')} AND ${isUnasked('f.remote_id')}`,

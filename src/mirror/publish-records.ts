@@ -28,7 +28,7 @@ interface Current {
   remoteId: string;
 }
 
-interface Link {
+interface RevisionRow {
   previous: number | null;
   ordinal: number;
   encoding: number | null;
@@ -93,7 +93,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
   const remoteIdOf = perKind((kind) =>
     writer.prepare<[number], string>(`SELECT _remote_id FROM "${kind}" WHERE _record = ?`).pluck(),
   );
-  const readLink = writer.prepare<[number, number, number], Link>(
+  const readRevision = writer.prepare<[number, number, number], RevisionRow>(
     `SELECT previous, ordinal, encoding, body FROM revisions WHERE run = ? AND collection = ? AND record = ?`,
   );
   const fillRevision = writer.prepare<[number, Buffer, number, number, number]>(
@@ -113,10 +113,10 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     if (current === undefined) throw inconsistent(`record ${record} of ${kind} has no row`);
     return current;
   };
-  const linkOf = (at: number, collection: number, record: number): Link => {
-    const link = readLink.get(at, collection, record);
-    if (link === undefined) throw inconsistent(`record ${record} has no revision of run ${at}`);
-    return link;
+  const revisionOf = (at: number, collection: number, record: number): RevisionRow => {
+    const revision = readRevision.get(at, collection, record);
+    if (revision === undefined) throw inconsistent(`record ${record} has no revision of run ${at}`);
+    return revision;
   };
   /** Copies the current body into its revision row (current bodies are stored in the kind's table only); returns its ordinal. */
   const archive = (
@@ -125,7 +125,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     current: Current,
     keep: (ordinal: number) => ReplacedBody,
   ): number => {
-    const { ordinal } = linkOf(current.run, collection, record);
+    const { ordinal } = revisionOf(current.run, collection, record);
     const kept = keep(ordinal);
     fillRevision.run(kept.encoding, kept.bytes, current.run, collection, record);
     return ordinal;
@@ -152,13 +152,13 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
       return { last, nextId: after(remoteIdOf(kind).get(last) ?? '') };
     },
 
-    /** A record that moved or returned. */
-    move(kind: Kind, row: ChangedRow): void {
+    /** A record that changed or returned. */
+    publishChange(kind: Kind, row: ChangedRow): void {
       const { record, collection } = row;
       if (row.action === STAGED_ACTION.returned) {
         const goneIn = removedRun.get(record);
         if (goneIn === undefined) throw inconsistent(`record ${record} returned without having left`);
-        const { ordinal } = linkOf(goneIn, collection, record);
+        const { ordinal } = revisionOf(goneIn, collection, record);
         dropRemoved.run(record);
         insertCurrent(kind).run(record, collection, row.remoteId, run, row.body);
         addKey.run(collection, row.remoteId, record, hashStart(row.hash), row.volatile);
@@ -171,7 +171,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
       if (row.action === STAGED_ACTION.volatile) {
         rebase(collection, record, current, row.body);
         replaceCurrent(kind).run(current.run, row.body, record);
-        // The hash is the same under the rule of that revision, and it is that rule's hash that stays.
+        // The hash does not cover volatile members, so the revision keeps it.
         replaceVolatile.run(row.volatile, collection, current.remoteId);
         return;
       }
@@ -183,7 +183,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
       replaceKey.run(hashStart(row.hash), row.volatile, collection, current.remoteId);
     },
 
-    /** A record that is gone: its row leaves, its last body is kept whole, a tombstone follows. */
+    /** A record that is gone: its row is deleted, its last body kept whole, and a tombstone added. */
     remove(kind: Kind, collection: number, record: number): void {
       const current = currentOf(kind, record);
       shapes.move(kind, current.body, null);
@@ -195,11 +195,11 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     },
   };
 
-  /** The body is about to be replaced in place: an older one that is stored as a delta against it is written anew. */
+  /** Rewrites an older body that is a delta against this one, before this one is replaced in place. */
   function rebase(collection: number, record: number, current: Current, newBody: string): void {
-    const { previous } = linkOf(current.run, collection, record);
+    const { previous } = revisionOf(current.run, collection, record);
     if (previous === null) return;
-    const older = linkOf(previous, collection, record);
+    const older = revisionOf(previous, collection, record);
     if (older.encoding !== ENCODING.delta || older.body === null) return;
     const text = readReplaced({ encoding: older.encoding, bytes: older.body }, current.body);
     const kept = keepAgainst(text, newBody, older.ordinal);

@@ -1,7 +1,7 @@
 /**
  * Publishing: everything a run found becomes visible in one transaction, or nothing does. The work is a generator that
  * hands control back after each slice, so that the event loop is never blocked for long; the transaction stays open
- * meanwhile on a connection that nobody else uses.
+ * meanwhile on a connection that is used for nothing else.
  */
 import type { Kind } from '../catalog/definition.ts';
 import type { StageCounts } from './collection-stage.ts';
@@ -44,12 +44,12 @@ export interface PublishFacts {
   /** Rules that begin with this run. */
   readonly newRules: ReadonlyMap<Kind, ReadonlySet<string>>;
   readonly kindOf: (collection: number) => Kind | undefined;
-  /** How the counts of fields moved; what publishing itself moves is added. */
+  /** Changes of the counts of fields; publishing adds its own. */
   readonly shapes: RunShapes;
 }
 
 /** Rows per slice: at most some 20 ms each. */
-const SLICE = { fresh: 2000, moved: 200, removed: 100, collections: 500 } as const;
+const SLICE = { fresh: 2000, changed: 200, removed: 100, collections: 500 } as const;
 
 export interface PublishedTotals {
   added: number;
@@ -73,14 +73,14 @@ export function* publishSteps(
     const publisher = prepareRecordPublisher(writer, facts.run, shapes);
     addRules(writer, facts);
     yield* publishFresh(writer, publisher, facts);
-    yield* publishMoved(writer, publisher, facts);
+    yield* publishChanged(writer, publisher, facts);
     yield* publishRemovals(writer, publisher, facts, removedIn);
     yield* settleHeld(writer, facts, heldIn);
     addChecks(writer, facts);
     yield* shapes.settle(facts.run);
   }
-  // Not earlier: a page that went to the log at the beginning and changes at the end makes SQLite read the whole log
-  // again to seal it, half a second for a million records.
+  // Not earlier: if a page is written to the log at the beginning and again at the end, SQLite reads the whole log again
+  // for its checksums, half a second for a million records.
   addCollections(writer, facts);
   const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };
   const record = prepareSweepRecorder(writer, facts, changesRecords);
@@ -141,7 +141,7 @@ function* publishFresh(
   writer.prepare<[number]>(`INSERT OR REPLACE INTO counters VALUES ('record', ?)`).run(last);
 }
 
-function* publishMoved(
+function* publishChanged(
   writer: Connection,
   publisher: RecordPublisher,
   facts: PublishFacts,
@@ -152,12 +152,12 @@ function* publishMoved(
   );
   let after = 0;
   for (;;) {
-    const rows = read.all(after, SLICE.moved);
+    const rows = read.all(after, SLICE.changed);
     for (const row of rows) {
-      publisher.move(kindIn(facts, row.collection), row);
+      publisher.publishChange(kindIn(facts, row.collection), row);
       after = row.record;
     }
-    if (rows.length < SLICE.moved) return;
+    if (rows.length < SLICE.changed) return;
     yield undefined;
   }
 }
@@ -168,7 +168,7 @@ function* publishRemovals(
   facts: PublishFacts,
   removedIn: Map<number, number>,
 ): Generator<undefined> {
-  // A later walk may have seen it.
+  // Skips records that a later walk did see.
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.remove}
        AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = v.record) ORDER BY record LIMIT ?`,
@@ -238,7 +238,7 @@ function kindIn(facts: PublishFacts, collection: number): Kind {
   return kind;
 }
 
-// Writes a run's sweeps, and what they say of their collections.
+// Writes a run's sweeps and their results for the collections.
 
 interface SweepFigures {
   readonly added: number;
@@ -249,8 +249,8 @@ interface SweepFigures {
 }
 
 /**
- * `changesRecords` is false for a failed run: then no sweep of it counts as complete. What a collection held when it was
- * last complete stays written down, whatever came after.
+ * `changesRecords` is false for a failed run: then no sweep of it counts as complete. The last complete run of a
+ * collection stays recorded through incomplete ones.
  */
 function prepareSweepRecorder(
   writer: Connection,
@@ -295,7 +295,7 @@ function prepareSweepRecorder(
       // A sweep with held removals does not count as full, so that the next one reads the whole list.
       isFull: isComplete && sweep.outcome !== 'held' && sweep.mode !== 'head' ? 1 : 0,
       pageCap: sweep.pageCap ?? null,
-      // A skipped collection was not looked at: where it went away, it stays so.
+      // A skipped collection was not read: if it was retired, it stays so.
       wasSeen: isRetired || sweep.outcome === 'skipped' ? 0 : 1,
       id,
     });

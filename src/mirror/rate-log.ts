@@ -29,7 +29,7 @@ interface RateLogOptions {
 
 /** Written into the file's header, so that a file of somebody else is not taken for a log. "TDRL". */
 const APPLICATION_ID = 0x5444524c;
-/** Another form of the tables begins anew: they hold an hour. */
+/** Tables of another version are created again: they hold only an hour. */
 const FORM = 1;
 const HOUR_MS = 3_600_000;
 /** Windows are a little longer than the service's. */
@@ -273,18 +273,18 @@ class SharedStarts {
     return this.#count.get(this.#id, at) ?? 0;
   }
 
-  writeHeld(count: number): void {
+  writeReserved(count: number): void {
     this.#hold.run(this.#id, this.#owner, count, this.#clock.now() + HELD_MS);
   }
 
-  heldByOthers(): number {
+  reservedByOthers(): number {
     const now = this.#clock.now();
     return this.#held.get(this.#id, this.#owner, now, now + HELD_MS) ?? 0;
   }
 
   /**
-   * The latest start. Where it is in the future the clock was set back: nobody knows by how much, and so that start counts
-   * as one of this moment, and the others as so much earlier. One that is further ahead than any window is long tells nothing.
+   * The latest start. If it is in the future, the clock was set back by an unknown time: that start then counts
+   * as now, and the others are shifted by the same time. One that is further ahead than the longest window is ignored.
    */
   #notAhead(): { readonly n: number; readonly at: number } | undefined {
     const latest = this.#latest.get(this.#id);

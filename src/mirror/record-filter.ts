@@ -25,7 +25,7 @@ export interface SelectedCollection extends CollectionRow {
   readonly ids: readonly string[] | null;
 }
 
-/** Where a record or a collection stands. */
+/** The location of a record or a collection. */
 type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
 
 /** In catalog order, then by source and scope. As of `run`, projects are in organizations. */

@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 /** `revisions.encoding`. */
 export const ENCODING = { delta: 1, deflated: 2, plain: 3 } as const;
 
-/** Every so many revisions one is kept whole, so that reading an old one never follows a long chain of deltas. */
+/** One in this many revisions is kept whole, so that reading an old one never follows a long chain of deltas. */
 const WHOLE_EVERY = 64;
 /** A delta above this share of the body is compared with the deflated body. */
 const GOOD_DELTA_SHARE = 0.3;
@@ -25,7 +25,7 @@ export function keepAgainst(older: string, newer: string, ordinal: number): Repl
   return whole.bytes.length < delta.length ? whole : { encoding: ENCODING.delta, bytes: delta };
 }
 
-/** Keeps a body that nothing newer stands for: the last one of a removed record. */
+/** Keeps a body without a newer one to compute a delta against: the last one of a removed record. */
 export function keepWhole(text: string): ReplacedBody {
   const plain = Buffer.from(text, 'utf8');
   const deflated = deflateRawSync(plain, { level: constants.Z_DEFAULT_COMPRESSION });
@@ -62,7 +62,7 @@ function unreadable(cause: unknown): TidemarkError {
   });
 }
 
-// A small copy-and-insert delta between two texts as bytes: an older body told by the newer one that replaced it. One
+// A small copy-and-insert delta between two texts as bytes: an older body relative to the newer one that replaced it. One
 // changed field of an 800-byte record takes some 40 bytes. Format: a sequence of operations, each a varint `length * 2 +
 // isCopy`; a copy is followed by a varint offset into the base, an insert by its bytes. Varints are little-endian groups of
 // seven bits.

@@ -228,7 +228,7 @@ export function finishRestore(
   ]);
 }
 
-/** Restores whose process died. The caller holds the writer lock, so nobody else can be applying one. */
+/** Restores whose process crashed. The caller holds the writer lock, so no other process can be applying one. */
 export function endDeadRestores(writer: Connection): void {
   writer.prepare(`UPDATE restores SET outcome = 'interrupted' WHERE outcome = 'running'`).run();
 }

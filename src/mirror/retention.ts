@@ -17,7 +17,7 @@ export interface RetentionPolicy {
   readonly weekly?: number;
   readonly monthly?: number;
   readonly yearly?: number;
-  /** Every run at most so many milliseconds older than the source's newest one. */
+  /** Every run at most this many milliseconds older than the source's newest one. */
   readonly withinMs?: number;
 }
 

@@ -89,7 +89,7 @@ export function combined(one: Buffer, other: Buffer): Buffer {
   return Buffer.from(one.map((byte, index) => byte ^ (other[index] ?? 0)));
 }
 
-/** Seals the row as it stands now; where it is gone, its seal goes too. The caller's transaction wrote, or dropped, it. */
+/** Seals the row's present content, or removes the seal of a deleted row, in the transaction that changed the row. */
 export function sealRow(writer: Connection, set: SealedSet, key: RowKey): void {
   rowSealer(writer, set)(key);
 }

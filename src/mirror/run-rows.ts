@@ -2,7 +2,8 @@
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import { isKind } from '../catalog/catalog.ts';
-import { type Kind, type Scope, KINDS, type ResourceDefinition } from '../catalog/definition.ts';
+import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { CollectionStage } from './collection-stage.ts';

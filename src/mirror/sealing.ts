@@ -45,7 +45,7 @@ interface RootFacts extends RunDigests {
 
 export function rootOf(facts: RootFacts): Buffer {
   const lines = [
-    // Runs that the first version sealed go on to verify by what it sealed.
+    // Runs sealed by the first version are still verified by its rules.
     facts.sweepDigest === null ? 'tidemark.root/1' : 'tidemark.root/2',
     facts.previousRoot?.toString('hex') ?? '',
     String(facts.run),

@@ -1,7 +1,7 @@
 /**
  * The stage: a second SQLite file in which a run collects what it reads, so that memory never grows with a collection.
- * It is attached to the writer's connection as `stage`, made anew for each run and deleted after it; nothing in it
- * matters once the process has died, so its journal is kept in memory and nothing is synced.
+ * It is attached to the writer's connection as `stage`, created for each run and deleted after it. It is worthless once
+ * the process has ended, so its journal is kept in memory and nothing is synced.
  */
 import { rmSync } from 'node:fs';
 import type { Kind } from '../catalog/definition.ts';
@@ -33,7 +33,7 @@ const TABLES = `
     record INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
     remote_id TEXT NOT NULL,
-    action INTEGER NOT NULL,        -- ACTION
+    action INTEGER NOT NULL,        -- STAGED_ACTION
     hash BLOB NOT NULL,
     volatile INTEGER,
     body TEXT NOT NULL);
@@ -53,7 +53,7 @@ export function stagePath(mirrorPath: string): string {
   return `${mirrorPath}-stage`;
 }
 
-/** Deletes the stage of a run that is over, or has died. */
+/** Deletes the stage of a run that has ended or was killed. */
 export function removeStage(mirrorPath: string): void {
   rmSync(stagePath(mirrorPath), { force: true });
   rmSync(`${stagePath(mirrorPath)}-journal`, { force: true });
@@ -83,12 +83,12 @@ export function isStageAttached(writer: Connection): boolean {
   return attached.some(({ name }) => name === 'stage');
 }
 
-/** Lets go of the stage's file; `removeStage` deletes it. */
+/** Detaches the stage's file; `removeStage` deletes it. */
 export function detachStage(writer: Connection): void {
   writer.exec('DETACH stage');
 }
 
-// What a run lends to the stages of its collections.
+// What the stages of a run's collections share.
 
 export interface StageContext {
   readonly writer: Connection;
@@ -102,9 +102,9 @@ export interface StageContext {
   readonly nextWalk: () => number;
   /** Likewise for new records. */
   readonly nextFresh: () => number;
-  /** Throws once the run is over, and when the stage broke. */
+  /** Throws once the run has ended, and when the stage is broken. */
   readonly check: () => void;
-  /** The stage could not be written: it has no journal, so nothing of it may be published. */
+  /** Marks the stage as broken by a failed write: nothing of it may be published. */
   readonly breakStage: (cause: unknown) => void;
 }
 
@@ -178,9 +178,11 @@ export function prepareStageStatements(writer: Connection) {
          WHERE m.collection = ? AND m.action = ${STAGED_ACTION.returned} AND s.walk < ?`,
       )
       .pluck(),
-    movedAction: writer.prepare<[number], number>(`SELECT action FROM stage.moved WHERE record = ?`).pluck(),
-    dropMoved: writer.prepare<[number]>(`DELETE FROM stage.moved WHERE record = ?`),
-    putMoved: writer.prepare<[number, number, string, number, Buffer, number | null, string]>(
+    changedAction: writer
+      .prepare<[number], number>(`SELECT action FROM stage.moved WHERE record = ?`)
+      .pluck(),
+    dropChanged: writer.prepare<[number]>(`DELETE FROM stage.moved WHERE record = ?`),
+    putChanged: writer.prepare<[number, number, string, number, Buffer, number | null, string]>(
       `INSERT INTO stage.moved VALUES (?, ?, ?, ?, ?, ?, ?)`,
     ),
     putVerdict: writer.prepare<[number, number, number]>(
@@ -214,6 +216,7 @@ export function perKind<T>(prepare: (kind: Kind) => T): (kind: Kind) => T {
     return made;
   };
 }
+
 /** A current record, as far as a comparison needs it. */
 export interface CurrentRow {
   readonly record: number;

@@ -45,7 +45,7 @@ function parsedRecord({ id, received }: Match): unknown {
   }
 }
 
-/** Counts of one collection, moved by each record. */
+/** Counts of one collection, updated by each record. */
 interface Tally {
   added: number;
   changed: number;
@@ -66,8 +66,8 @@ class StagedCollection implements CollectionStage {
   readonly #facts: CollectionFacts;
   readonly #shapes: KindShapes;
   readonly #tally: Tally = { added: 0, changed: 0, unchanged: 0, distinct: 0 };
-  /** Rows of `stage.moved` that belong here: while there is none, a record seen again needs no second look. */
-  #moved = 0;
+  /** Rows of `stage.moved` of this collection: while there is none, a record seen again is not looked up there. */
+  #changed = 0;
   #firstWalk: number;
   #walk: number;
   /** By id: why it cannot be kept, and the last walk that saw it. */
@@ -122,10 +122,10 @@ class StagedCollection implements CollectionStage {
   /** Records that earlier runs removed. */
   #dropReturned(): number {
     const { statements } = this.#context;
-    const records = this.#moved === 0 ? [] : statements.returnedBefore.all(this.#facts.id, this.#walk);
+    const records = this.#changed === 0 ? [] : statements.returnedBefore.all(this.#facts.id, this.#walk);
     for (const record of records) {
-      statements.dropMoved.run(record);
-      this.#moved -= 1;
+      statements.dropChanged.run(record);
+      this.#changed -= 1;
     }
     return records.length;
   }
@@ -141,7 +141,7 @@ class StagedCollection implements CollectionStage {
   accept(received: readonly ScannedRecord[]): PageCounts {
     this.#context.check();
     const { redact } = this.#context;
-    // What nests too deep is not kept, so it need not be redacted, and looking for secrets in it might not end.
+    // A record that nests too deep is not kept, so it is not redacted: searching it for secrets might not end.
     const records =
       redact === undefined
         ? received
@@ -150,7 +150,7 @@ class StagedCollection implements CollectionStage {
           );
     return translated(this.#context.path, () => {
       const { writer } = this.#context;
-      // One transaction around the look-ups too: each on its own would lock the file anew.
+      // One transaction around the look-ups, too: otherwise each would lock the file again.
       writer.exec('BEGIN');
       const { matches, changes } = this.#comparePage(records);
       return this.#write(() => {
@@ -168,7 +168,7 @@ class StagedCollection implements CollectionStage {
     });
   }
 
-  /** Reads only: whatever it throws, nothing of the page was staged. */
+  /** Only reads: when it throws, nothing of the page was staged. */
   #comparePage(records: readonly ScannedRecord[]): {
     matches: readonly Match[];
     changes: readonly (StagedChange | Unkept | null)[];
@@ -177,7 +177,7 @@ class StagedCollection implements CollectionStage {
     const changes: (StagedChange | Unkept | null)[] = [];
     try {
       for (const record of records) matches.push(this.#match(record));
-      for (const match of matches) changes.push(match.record === 0 ? this.#judge(match) : null);
+      for (const match of matches) changes.push(match.record === 0 ? this.#classify(match) : null);
       return { matches, changes };
     } catch (error) {
       changes.forEach((change, index) => {
@@ -188,7 +188,7 @@ class StagedCollection implements CollectionStage {
     }
   }
 
-  /** A write to the stage: it has no journal, so one that fails spoils all of it. */
+  /** A write to the stage. It has no journal on disk, so a failed write makes all of it unusable. */
   #write<T>(work: () => T): T {
     try {
       return work();
@@ -207,14 +207,14 @@ class StagedCollection implements CollectionStage {
     let known = 0;
     matches.forEach((match, index) => {
       const change = changes[index] ?? null;
-      const sight =
+      const sighting =
         change === null
           ? this.#markUnchanged(match.record)
           : change.action === 'unkept'
             ? this.#markUnkept(match.id, change)
             : this.#mark(match, change);
-      if (sight !== 'repeated') fresh += 1;
-      if (sight === 'again') again += 1;
+      if (sighting !== 'in_this_walk') fresh += 1;
+      if (sighting === 'in_earlier_walk') again += 1;
       if (change === null || change.action === 'unchanged') known += 1;
     });
     return { fresh, again, known };
@@ -231,7 +231,7 @@ class StagedCollection implements CollectionStage {
     return { received, id, hash, volatile, record: record ?? 0 };
   }
 
-  /** Hashes made under an earlier rule cannot be compared with today's. */
+  /** Hashes made under an earlier sealing rule (another set of volatile fields left out) cannot be compared with today's. */
   #find(id: string, hash: Buffer, volatile: number | null): number | undefined {
     const { statements } = this.#context;
     const start = hashStart(hash);
@@ -242,8 +242,8 @@ class StagedCollection implements CollectionStage {
       : statements.matchingSince(this.kind).get(this.#facts.id, id, start, volatile, since);
   }
 
-  #judge(match: Match): StagedChange | Unkept {
-    // Text whose hash is known was parsed when it came first; this one is new to us.
+  #classify(match: Match): StagedChange | Unkept {
+    // Text with a known hash was parsed when it came first; this text is new.
     const body = parsedRecord(match);
     const { statements, isEqual } = this.#context;
     const current: CurrentRow | undefined =
@@ -253,14 +253,14 @@ class StagedCollection implements CollectionStage {
     if (current === undefined) {
       const removed = this.#facts.hasRemoved ? statements.removed.get(this.#facts.id, match.id) : undefined;
       if (removed !== undefined) return { action: 'returned', record: removed };
-      // Here because it is parsed; those that the mirror knows are counted when they are published.
+      // Counted here since it is parsed here; changed records are counted when they are published.
       this.#shapes.add(body);
       return { action: 'fresh', record: 0 };
     }
     return classifyRecord(this.kind, current, match.received, match.hash, this.#facts.rules, isEqual);
   }
 
-  /** Why SQLite would refuse the text as a body: found here, it costs one record; found by publishing, the whole run. */
+  /** Why SQLite would refuse the text as a body: detected here, one record fails; in publishing, the whole run would. */
   #whyUnkept(text: string): string | null {
     try {
       if (this.#context.statements.isJson.get(text) === 1) return null;
@@ -273,39 +273,39 @@ class StagedCollection implements CollectionStage {
       : 'is not JSON to SQLite';
   }
 
-  /** Takes back what a new record added to the counts of fields. */
+  /** Subtracts a new record from the counts of fields. */
   #uncount(text: string | undefined): void {
     if (text !== undefined) this.#shapes.remove(JSON.parse(text));
   }
 
   /** A record exactly as the mirror holds it. */
-  #markUnchanged(record: number): Sight {
+  #markUnchanged(record: number): Sighting {
     const { statements } = this.#context;
     if (this.#walk === this.#firstWalk && statements.see.run(record, this.#walk).changes === 1) {
       this.#tally.unchanged += 1;
       this.#tally.distinct += 1;
       return 'first';
     }
-    return this.#markMoved(record, 'unchanged', null);
+    return this.#markChanged(record, 'unchanged', null);
   }
 
-  /** A record that cannot be kept was seen all the same: what the mirror holds of it stays. */
-  #markUnkept(id: string, { record, reason }: Unkept): Sight {
+  /** A record that cannot be kept counts as seen: the mirror keeps the version that it has. */
+  #markUnkept(id: string, { record, reason }: Unkept): Sighting {
     const before = this.#unkept.get(id);
     if (before !== undefined || this.#unkept.size < MOST_UNKEPT)
       this.#unkept.set(id, { reason, walk: this.#walk });
     if (record !== 0) return this.#markUnchanged(record);
-    if (before?.walk === this.#walk) return 'repeated';
+    if (before?.walk === this.#walk) return 'in_this_walk';
     this.#tally.distinct += 1;
-    return before === undefined ? 'first' : 'again';
+    return before === undefined ? 'first' : 'in_earlier_walk';
   }
 
-  #mark(match: Match, change: StagedChange): Sight {
+  #mark(match: Match, change: StagedChange): Sighting {
     if (change.action === 'fresh') return this.#markFresh(match);
-    return this.#markMoved(change.record, change.action, match);
+    return this.#markChanged(change.record, change.action, match);
   }
 
-  #markFresh({ id, hash, volatile, received }: Match): Sight {
+  #markFresh({ id, hash, volatile, received }: Match): Sighting {
     const { statements, nextFresh } = this.#context;
     const collection = this.#facts.id;
     const n = nextFresh();
@@ -316,17 +316,17 @@ class StagedCollection implements CollectionStage {
       return 'first';
     }
     const before = statements.fresh.get(collection, id);
-    // Came before, and was counted then as well.
+    // Staged before, and counted then.
     if (before !== undefined) this.#uncount(statements.freshBody.get(before.n));
     statements.replaceFreshKey.run(this.#walk, hash, volatile, collection, id);
     if (before !== undefined) statements.replaceFreshBody.run(received.text, before.n);
-    if (before?.walk === this.#walk) return 'repeated';
+    if (before?.walk === this.#walk) return 'in_this_walk';
     this.#tally.distinct += 1;
-    return 'again';
+    return 'in_earlier_walk';
   }
 
-  /** A record that the mirror has or had, whatever it was taken for earlier in this run. */
-  #markMoved(record: number, action: KnownAction, match: Match | null): Sight {
+  /** Marks a record that the mirror has or had; replaces how an earlier page of this run marked it. */
+  #markChanged(record: number, action: KnownAction, match: Match | null): Sighting {
     const { statements } = this.#context;
     const walk = statements.seenWalk.get(record);
     if (walk !== this.#walk) {
@@ -334,16 +334,16 @@ class StagedCollection implements CollectionStage {
       this.#tally.distinct += 1;
     }
     if (walk !== undefined) {
-      const before = this.#moved > 0 ? statements.movedAction.get(record) : undefined;
+      const before = this.#changed > 0 ? statements.changedAction.get(record) : undefined;
       this.#tally[countOf(before === undefined ? 'unchanged' : statements.actionName(before))] -= 1;
       if (before !== undefined) {
-        statements.dropMoved.run(record);
-        this.#moved -= 1;
+        statements.dropChanged.run(record);
+        this.#changed -= 1;
       }
     }
     this.#tally[countOf(action)] += 1;
     if (action !== 'unchanged' && match !== null) {
-      statements.putMoved.run(
+      statements.putChanged.run(
         record,
         this.#facts.id,
         match.id,
@@ -352,9 +352,9 @@ class StagedCollection implements CollectionStage {
         match.volatile,
         match.received.text,
       );
-      this.#moved += 1;
+      this.#changed += 1;
     }
-    return walk === undefined ? 'first' : walk === this.#walk ? 'repeated' : 'again';
+    return walk === undefined ? 'first' : walk === this.#walk ? 'in_this_walk' : 'in_earlier_walk';
   }
 
   absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
@@ -427,7 +427,8 @@ function isTooBig(error: unknown): boolean {
 }
 
 /** How often the run has seen a record: for the first time, in an earlier walk too, or in this walk already. */
-type Sight = 'first' | 'again' | 'repeated';
+/** Whether this run saw the record before. */
+type Sighting = 'first' | 'in_earlier_walk' | 'in_this_walk';
 
 interface Match {
   readonly received: ScannedRecord;

@@ -16,7 +16,7 @@ import {
 
 /** The log is emptied when it has grown by so much: a long restore writes a page or two for each step. */
 const LOG_LIMIT_BYTES = 16 * 1024 * 1024;
-/** How many writes pass between two looks at its size. */
+/** Number of writes between two checks of its size. */
 const LOOK_EVERY = 500;
 
 export interface StepJournal {
@@ -158,7 +158,7 @@ export function checkpointNow(connection: Connection): void {
   performTaskNow(connection, 'checkpoint');
 }
 
-/** Moves what no reader is in the way of; the log is used from its beginning again. Waits for nobody. */
+/** Checkpoints pages that no reader needs, so that the log restarts. Does not wait. */
 function checkpointQuietly(connection: Connection): void {
   connection.pragma('wal_checkpoint(PASSIVE)');
 }

@@ -1,4 +1,4 @@
-/** What a run tells the mirror of each collection, and what the mirror tells of each sweep. */
+/** The result of a sweep as a run reports it to the mirror, and as the mirror returns it. */
 import type { ErrorCode } from '../core/errors.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 
@@ -18,7 +18,7 @@ export interface StoredError {
   readonly message: string;
 }
 
-/** One sweep as the sync judged it. Counts of changes are the mirror's own. */
+/** One sweep with the sync's verdict. The mirror counts the changes itself. */
 export interface SweepResult {
   readonly kind: Kind;
   readonly scope: Scope;

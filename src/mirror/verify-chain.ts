@@ -7,7 +7,7 @@ import { type RunDigests, digestSealed } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
 import type { Findings } from './verify-findings.ts';
 
-/** A published run as it stands sealed. */
+/** A published run with its seal. */
 export interface SealedRun extends RunDigests {
   readonly run: number;
   readonly source: string;
@@ -63,7 +63,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
   }
 }
 
-/** What the seals of the first version leave out is said, so that nobody takes them for more. */
+/** Notes what the seals of the first version do not cover. */
 function noteFirstForm(runs: readonly SealedRun[], findings: Findings): void {
   const old = runs.filter(({ sweepDigest }) => sweepDigest === null);
   const last = old.at(-1);

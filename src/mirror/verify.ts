@@ -65,7 +65,7 @@ export async function verifySnapshot(
   return { checked: findings.checked, problems, notes };
 }
 
-/** A part that meets a damaged page ends there, and the others go on. */
+/** A part that reads a damaged page ends there; the others continue. */
 async function run(part: Iterator<unknown>, findings: Findings): Promise<void> {
   for (;;) {
     try {
@@ -95,7 +95,7 @@ function collectionsOf(connection: Connection, findings: Findings): CollectionRo
   try {
     return readCollections(connection);
   } catch (error) {
-    // The other parts go on.
+    // The other parts continue.
     findings.add({ kind: 'index', message: `collections ${unreadable(error)}` });
     return [];
   }
@@ -264,7 +264,7 @@ function* differences({ source, kind, stored, found }: CountedKind): Generator<s
 /** Rows between two turns of the event loop. */
 const SLICE = 1000;
 
-/** Each by itself, so that a damaged page in one leaves the others. */
+/** Each separately, so that a damaged page in one does not affect the others. */
 function rowParts(connection: Connection, findings: Findings): Iterator<undefined>[] {
   return SEALED_SETS.map((set) => verifyRows(connection, set, findings));
 }
@@ -343,7 +343,7 @@ function scopeIn(text: string): Scope {
   try {
     return JSON.parse(text) as Scope;
   } catch {
-    // Damaged: the seal tells so, and the rest names the row.
+    // Damaged: the seal shows that, and the rest identifies the row.
     return {};
   }
 }

@@ -1,9 +1,9 @@
 /** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values; as Markdown. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { count } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
-import { splitPointer, pointerTo } from '../diff/pointer.ts';
+import { splitPointer, pointerTo } from '../core/json-pointer.ts';
 import {
   configurationAt,
   drillVerdictText,
@@ -139,7 +139,7 @@ function taskLines(task: DrillTask, options: ReportOptions): string[] {
   ];
 }
 
-/** How to get a value that the service gives anew, and that a person needs. */
+/** How to get a value that the service assigns anew, and that users need. */
 function valueLines({ kind, name, reason }: DrillTask, { restore, fields }: ResourceDefinition): string[] {
   return restore.byPerson.flatMap(({ reason: what, shows }) => {
     if (shows === undefined || !reason.includes(what)) return [];

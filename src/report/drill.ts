@@ -22,7 +22,7 @@ import type { ReportOptions } from './options.ts';
 import { placeText, referenceText, skippedText, nameText } from './sections.ts';
 import { folded } from './value-text.ts';
 
-/** How a verdict is coloured, and which sign tells it apart without colour. */
+/** The colour of a verdict, and its sign without colour. */
 const STYLE = {
   comes_back: { tone: 'added', sign: '✓' },
   needs_secret: { tone: 'high', sign: '◆' },
@@ -301,7 +301,7 @@ export function outcomeText({ outcome }: Pick<DrillDocument, 'outcome'>): string
     : 'short: a restore would not bring back everything; the list above says what is missing';
 }
 
-/** Members of bodies that the service gives anew, though their record comes back. */
+/** Members to which the service assigns new values when their record is restored. */
 export function givenAnew(kind: DrillKind): string[] {
   return kind.fields
     .filter((field) => field.comes_back < field.records && field.cannot > kind.cannot)

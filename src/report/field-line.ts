@@ -15,7 +15,7 @@ export function fieldLine(field: FieldChange, limit: number): string {
   return `${pathText(field)}: ${from} → ${to}`;
 }
 
-// Elements of an array that stand elsewhere than before: told one by one, so that nobody has to compare two arrays.
+// Moved elements of an array: listed one by one, so that readers need not compare two arrays.
 
 const MOVES_SHOWN = 10;
 

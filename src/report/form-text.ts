@@ -3,7 +3,7 @@ import { plural } from '../core/wording.ts';
 import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 
-/** Heading of what `formLine` tells. */
+/** Heading of the lines of `formLine`. */
 export const FORMS_HEADING = 'no drift, for the service changed the form of its records';
 
 /** E.g. `roles: /name is gone (string)`. */

@@ -144,7 +144,7 @@ function breakable(path: string): string {
   return escapeMarkup(path).replace(/(?<=.)\//g, '<wbr>/');
 }
 
-// The style sheet of the HTML pages. It stands in the page and is allowed there by its hash.
+// The style sheet of the HTML pages: inline, and allowed by its hash.
 
 /**
  * Light and dark by the reader's setting; one column on a phone; black on white, all unfolded, on paper. Every pair of

@@ -1,6 +1,7 @@
 /** `--format html`: a diff as one self-contained page with summary, filter and values side by side. */
 import { hash } from 'node:crypto';
-import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
+import type { Severity } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
@@ -25,8 +26,8 @@ import {
 /** Fields of a record that came or went that are seen at once. */
 const FIELDS_SHOWN = 6;
 /** Records named under "Look at these first". */
-const GRAVEST_SHOWN = 6;
-/** Below so many changes the page is its own summary. */
+const WORST_SHOWN = 6;
+/** With fewer changes the page has no summary. */
 const WORTH_A_SUMMARY = 4;
 const LINE_LIMIT = 60; // characters of a value in one line of the summary
 
@@ -105,8 +106,8 @@ function worst({ sections, bySeverity }: Report, options: ReportOptions): string
       report.severity === top ? [worstLine(report, definition, index, options)] : [],
     ),
   );
-  const more = lines.length - GRAVEST_SHOWN;
-  return `<nav class="worst" aria-label="Worst changes"><h2>Look at these first</h2><ul>${lines.slice(0, GRAVEST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
+  const more = lines.length - WORST_SHOWN;
+  return `<nav class="worst" aria-label="Worst changes"><h2>Look at these first</h2><ul>${lines.slice(0, WORST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
 }
 
 function worstLine(
@@ -239,7 +240,7 @@ ${group('Severity', 'severity', severities)}${group('Kind of change', 'change', 
 <p class="nothing" hidden>Nothing here fits the filter.</p>`;
 }
 
-// The script of the HTML pages. It stands in the page and is allowed there by its hash.
+// The script of the HTML pages: inline, and allowed by its hash.
 
 /**
  * Filters the records on the page; without it everything is simply shown. `/` leads to the filter box, Escape clears it.

@@ -1,58 +1,43 @@
-/** Secrets stay out of reports: what the catalog marks is replaced by a fixed text wherever it stands in a change. */
+/** Masks secrets in reports: a fixed text replaces every value of a change that the catalog marks as secret. */
 import { hash } from 'node:crypto';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { equalValues } from '../diff/equal.ts';
 import { isElementSegment } from '../diff/elements.ts';
-import { pointerTo, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 
-/** What stands in place of a secret. Old and new look the same: that they differ is what the report says. */
+/** Replaces a secret. Old and new look the same: the report says that they differ. */
 export const MASK = '[secret]';
 
-/** How a change reads of which old and new value look the same, since both are masked. */
+/** The text of a change whose old and new value are both masked. */
 export const MASKED_CHANGE = `${MASK} changed`;
 
-/** True for a change that only shows that there is one: what differs is masked. */
+/** True for a change whose old and new value are masked. */
 export function isMaskedChange({ from, to }: FieldChange): boolean {
   return from !== undefined && to !== undefined && equalValues(from, to);
 }
 
 type Place = readonly string[];
 
-/** What tells secrets of a kind. */
+/** How secrets of a kind are recognized. */
 interface Secrets {
-  /** Where they are known to stand, as segments; `*` stands for any one segment. */
+  /** Known pointers of secrets, as segments; `*` matches any one segment. */
   readonly places: readonly Place[];
-  /** Fields of which catalog, profile or configuration say what they are. */
-  readonly documented: ReadonlySet<string>;
+  /** Fields that the catalog, the profile or the configuration describes. */
+  readonly documented: ReadonlyMap<string, unknown>;
 }
 
-const SECRETS = new WeakMap<ResourceDefinition, Secrets>();
-
-/** Worked out once: every changed record asks for it. */
-function secretsOf(definition: ResourceDefinition): Secrets {
-  const known = SECRETS.get(definition);
-  if (known !== undefined) return known;
-  const secrets = findSecrets(definition);
-  SECRETS.set(definition, secrets);
-  return secrets;
-}
-
-function findSecrets({ fields }: ResourceDefinition): Secrets {
-  const places = fields.flatMap((field): Place[] => {
-    const below = field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]);
-    return field.isSecret ? [[field.name], ...below] : below;
-  });
-  return { places, documented: new Set(fields.map(({ name }) => name)) };
+function secretsOf({ secretPlaces, fieldsByName }: ResourceDefinition): Secrets {
+  return { places: secretPlaces, documented: fieldsByName };
 }
 
 /**
- * Masks what is secret at or below `segments`; null and the empty text are no secrets and stay. What the catalog does not
- * name is judged by its own name, as on restoring: a field that it does not know, and all below the top level, where the
- * documentation ends. A boolean there is no secret.
+ * Masks secrets at or below `segments`, except null and the empty text. Undocumented values (unknown fields, and all
+ * below the top level) are secrets by their names, as in a restore; booleans among them are not.
  */
 function maskedValue(value: JsonValue, segments: Place, secrets: Secrets): JsonValue {
   if (value === null || value === '') return value;
@@ -109,7 +94,7 @@ export function maskedAt(path: string, value: JsonValue, definition: ResourceDef
   return maskedValue(value, splitPointer(path), secretsOf(definition));
 }
 
-/** A change's place, with ids of elements replaced that are secret themselves. */
+/** A change's `place`, with secret ids of elements masked. */
 export function maskedPlace(place: string, definition: ResourceDefinition): string {
   return placeWithout(place, secretsOf(definition));
 }
@@ -170,7 +155,7 @@ export function maskedDocument(
   };
 }
 
-/** What has this id, and perhaps goes by it, with the id masked where it is a secret, in both places. */
+/** The object with its id masked if it is secret, also where the id serves as the name. */
 export function withMaskedId<T extends { readonly id: string; readonly name: string }>(
   record: T,
   definition: ResourceDefinition,
@@ -180,7 +165,7 @@ export function withMaskedId<T extends { readonly id: string; readonly name: str
   return { ...record, id, name: record.name === record.id ? id : record.name };
 }
 
-/** `[secret:` and twelve hex digits: what commands take for an id, and what is masked already. */
+/** `[secret:` and twelve hex digits: an id that is masked already; commands accept it as an id. */
 const MASKED_ID = /^\[secret:[0-9a-f]{12}\]$/;
 
 /** True for a text that `maskedId` could have made. */
@@ -189,8 +174,8 @@ export function isMaskedId(text: string): boolean {
 }
 
 /**
- * An id as reports show it: a secret one as a mark that stays the same, so that two records can be told apart and a
- * command can be told which one is meant. The ids that are secrets are random, so that nobody finds one from its mark.
+ * An id as reports show it: a secret one as a stable digest, so that records can be distinguished and named in commands.
+ * Secret ids are random, so they cannot be guessed from their digests.
  */
 export function maskedId(id: string, definition: ResourceDefinition): string {
   if (!isSecretId(definition) || isMaskedId(id)) return id;

@@ -1,5 +1,6 @@
-/** What was compared as it was last read: where that may hide a change, a report must not read as "no differences". */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+/** Collections compared as last read (stale): where that may hide a change, a report must not say "no differences". */
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type DiffDocument, type Stale, mayHide } from '../diff/change.ts';
 import { groupedNotes } from './note-groups.ts';
 
@@ -22,8 +23,11 @@ export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: 
   ];
 }
 
-/** The other old readings: in FROM they only date what is reported. */
-export function datingLines({ stale = [] }: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
+/** The other stale readings, as text: in FROM they only affect the date of a change. */
+export function staleFromLines(
+  { stale = [] }: Pick<DiffDocument, 'stale'>,
+  definitions: Definitions,
+): string[] {
   return groupedNotes(
     'not fresh in FROM',
     stale.filter((each) => !mayHide(each)),

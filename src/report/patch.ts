@@ -3,7 +3,7 @@ import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
 import { equalValues } from '../diff/equal.ts';
-import { splitPointer } from '../diff/pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 import { maskedChange, maskedId } from './mask.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';

@@ -1,11 +1,12 @@
 /** A plan without ids that are secrets, wherever they stand in it: every rendering of a plan begins with it. */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { formatInteger } from '../core/grouped.ts';
 import { isRawNumber, type JsonObject, getOwn } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { escapeSegment } from '../diff/pointer.ts';
+import { escapeSegment } from '../core/json-pointer.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { isSecretId, maskedId, MASK, withMaskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -220,7 +221,7 @@ function isYetToCome({ action, request }: ShownStep): boolean {
 
 function verbOf({ action, request, kind }: ShownStep): string {
   if (action === 'act') return request?.act ?? 'act on';
-  // Another kind's request stands for the record: an invite for a member.
+  // Another kind's request creates the record: an invite for a member.
   return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;
 }
 
@@ -332,7 +333,7 @@ export function secretLines(
   ].map(escapeControlCharacters);
 }
 
-/** What tells the record in a rule: its name, or its id where it has none. */
+/** How a rule identifies the record: by its name, or by its id if it has none. */
 function matchText({ name, id }: ShownNeeds, { nameFrom, idPath }: ResourceDefinition): string {
   const [pointer = '/name'] = name === id ? [`/${idPath.join('/')}`] : nameFrom;
   const key = pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer;

@@ -1,10 +1,12 @@
-/** What became of a restore, on a terminal: what failed first, then what differs, new ids, and how it goes on. */
+/** The report of a restore as text: failures first, then differences, new ids, and next steps. */
 import type { Colors } from 'picocolors/types.js';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { formatInteger } from '../core/grouped.ts';
+import type { Skipped } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
+import { groupedNotes } from './note-groups.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import { idsNamed, withMarks } from './plan-mask.ts';
 import { nameText } from './sections.ts';
@@ -40,6 +42,8 @@ export interface ShownRestore {
   /** Where it was gone on with: what was done this time. */
   readonly this_time?: ShownSummary;
   readonly undone_by?: number;
+  /** What could not be compared, so that no step is about it. */
+  readonly skipped?: readonly Skipped[];
 }
 
 interface ShownSummary {
@@ -70,6 +74,11 @@ export function renderRestoreText(whole: ShownRestore, options: RestoreTextOptio
   const unverified = of('applied').filter(({ verified }) => verified !== true);
   const lines = [
     `${colors.bold(`restore ${report.restore}`)} of ${report.source}${report.undoes === null ? '' : `, undoing restore ${report.undoes}`}: ${paintOf(report, colors)(restoreSummary(report))}`,
+    ...groupedNotes(
+      'not compared, so this may not be everything',
+      report.skipped ?? [],
+      options.definitions,
+    ).map((line) => colors.yellow(`! ${escapeControlCharacters(line)}`)),
     ...(options.isWhole === true
       ? section(
           'applied',
@@ -142,8 +151,12 @@ export function restoreSummary(report: ShownRestore): string {
   return `${head}${[text, ...tail].join('; ')}`;
 }
 
-function paintOf({ outcome }: ShownRestore, colors: Colors): (text: string) => string {
-  return outcome === 'complete' ? colors.green : outcome === 'failed' ? colors.red : colors.yellow;
+function paintOf({ outcome, skipped }: ShownRestore, colors: Colors): (text: string) => string {
+  return outcome === 'complete' && (skipped ?? []).length === 0
+    ? colors.green
+    : outcome === 'failed'
+      ? colors.red
+      : colors.yellow;
 }
 
 function section(title: string, steps: readonly ShownRestoreStep[], options: RestoreTextOptions): string[] {
@@ -153,7 +166,7 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
     options.colors.bold(`${title} (${steps.length})`),
     ...steps.flatMap((step, index) => [
       ...stepLines(step, options),
-      // What to do stands once below steps that it is the same for.
+      // A hint is printed once below the steps that share it.
       ...hintLines(step.error?.hint, steps[index + 1]?.error?.hint),
     ]),
   ];

@@ -1,4 +1,4 @@
-/** How a change reads of a record that goes on under a new id. */
+/** The text of a change of a record that continues under a new id. */
 import type { Recreated, RecordChange } from '../diff/change.ts';
 import { nameText } from './sections.ts';
 

@@ -1,5 +1,6 @@
 /** A diff prepared for people: masked, grouped by kind, worst first. Every rendering starts from it. */
-import { type ResourceDefinition, type Severity, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Severity, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { formatInteger } from '../core/grouped.ts';
@@ -136,7 +137,7 @@ export function placeText(scope: RecordChange['scope'], options: ReportOptions):
   }).join(', ');
 }
 
-/** The one sign per kind of change: it must be told apart without colour. */
+/** One sign per kind of change, to be distinguished without colour. */
 export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
   added: '+',
   removed: '-',

@@ -252,7 +252,7 @@ interface ChartForm {
 }
 
 export const WIDE: ChartForm = { name: 'wide', width: 1000, labels: 10 };
-/** Fits a phone without being scaled down to what nobody can read. */
+/** Fits a phone without being scaled down to an unreadable size. */
 export const NARROW: ChartForm = { name: 'narrow', width: 360, labels: 5 };
 /** More days than these have no room on a phone. */
 const NARROW_DAYS = 31;
@@ -308,7 +308,7 @@ function chartKey(): string {
   return `<p class="faint">${PARTS.toReversed().map(keyEntry).join('')}</p>`;
 }
 
-/** Pixels that one of so many days has. */
+/** The width of one of that many days, in pixels. */
 function dayWidth(days: number, { width }: ChartForm): number {
   return (width - LEFT) / Math.max(days, 1);
 }

@@ -3,7 +3,7 @@ import { formatInteger } from '../core/grouped.ts';
 import type { JsonValue } from '../core/json.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 
-/** How an absent value reads: unlike null and unlike every text, which stands in quotes. */
+/** The text of an absent value: unlike null, and unlike every string, which is quoted. */
 const ABSENT = '(absent)';
 
 /** Compact JSON with every active character written out; numbers digit by digit as received. */

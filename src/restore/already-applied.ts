@@ -14,7 +14,7 @@ export interface AlreadyApplied {
 /**
  * Null where there is something to send; always for a restore that is not gone on with, whose plan is as new as its look.
  * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows.
- * @param slot the step's place among the requests under way (`looksOnce`)
+ * @param slot the step's concurrency slot (`checkIsOneRequest`)
  * @throws TidemarkError when that cannot be found out
  */
 export async function findAlreadyApplied(

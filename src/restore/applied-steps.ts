@@ -20,7 +20,7 @@ export interface AppliedStep {
 export interface AppliedSteps {
   readonly row: RestoreRow;
   readonly steps: readonly AppliedStep[];
-  /** Creations of which nobody knows the id: the service told none, and the record was not found. */
+  /** Creations with unknown id: the service returned none, and the record was not found. */
   readonly unknown: readonly { readonly kind: Kind; readonly name: string }[];
 }
 

@@ -46,8 +46,8 @@ export interface ApplyOptions {
   readonly events: ApplyEvents;
   readonly secrets: SecretLookup;
   /**
-   * Bodies of the records of the desired state, all of them that the plan was made from: for secrets that stand in clear
-   * in them, and to tell a record made by hand from another desired one of the same name.
+   * Bodies of all records of the desired state that the plan was made from: for secrets that are in clear text in them,
+   * and to distinguish a record made by hand from another desired one of the same name.
    */
   readonly desired: DesiredLookup;
   /** Steps of a level sent at a time; the client's own limits apply besides. */
@@ -56,16 +56,16 @@ export interface ApplyOptions {
   readonly approved?: Readonly<Record<string, JsonValue>>;
   /** The restore that the plan undoes. */
   readonly undoes?: number;
-  /** Goes on with this restore instead of beginning one; its plan is `plan` (`readResumable`). */
+  /** Resumes this restore instead of starting one; its plan is `plan` (`readResumable`). */
   readonly restore?: number;
 }
 
-/** How long steps in flight are waited for after an interruption, at most: one may be waiting for the hour's limit. */
+/** How long an interrupted restore waits for the steps in flight: one may be waiting for the hourly limit. */
 const GRACE_MS = 15_000;
 
 /**
- * Journals the plan and applies it, level by level. A refused plan is refused here too. What the service does ends up
- * in the report; thrown is this machine's error (a journal that cannot be written), after the steps in flight ended.
+ * Journals the plan and applies it, level by level. A refused plan is refused here too. Errors of the service are part
+ * of the report; only a local error is thrown (the journal cannot be written), after the steps in flight ended.
  * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or it is not what its hash says
  */
 export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
@@ -83,13 +83,13 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
         })
       : RestoreJournal.resume({ mirror, clock, plan }, options.restore);
   const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
-  const over = new AbortController();
-  /** No step is begun any more: told to end, or by what fails for every further request too. */
+  const finished = new AbortController();
+  /** No further step is started: after an interruption, or an error that every further request would meet. */
   const halt = new AbortController();
   const grace = new AbortController();
   const onAbort = (): void => {
     halt.abort(signal.reason);
-    void waitThenAbort(clock, over.signal, grace);
+    void waitThenAbort(clock, finished.signal, grace);
   };
   if (signal.aborted) halt.abort(signal.reason);
   else signal.addEventListener('abort', onAbort, { once: true });
@@ -97,13 +97,13 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     await applyLevels(contextOf(options, journal, { halt: halt.signal, grace: grace.signal }), options, halt);
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
-    // What was done last may still be on its way to the disk; that it fails is the problem itself, or told by the end.
+    // The latest entries may not be on disk yet; if writing them fails, that is this error, or `finish` reports it.
     await journal.settled().catch(() => undefined);
     endAfterProblem(journal, options.log);
     throw error;
   } finally {
     signal.removeEventListener('abort', onAbort);
-    over.abort();
+    finished.abort();
   }
   const report = restoreReport(mirror, journal.restore);
   return options.restore === undefined ? report : resumedReport(report, done);
@@ -122,12 +122,12 @@ function requireSafe(plan: Plan): void {
   );
 }
 
-async function waitThenAbort(clock: Clock, over: AbortSignal, grace: AbortController): Promise<void> {
+async function waitThenAbort(clock: Clock, finished: AbortSignal, grace: AbortController): Promise<void> {
   try {
-    await clock.sleep(GRACE_MS, over);
+    await clock.sleep(GRACE_MS, finished);
     grace.abort();
   } catch (error) {
-    if (!over.aborted) throw error;
+    if (!finished.aborted) throw error;
   }
 }
 
@@ -173,7 +173,7 @@ function contextOf(
   };
 }
 
-/** Of kinds whose creations take the place of their namesakes: what is removed, after them. */
+/** Records removed after a creation took their name, for kinds whose creations replace their namesakes. */
 function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): ReadonlySet<string> {
   return new Set(
     steps.flatMap(({ kind, id, request }) =>
@@ -197,14 +197,14 @@ async function applyLevels(
   events.started(journal.restore, open.length);
   /** Applied steps whose journal entry is not durable yet. */
   const awaitingDisk = new Set<PlanStep>();
-  const over = (step: PlanStep): void => {
+  const reportEnded = (step: PlanStep): void => {
     awaitingDisk.delete(step);
     events.stepEnded(step, journal.row(step.n));
   };
-  const overOnDisk = (step: PlanStep, onDisk: Promise<void>): void => {
+  const reportEndedOnceDurable = (step: PlanStep, onDisk: Promise<void>): void => {
     awaitingDisk.add(step);
     onDisk
-      .then(() => over(step))
+      .then(() => reportEnded(step))
       .catch((error: unknown) => log.debug({ step: step.n, error }, 'not journaled yet: it is tried again'));
   };
   const levels = Map.groupBy(open, ({ level }) => level);
@@ -217,22 +217,22 @@ async function applyLevels(
         (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
       if (obstacle !== null) {
         journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
-        over(step);
+        reportEnded(step);
         return;
       }
       const end = await runStep(context, step);
       if (end === 'stop_restore') halt.abort();
-      // The next step need not wait for the disk: its own request will, after it.
-      if (typeof end === 'object') overOnDisk(step, end.onDisk);
-      else over(step);
+      // The next step does not wait for this entry: its own `sent` is written after it.
+      if (typeof end === 'object') reportEndedOnceDurable(step, end.onDisk);
+      else reportEnded(step);
     });
     await journal.settled();
-    // Their own write failed, and this one did not.
-    for (const step of awaitingDisk) over(step);
+    // Writing their entries failed at first, and succeeded now.
+    for (const step of awaitingDisk) reportEnded(step);
   }
 }
 
-/** The step before it that was not applied, and without which it cannot be begun; null where there is none. */
+/** The step that it depends on and that was not applied; null where there is none. */
 function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): string | null {
   const missing = step.after.find(
     (n) => journal.row(n).outcome !== 'applied' && !isAlreadyApplied(journal.row(n)),
@@ -240,7 +240,7 @@ function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): st
   return missing === undefined ? null : `it needs ${named(plan, missing)}, which was not applied`;
 }
 
-/** Of an action: what runs again must run as desired, not before the record was seen to hold what was sent. */
+/** For an action: the record may run again only once it was seen to hold what was sent. */
 async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): Promise<string | null> {
   const { journal } = context;
   for (const n of step.after) {
@@ -275,7 +275,7 @@ function outcomeOf(
   return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
 }
 
-/** The error is the caller's to report; that the restore ended is recorded too, where the journal can still be written. */
+/** Records that the restore ended, if the journal can still be written; the caller reports the error. */
 function endAfterProblem(journal: RestoreJournal, log: Logger): void {
   try {
     journal.finish('interrupted');
@@ -285,18 +285,18 @@ function endAfterProblem(journal: RestoreJournal, log: Logger): void {
   }
 }
 
-// How many steps of a restore are at work at a time.
+// How many steps of a restore run at a time.
 
-/** Steps at work for each request that may be under way, where only the disk and the service set the pace. */
+/** Steps for each concurrency slot, if no rate limits the requests. */
 const STEPS_PER_REQUEST = 64;
 /** Requests of a step. */
 const REQUESTS = 3;
-/** What a creation waits for the disk, milliseconds: two writes that it shares with others, on a slow one. */
+/** Milliseconds that a creation waits for a slow disk: two writes that it shares with others. */
 const DISK_WAITS_MS = 200;
 
 /**
- * Besides its requests a step waits for the disk: others use the connections meanwhile, as many as start in that time.
- * Where a rate holds the requests back, more would only wait in its queue, journaled as sent.
+ * A step also waits for the disk; meanwhile other steps use the slots. With a rate limit, more steps would only wait in
+ * the limiter's queue, journaled as sent.
  * @param rate of a source; 0 = no limit
  */
 export function applyConcurrency(rate: {

@@ -1,8 +1,9 @@
 /** `--field` below a member that a PATCH replaces whole: what was not asked for is sent as live has it. */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import type { FieldDefinition } from '../catalog/definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { type FieldChange, compareBodies, equalValues } from '../diff/compare.ts';
-import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { withMember } from './places.ts';
 import type { Remapped } from './references.ts';
 import type { BuiltBody } from './request-body.ts';
@@ -21,7 +22,12 @@ export function narrowedTo(
   remap: Remapped,
   live: JsonValue,
 ): Remapped | { readonly reason: string } {
-  const changes = compareBodies({ ...definition, fields: [field] }, live, remap.body, 'managed');
+  const changes = compareBodies(
+    changedDefinition(definition, { fields: [field] }),
+    live,
+    remap.body,
+    'managed',
+  );
   if (changes.every(({ path }) => isAsked(path))) return remap;
   if (!isJsonObject(remap.body)) return remap;
   const asked = changes.filter(({ path }) => isAsked(path));
@@ -43,7 +49,7 @@ export function narrowedTo(
   };
 }
 
-/** An element that came, went or stands elsewhere: setting it alone would shift its neighbours. */
+/** An element that was added, removed or moved: setting it alone would shift its neighbours. */
 function isMoving({ path, from_path: fromPath, from, to }: FieldChange): boolean {
   return fromPath !== undefined || (/\/\d+$/.test(path) && (from === undefined || to === undefined));
 }

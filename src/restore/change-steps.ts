@@ -1,11 +1,6 @@
 /** Steps for records that both states have and that differ. */
-import {
-  type FieldDefinition,
-  type ResourceDefinition,
-  operationOf,
-  type Kind,
-  type Scope,
-} from '../catalog/definition.ts';
+import { type FieldDefinition, type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import {
@@ -18,7 +13,7 @@ import {
 } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { type FieldChange, compareBodies } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
 import { narrowedTo, unaskedChange } from './asked-fields.ts';
 import { type Draft, draftKey, type DraftFill } from './draft.ts';
@@ -69,29 +64,29 @@ export function planChange(
   const remap = remapped(definition, desired, planning.references);
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
-  const { isFieldAbout = () => true, isOwnField = () => true } = planning.input;
+  const { isFieldInScope = () => true, isOwnField = () => true } = planning.input;
   const all = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
     (change) =>
       !isHiddenLive(change, planning) &&
-      isFieldAbout(change.path) &&
+      isFieldInScope(change.path) &&
       isOwnField(asLive, change.path) &&
       (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
   );
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
   const differing = all.filter((change) => !asConfigured.includes(change));
-  const followed = onlyMoved(planning, definition, differing);
-  const changes = followed === null ? differing : [];
+  const untouchedReason = onlySetByActions(planning, definition, differing);
+  const changes = untouchedReason === null ? differing : [];
   const persons = definition.restore.byPerson.filter(
     ({ pointer, value }) =>
-      isFieldAbout(pointer) &&
+      isFieldInScope(pointer) &&
       isOwnField(asLive, pointer) &&
       resolvePointer(desired.body, pointer) === value &&
       resolvePointer(live.body, pointer) !== value,
   );
-  const silent = unmanagedChanges(definition, live.body, remap.body).filter(
-    (change) => !isHiddenLive(change, planning) && isFieldAbout(change.path),
+  const unmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
+    (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
   );
-  if (all.length === 0 && persons.length === 0 && silent.length === 0) return false;
+  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return false;
   const draft: Draft = {
     ...draftOf(planning, definition, desired, live, draftKey(desired, 'update')),
     fields: hiddenFields(definition, changes),
@@ -99,11 +94,11 @@ export function planChange(
   const put = (step: Draft): void => void planning.drafts.set(step.key, step);
   if (asConfigured.length > 0) {
     const reason = asConfiguredText(asConfigured.map(({ path }) => path));
-    planning.leave(definition.kind, reason, draft.name);
+    planning.addUntouched(definition.kind, reason, draft.name);
   }
-  if (followed !== null) planning.leave(definition.kind, followed, draft.name);
-  if (silent.length > 0 && ownerObstacle(definition, live) === null) {
-    const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, silent) };
+  if (untouchedReason !== null) planning.addUntouched(definition.kind, untouchedReason, draft.name);
+  if (unmanaged.length > 0 && ownerObstacle(definition, live) === null) {
+    const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
     put(stopped(step, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)));
   }
   if (changes.length === 0 && persons.length === 0) return true;
@@ -118,7 +113,7 @@ export function planChange(
       put(stopped(draft, 'blocked', 'not_writable', closedChangeReason(definition, names)));
       return true;
     }
-    if (operationOf(definition, 'update') === undefined) {
+    if (definition.operation('update') === undefined) {
       planReplacement(planning, definition, desired, live, draft);
       return true;
     }
@@ -138,35 +133,35 @@ export function planChange(
     const step = { ...draft, key: draftKey(desired, 'letters'), fields: only(draft.fields, byHand) };
     put(stopped(step, 'manual', 'needs_person', RENAME_BY_HAND));
   }
-  if (lasting.length > 0) planning.leave(definition.kind, SAME_BUT_FOR_CASE, draft.name);
+  if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
 }
 
 /**
- * Why nothing is done where nothing differs but what the service's own actions move (pausing and unpausing set the time of
- * the last pause); null where more differs, or where the user named the field.
+ * Why no step is planned if only fields differ that actions set (pausing and unpausing set the time of the last pause);
+ * null where more differs, or where the user named the field.
  */
-function onlyMoved(
+function onlySetByActions(
   { input }: Planning,
   { restore: { state } }: ResourceDefinition,
   changes: readonly FieldChange[],
 ): string | null {
-  if (state === null || changes.length === 0 || input.isFieldAbout !== undefined) return null;
-  const moved = new Set(state.actions.flatMap(({ moves }) => moves));
+  if (state === null || changes.length === 0 || input.isFieldInScope !== undefined) return null;
+  const setByActions = new Set(state.actions.flatMap(({ alsoSets }) => alsoSets));
   const names = [...new Set(changes.map(({ path }) => topMember(path)))];
-  if (!names.every((name) => moved.has(name))) return null;
+  if (!names.every((name) => setByActions.has(name))) return null;
   const actions = state.actions.map(({ action }) => action).join(' and ');
   return `${names.join(', ')} is set by ${actions}, and nothing else differs: give --field to write it`;
 }
 
-/** With what its answer shows elsewhere in its own place: compared, and sent, as a field like any other. */
+/** The record with values that the response shows elsewhere (`shownAt`) in their own fields, to be compared and sent. */
 function withShown(definition: ResourceDefinition, record: ParsedRecord): ParsedRecord {
   if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return record;
   const body = withShownFields(definition, record.body);
   return body === record.body ? record : { ...record, body };
 }
 
-/** A live mask hides the value: that it differs cannot be known. Two fingerprints tell it. */
+/** True where live masks the value, so a difference cannot be known. Two fingerprints can be compared. */
 function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
   if (typeof from === 'string' && typeof to === 'string' && isRedacted(from) && isRedacted(to)) return false;
   return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
@@ -188,8 +183,9 @@ function planSorted(
 ): void {
   const { input, drafts } = planning;
   const { act } = sorted;
-  const moved = act?.order === 'before' ? fieldsSetByAction(definition, act.moves, desired, sorted.send) : [];
-  const built = separateFields(input, definition, desired, remap, [...sorted.send, ...moved], live.body);
+  const resent =
+    act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
+  const built = separateFields(input, definition, desired, remap, [...sorted.send, ...resent], live.body);
   const slots = liveSlots(definition, live);
   const present = {
     state: 'present',
@@ -197,9 +193,9 @@ function planSorted(
     digest: managedDigest(definition, live.body),
   } as const;
   const actKey = draftKey(desired, act?.action ?? '');
-  let isStopped = sorted.stuck.length > 0;
-  const kept = new Set(sorted.stuck.flatMap(({ paths = [] }) => paths));
-  for (const { name, obstacle, reason, paths } of sorted.stuck) {
+  let isStopped = sorted.blocked.length > 0;
+  const blockedPaths = new Set(sorted.blocked.flatMap(({ paths = [] }) => paths));
+  for (const { name, obstacle, reason, paths } of sorted.blocked) {
     const fields = only(draft.fields, [name]).filter(({ path }) => paths?.includes(path) !== false);
     const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields };
     drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
@@ -209,7 +205,7 @@ function planSorted(
     const step = {
       ...draft,
       key: draftKey(desired, `stuck ${name}`),
-      fields: only(draft.fields, [name]).filter(({ path }) => !kept.has(path)),
+      fields: only(draft.fields, [name]).filter(({ path }) => !blockedPaths.has(path)),
       needs,
     };
     drafts.set(step.key, stopped(step, 'blocked', obstacle, reason));
@@ -221,9 +217,9 @@ function planSorted(
     drafts.set(draft.key, {
       ...draft,
       action: 'update',
-      fields: only(draft.fields, names).filter(({ path }) => !kept.has(path)),
+      fields: only(draft.fields, names).filter(({ path }) => !blockedPaths.has(path)),
       reason: stepReason([
-        moved.length === 0 || act === null ? null : movedText(act.action, moved),
+        resent.length === 0 || act === null ? null : resentText(act.action, resent),
         otherSecretsText(built.others),
       ]),
       request: {
@@ -249,7 +245,7 @@ function planSorted(
     inverse: back === undefined ? null : { action: 'act', act: back.action },
     after: isSecond ? [draft.key] : [],
   };
-  // What runs again must run as desired: not while a part of it cannot be put back.
+  // The record may run again only as desired: not while a part of it cannot be restored.
   const reason = `${act.action} waits: a part of the record cannot be put back`;
   drafts.set(
     actKey,
@@ -262,12 +258,12 @@ function stepReason(reasons: readonly (string | null)[]): string | null {
   return given.length === 0 ? null : given.join('; ');
 }
 
-/** Why a step sends what may be equal now. */
-function movedText(action: string, moved: readonly FieldDefinition[]): string {
-  return `${action} sets ${moved.map(({ name }) => name).join(', ')} anew: put back as desired`;
+/** Why a step sends fields that may be equal now. */
+function resentText(action: string, resent: readonly FieldDefinition[]): string {
+  return `${action} sets ${resent.map(({ name }) => name).join(', ')} anew: put back as desired`;
 }
 
-/** Fields that the action ahead moves by itself: sent again as desired, though they may be equal now. */
+/** Writable fields that the preceding action sets: sent again as desired, though they may be equal now. */
 function fieldsSetByAction(
   definition: ResourceDefinition,
   names: readonly string[],
@@ -305,7 +301,7 @@ function inverseOf(
   return { action: 'update', absent, ...withoutSecrets(definition, before) };
 }
 
-// The body of an update, field by field: one that cannot be sent does not hold up the others.
+// The body of an update, field by field: one that cannot be sent does not block the others.
 
 /** A field that cannot be sent, and why. */
 interface StoppedField {
@@ -324,7 +320,7 @@ function separateFields(
   fields: readonly FieldDefinition[],
   live: JsonValue,
 ): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
-  const { isFieldAbout } = input;
+  const { isFieldInScope } = input;
   const body: JsonObject = {};
   const fills: DraftFill[] = [];
   const others: string[] = [];
@@ -334,14 +330,14 @@ function separateFields(
     const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
       void stoppedFields.push({ name, needs, obstacle, reason });
     const narrowed =
-      isFieldAbout === undefined ? remap : narrowedTo(isFieldAbout, definition, field, remap, live);
+      isFieldInScope === undefined ? remap : narrowedTo(isFieldInScope, definition, field, remap, live);
     if ('reason' in narrowed) {
       stop('no_value', narrowed.reason);
       continue;
     }
     const built = buildBody(input, desired, narrowed, [field], live);
     const unasked =
-      isFieldAbout === undefined ? null : unaskedChange(isFieldAbout, field, built, desired.body, live);
+      isFieldInScope === undefined ? null : unaskedChange(isFieldInScope, field, built, desired.body, live);
     if (unasked !== null) stop('no_value', unasked);
     else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
     else if (built.unknown.length > 0) {
@@ -356,9 +352,9 @@ function separateFields(
   return { body, fills, others, stopped: stoppedFields };
 }
 
-// Records that are parsed when somebody looks into them: most of a state stands on both sides in the same text.
+// Records that are parsed on first use: most records have the same text in both states.
 
-/** A body as received, and as parsed once it was. One may belong to a record of each side. */
+/** A body as received, and its value once it was parsed. A record of each state may share it. */
 export interface BodyText {
   readonly text: string;
   value?: JsonValue;
@@ -366,7 +362,7 @@ export interface BodyText {
 
 type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
 
-/** One getter for all of a hundred thousand records; a member of each, so that a copy made by spreading has a body too. */
+/** One getter for all records; an own property of each, so that a copy made by spreading has a body too. */
 const BODY = {
   enumerable: true,
   get(this: TextRecord): JsonValue {
@@ -379,32 +375,32 @@ class TextRecord {
   readonly scope: Scope;
   readonly id: string;
   declare readonly body: JsonValue;
-  readonly #held: BodyText;
+  readonly #bodyText: BodyText;
 
-  constructor({ kind, scope, id }: Place, held: BodyText) {
+  constructor({ kind, scope, id }: Place, bodyText: BodyText) {
     this.kind = kind;
     this.scope = scope;
     this.id = id;
-    this.#held = held;
+    this.#bodyText = bodyText;
     Object.defineProperty(this, 'body', BODY);
   }
 
   parsed(): JsonValue {
-    return (this.#held.value ??= parseLossless(this.#held.text));
+    return (this.#bodyText.value ??= parseLossless(this.#bodyText.text));
   }
 
-  static heldBy(record: ParsedRecord): BodyText | undefined {
-    return #held in record ? record.#held : undefined;
+  static bodyTextOf(record: ParsedRecord): BodyText | undefined {
+    return #bodyText in record ? record.#bodyText : undefined;
   }
 }
 
-/** `body` throws `malformed` as `parseLossless` does, when it is first looked at. */
-export function textRecord(place: Place, held: BodyText): ParsedRecord {
-  return new TextRecord(place, held);
+/** `body` throws `malformed`, as `parseLossless` does, on first use. */
+export function textRecord(place: Place, bodyText: BodyText): ParsedRecord {
+  return new TextRecord(place, bodyText);
 }
 
-/** True for records of two sides that hold the very same text. False tells nothing. */
+/** True for records of both states that share one text. False does not mean that the texts differ. */
 export function shareText(one: ParsedRecord, other: ParsedRecord): boolean {
-  const held = TextRecord.heldBy(one);
-  return held !== undefined && held === TextRecord.heldBy(other);
+  const bodyText = TextRecord.bodyTextOf(one);
+  return bodyText !== undefined && bodyText === TextRecord.bodyTextOf(other);
 }

@@ -3,7 +3,7 @@ import type { SecretRule } from '../config/config.ts';
 import type { Secret } from '../core/secret.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 
 export interface SecretLookup {
   /**

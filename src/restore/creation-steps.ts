@@ -1,9 +1,10 @@
 /** Steps for desired records that live does not have. */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonObject, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { naturalKeyDigest } from './live-records.ts';
 import { type Draft, type DraftFill, type KnownOrStepId, draftKey } from './draft.ts';
 import { awaitedAcceptance, planInvitation, textAt } from './invitation-step.ts';
@@ -59,7 +60,7 @@ export function planCreation(
   const liveScope = planning.matching.liveScope(desired.scope);
   const replaced = replacedReason(planning, definition, desired);
   if (replaced !== null) {
-    planning.leave(kind, replaced, draft.name);
+    planning.addUntouched(kind, replaced, draft.name);
     return;
   }
   const ended = restore.endedWhen.find(
@@ -100,7 +101,7 @@ function wanted(definition: ResourceDefinition, desired: ParsedRecord): Draft['f
   return compareRecords(definition, undefined, desired, mode)?.fields ?? [];
 }
 
-/** Why nobody misses the record: something else stands in its place. */
+/** Why the record need not be restored: another one replaces it. */
 function replacedReason(
   planning: Planning,
   definition: ResourceDefinition,
@@ -149,7 +150,7 @@ function planRequest(
   const needs = requiredSteps(slots, fills);
   const acceptance = awaitedAcceptance(planning, needs);
   if (acceptance !== null) {
-    if (acceptance.isOpen) planning.leave(definition.kind, acceptance.reason, draft.name);
+    if (acceptance.isOpen) planning.addUntouched(definition.kind, acceptance.reason, draft.name);
     else planning.drafts.set(draft.key, stopped(draft, 'blocked', 'depends_on_blocked', acceptance.reason));
     return;
   }
@@ -184,7 +185,7 @@ function leftToService(definition: ResourceDefinition, desired: ParsedRecord): s
   return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
 }
 
-/** Values that the desired body holds elsewhere; tells those that lead nowhere. */
+/** Values that the desired body holds elsewhere, and those that are unknown. */
 function addDerived(
   planning: Planning,
   definition: ResourceDefinition,
@@ -254,7 +255,7 @@ function planFollowingAct(
   });
 }
 
-/** What the record had and no request sets: told as a step of its own, since the creation will read back as sent. */
+/** A separate step for members that no request sets: the creation will be verified without them. */
 function planSilent(
   planning: Planning,
   definition: ResourceDefinition,

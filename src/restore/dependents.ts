@@ -1,10 +1,11 @@
 /** Live records that go when another one is removed: those below it, and links that cannot outlive what they link. */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parentsOf, scopeKeyNaming, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
-import { pointerTo, resolvePointer } from '../diff/pointer.ts';
+import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { placesOf } from './places.ts';
 import type { Planning } from './step-parts.ts';
 
@@ -14,7 +15,7 @@ export function dependentKinds(
   definitions: (kind: Kind) => ResourceDefinition,
 ): readonly ResourceDefinition[] {
   const removed = definitions(kind);
-  if (!removed.restore.isRemovable || operationOf(removed, 'remove') === undefined) return [];
+  if (!removed.restore.isRemovable || removed.operation('remove') === undefined) return [];
   return CATALOG.map((row) => definitions(row.kind)).filter(
     (other) => isBelow(other, kind) || linksTo(other, removed).length > 0,
   );
@@ -27,7 +28,7 @@ function isBelow({ scope }: ResourceDefinition, kind: Kind): boolean {
 
 /** Pointers by which a kind that has no PATCH names the records of another: what it links is all that it is. */
 function linksTo(other: ResourceDefinition, { kind, idPath }: ResourceDefinition): string[] {
-  if (operationOf(other, 'update') !== undefined) return [];
+  if (other.operation('update') !== undefined) return [];
   const references = other.references.filter(
     (reference) => reference.kind === kind && reference.target === pointerTo(idPath),
   );

@@ -1,13 +1,14 @@
 /** The drill itself: read, plan, apply, and again, until a plan has nothing left to send. All of it the real code. */
 import type { WriteClient } from '../api/write-client.ts';
-import { type Kind, type ResourceDefinition, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';

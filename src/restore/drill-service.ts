@@ -1,11 +1,6 @@
 /** Where a drill takes place: a service that holds nothing but what the drill puts there. Who calls brings it. */
-import {
-  type Kind,
-  type FieldDefinition,
-  type ResourceDefinition,
-  type ScopeKey,
-  operationOf,
-} from '../catalog/definition.ts';
+import { type Kind, type FieldDefinition, type ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { type JsonObject, isJsonObject, type JsonValue, getOwn } from '../core/json.ts';
@@ -14,7 +9,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import type { DrillDamage } from '../diff/drill-document.ts';
 import { idText } from '../diff/match-records.ts';
 import { recordName } from '../diff/name.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import type { DrillSnapshot } from './drill-passes.ts';
 import { placesOf } from './places.ts';
 import type { PlanInput } from './plan.ts';
@@ -61,7 +56,7 @@ export function startEmpty(
     const { kind, id, body } = record;
     organizations.set(id, service.found(recordName(definitions(kind), body, id)));
   }
-  // Organizations that the snapshot knows only by what hangs from them keep their id: nothing else tells which is which.
+  // Organizations known only by their children keep their id: nothing else identifies them.
   const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
   for (const id of unnamed) if (!organizations.has(id)) service.insert([], shellOf(id, keyUser));
   return {
@@ -168,7 +163,7 @@ interface DamageOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** Whose memberships stay: nobody can take their own away. */
+  /** The user whose memberships stay: users cannot remove their own. */
   readonly keyUser: string;
 }
 
@@ -256,7 +251,7 @@ function alteredRecord(
   random: () => number,
 ): ParsedRecord | null {
   const { body } = record;
-  if (!isJsonObject(body) || operationOf(definition, 'update') === undefined) return null;
+  if (!isJsonObject(body) || definition.operation('update') === undefined) return null;
   const choices = writableFields(definition).flatMap((field) => {
     const value = getOwn(body, field.name);
     const other = value === undefined ? undefined : otherValue(field, value);

@@ -1,6 +1,7 @@
-/** What a restore did for each record and each field of a snapshot, read off the plan that was left in the end. */
+/** The result of a restore for each record and field of a state, from the plan that remains after it. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
@@ -8,7 +9,7 @@ import type { ParsedRecord, RecordChange } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import type { DrillVerdict } from '../diff/drill-document.ts';
 import { idText } from '../diff/match-records.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { State } from '../diff/states.ts';
 import type { Restored } from './drill-passes.ts';
@@ -22,7 +23,7 @@ import { creatableFields, topMember, writableFields } from './unmanaged-settings
 
 type Failing = Exclude<DrillVerdict, 'comes_back'>;
 
-/** What is not named says nothing: `unknown`. */
+/** Obstacles that are not listed give `unknown`. */
 const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
   secret_missing: 'needs_secret',
   ambiguous: 'needs_person',
@@ -39,7 +40,7 @@ const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
   other_owner: 'cannot',
 };
 
-/** Reasons that name single records: said once for all of them. */
+/** General reasons, in place of those that name single records. */
 const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   secret_missing:
     'the service does not show a secret of it: give the value in the configuration under secrets',
@@ -48,20 +49,26 @@ const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   ambiguous: 'several records are called so: which one it is cannot be known',
 };
 
-/** The further to the end, the graver: a record counts once, as the worst that is true of it. */
-const GRAVITY: readonly DrillVerdict[] = ['comes_back', 'needs_person', 'needs_secret', 'cannot', 'unknown'];
+/** A record counts once, with the last of these verdicts that applies. */
+const BEST_FIRST: readonly DrillVerdict[] = [
+  'comes_back',
+  'needs_person',
+  'needs_secret',
+  'cannot',
+  'unknown',
+];
 
 export interface RecordVerdict {
   readonly record: ParsedRecord;
   readonly verdict: DrillVerdict;
-  /** Null for what comes back. */
+  /** Null for `comes_back`. */
   readonly reason: string | null;
-  /** Members of the body with what became of each, in the body's order; volatile ones left out. */
+  /** The verdict of each member of the body, in the body's order; without volatile ones. */
   readonly fields: ReadonlyMap<string, DrillVerdict>;
 }
 
 export interface Verdicts {
-  /** The steps that the last plan leaves, without those that are only about members of the sandbox's own. */
+  /** The remaining steps of the last plan, without those only about members that the sandbox adds. */
   readonly steps: readonly PlanStep[];
   of(record: ParsedRecord): RecordVerdict;
   ofStep(step: PlanStep): Failing;
@@ -163,7 +170,7 @@ function livePairs(
   return pairs;
 }
 
-/** Why requests were refused, by the record that they were about; those of the last pass. */
+/** Why requests of the last pass were refused, by record. */
 function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
   const failures = new Map<string, string>();
   for (const { steps } of reports) {
@@ -183,14 +190,14 @@ function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string
 }
 
 function gravity(verdict: DrillVerdict): number {
-  return GRAVITY.indexOf(verdict);
+  return BEST_FIRST.indexOf(verdict);
 }
 
 function worst(verdicts: readonly Failing[]): Failing {
   return verdicts.reduce((worst, each) => (gravity(each) > gravity(worst) ? each : worst));
 }
 
-/** The records that one hangs from or refers to. */
+/** The parents of a record and the records that it refers to. */
 function neededBy(
   definitions: (kind: Kind) => ResourceDefinition,
   record: ParsedRecord | undefined,
@@ -244,7 +251,7 @@ function fieldVerdicts(
   return fields;
 }
 
-// What differs between the snapshot and the ground in the end, by the one comparison, whatever the ids are now.
+// The differences between the state and the restored sandbox, with ids mapped.
 
 interface Remaining {
   /** Of records asked about, in catalog order. */
@@ -254,8 +261,8 @@ interface Remaining {
 }
 
 /**
- * Managed fields, as a restore compares them; whole bodies of the kinds of which none is known to be writable. A kind
- * that only shows another one's records is compared with it, so that of its own view only the presence counts.
+ * Compares managed fields, as a restore does, or whole bodies for kinds without known writable fields. For a kind that only
+ * shows another kind's records, only their presence counts.
  */
 export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
   const { definitions } = input;
@@ -281,7 +288,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const changes: RecordChange[] = [];
   for (const { kind } of CATALOG) {
     for (const change of found.filter((each) => each.kind === kind)) {
-      // What is more on the ground than in the snapshot is not a loss: the key's user in an organization without members.
+      // Additional records in the sandbox are no loss: the key's user in an organization without members, say.
       if (change.change === 'added') continue;
       const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
       if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
@@ -299,8 +306,8 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
 }
 
 /**
- * Without members that only the sandbox shows: which of the documented ones a deployment answers is its own affair, and a
- * snapshot of it cannot tell what they should be.
+ * The change without members that only the sandbox shows: a deployment may omit documented members, and its state then has
+ * no value to compare with.
  */
 function withoutStrangers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
   return { ...change, fields: change.fields.filter(({ path }) => !isForeignRecord(desired, path)) };

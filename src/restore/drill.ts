@@ -4,7 +4,8 @@
  */
 import { createWriteClient } from '../api/write-client.ts';
 import { CATALOG } from '../catalog/catalog.ts';
-import { KINDS, type Kind, type ResourceDefinition } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -43,7 +44,7 @@ export interface DrillOptions {
   readonly filter: StateFilter;
   readonly definitions: PlanInput['definitions'];
   readonly secrets: PlanInput['secrets'];
-  /** The key's own user as configured: uuid or e-mail address; null where nobody is named. */
+  /** The key's own user as configured: uuid or e-mail address; null if not configured. */
   readonly ownUser: string | null;
   /** Null for a drill that begins with nothing. */
   readonly damage: DamageChoice | null;

@@ -1,16 +1,17 @@
 /**
- * Gathers what a plan is made from: the desired state, live read fresh for just the kinds that are needed, ids of records
- * that were created again, the key's own user, secrets of the configuration. Nothing but GET.
+ * Reads the planner's input: the desired state, live for the kinds that are needed, ids of recreated records, the key's own
+ * user, and configured secrets. Only GET.
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type ResourceDefinition, type Scope, KINDS } from '../catalog/definition.ts';
+import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { fieldFilter } from '../diff/field-filter.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, pairByKey } from '../diff/states.ts';
 import type { HeldRecord } from '../mirror/held-removals.ts';
 import type { IdMapping } from '../mirror/restores.ts';
@@ -38,19 +39,19 @@ import { topMember, writableFields } from './unmanaged-settings.ts';
 
 export interface Gathered {
   readonly input: PlanInput;
-  /** What a person should know beside the plan, a line each. */
+  /** Notes for the user beside the plan, one line each. */
   readonly notes: readonly string[];
 }
 
 /**
  * Reads both sides.
- * @throws TidemarkError when nothing of what was asked for can be restored or compared; `reference_unknown` for an id or
+ * @throws TidemarkError when nothing that was requested can be restored or compared; `reference_unknown` for an id or
  * organization that neither side has; `usage` for a kind that is never written, or a field that is not a pointer; what
  * reading live throws
  */
 export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   const { request, desired, source, definitions, now } = options;
-  // Ids name records, before and after they were created again; the rest of the filter names collections.
+  // Ids name records, also by the ids before and after a recreation; the other filters name collections.
   const { ids, ...filter } = everyName(request.filter, options.idMap);
   const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
   const isField = fieldChoice(request.fields);
@@ -103,8 +104,8 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
         maxAgeMs: request.isAgeMeant || source.restore.maxAgeMs === 0 ? null : source.restore.maxAgeMs,
         rate: source.rate,
       },
-      isAbout: (record) => isWithin(record) && (idsOf === null || idsOf(record).length > 0),
-      ...(isField === null ? {} : { isFieldAbout: isField }),
+      isInScope: (record) => isWithin(record) && (idsOf === null || idsOf(record).length > 0),
+      ...(isField === null ? {} : { isFieldInScope: isField }),
       skipped,
       now,
     },
@@ -132,7 +133,7 @@ function everyName(filter: StateFilter, idMap: readonly IdMapping[]): StateFilte
   };
 }
 
-/** Live, with the filter that leaves what was read of it. */
+/** Live, with the filter for the part that was read. */
 async function readWithin(
   { request, desired, readLive, source, idMap }: GatherOptions,
   kinds: readonly Kind[],
@@ -151,7 +152,7 @@ async function readWithin(
   return { live, within: { kinds, organizations } };
 }
 
-/** Both sides; what stands on both in the same text shares it. */
+/** Both states; records with the same text in both share it. */
 function parsedRecords(
   desired: Iterable<RecordState>,
   live: Iterable<RecordState>,
@@ -167,7 +168,7 @@ function parsedRecords(
   return [wanted, there];
 }
 
-/** One side of a plan: what the state holds of these kinds, and which of its collections are whole. */
+/** One side of a plan: the state's records of these kinds, and which of its collections are complete. */
 export function planSide(state: LoadedState, filter: StateFilter): PlanState {
   return stateSide(state, filter, parsedRecords(state.records(filter), [])[0]);
 }
@@ -184,7 +185,7 @@ function stateSide(state: LoadedState, filter: StateFilter, records: readonly Pa
   return { reference: state.reference, records, collections };
 }
 
-/** The desired side without what live was not asked for: outside the configured organizations nothing is known. */
+/** The desired side without organizations that live was not read for. */
 function withinReach(whole: PlanState, live: LoadedState, notes: string[]): PlanState {
   const outside = (kind: Kind, scope: Scope): string | null => {
     const coverage = live.coverage(kind, scope);
@@ -255,7 +256,7 @@ function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filt
   );
 }
 
-/** The id among members of the key's own user; null where the configuration does not name one who is there. */
+/** The id of the key's own user among the members; null if not configured, or not a member. */
 export function ownUserIn(
   { restore }: Pick<SourceConfig, 'restore'>,
   definitions: GatherOptions['definitions'],
@@ -271,12 +272,12 @@ export function ownUserIn(
     ),
   );
   if (found !== undefined) return found.id;
-  // A plan without members touches none; one with members then leaves alone whoever could be it.
+  // Only for a plan with members, which then leaves alone all who could be that user.
   if (members.length > 0) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
   return null;
 }
 
-// `--field`: which fields steps may be about.
+// `--field`: the fields that steps may change.
 
 /**
  * True for a place at, below or above one of the pointers; null where none is named: every field.
@@ -290,9 +291,9 @@ function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | n
 }
 
 /**
- * Looks whether a restore of these kinds looks at each of the fields: else "nothing to do" would say that all is well.
- * @param records may be gone through several times
- * @throws TidemarkError `not_found` when it does not look at one of them
+ * Checks that a restore of these kinds compares each of the fields: otherwise "nothing to do" would be misleading.
+ * @param records may be iterated several times
+ * @throws TidemarkError `not_found` for a field that it does not compare
  */
 function requireFields(
   fields: readonly string[],
@@ -306,7 +307,7 @@ function requireFields(
       kinds,
       definitions,
       modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
-      // What a person does is reported as a step of its own, though no request sends it.
+      // Fields changed by hand are reported as manual steps, though no request sends them.
       isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
       records: function* (searched) {
         for (const record of records) if (searched.has(record.kind)) yield record;

@@ -1,10 +1,11 @@
 /** The step for a missing record that only comes back by an invitation: a member. */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Creation } from '../catalog/definition.ts';
 import { type JsonObject, type JsonValue, setOwn, isJsonObject } from '../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { naturalKeyDigest, managedDigest } from './live-records.ts';
 import { type Draft, type KnownOrStepId, draftKey } from './draft.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
@@ -73,7 +74,7 @@ function invitedAs(
   const address = Object.keys(fields)[0] ?? '';
   const to = textAt(body, memberPointer(address));
   const organization = matching.liveScope(desired.scope)?.organization_id;
-  // One that has run out is not a reason to wait, and goes by itself.
+  // An expired one is no reason to wait; the service removes it.
   const open = (matching.kinds.get(kind)?.live ?? []).find(
     (other) =>
       to !== '' &&

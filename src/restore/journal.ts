@@ -1,4 +1,4 @@
-/** The journal of one restore: what is known of each step, on disk before anything is done with it. */
+/** The journal of one restore: what is known of each step, on disk before the next action of the step. */
 import { type Clock, isoTime, realPause, systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
@@ -28,9 +28,9 @@ interface JournalStart {
 }
 
 /**
- * The least real time between two writes that steps share, milliseconds: about what a request to a service near by takes,
- * and enough for those of many steps to come together, which share pages and waits for the disk. A step that is alone
- * does not wait for it: its last write is longer ago.
+ * The least real time between two shared writes, milliseconds: about one request to a service near by, and enough to
+ * gather the entries of many steps, which then share pages and waits for the disk. A single step does not wait for it:
+ * its last write is longer ago.
  */
 const GATHER_MS = 40;
 
@@ -76,7 +76,7 @@ export class RestoreJournal {
   }
 
   /**
-   * Goes on with a restore.
+   * Resumes a restore.
    * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it was another plan
    */
   static resume(
@@ -112,28 +112,28 @@ export class RestoreJournal {
   }
 
   /**
-   * The request was answered, and what it asked for is done: resolves when that is on the disk. Until then the record may
-   * be read back, yet the step is not over; killed before, a resumed restore looks what became of the request.
+   * The request succeeded: resolves once that is on disk. The record may be read back before, but the step is not ended;
+   * if the process is killed before, a resumed restore looks up whether the request was done.
    */
   applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
     this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, newIds);
     return this.#settle();
   }
 
-  /** Resolves once everything handed over before is on the disk: what could not be written is tried again. */
+  /** Resolves once all earlier entries are on disk: those that could not be written are tried again. */
   settled(): Promise<void> {
     return this.#settle();
   }
 
   /**
-   * One transaction and one wait for the disk for all that came while the disk was busy: the more steps are at work, the
-   * fewer of both there are for each.
+   * One transaction and one wait for the disk for all entries that came while the disk was busy: the more steps run, the
+   * more share one.
    */
   #settle(): Promise<void> {
     if (this.#next === null) {
       const next = this.#running.then(() => this.#writeWaiting());
       this.#next = next;
-      // Whoever waited for it gets the error; the next one tries again.
+      // Those who await it get the error; the next write tries again.
       this.#running = next.catch(() => undefined);
     }
     return this.#next;
@@ -147,17 +147,17 @@ export class RestoreJournal {
     await this.#mirror.journalSettled();
   }
 
-  /** What is known of a step now. */
+  /** Changes the step's row. */
   note(n: number, change: StepChange): void {
     this.#write(n, change, 'disk');
   }
 
-  /** The step is over, for this time. */
+  /** Ends the step in this attempt. */
   end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>): void {
     this.#write(n, { endedAt: this.#time(), ...change }, 'disk');
   }
 
-  /** What reading back showed: written with the next thing that is; lost, it is read back again. */
+  /** The result of reading back: written with the next entry; if that is lost, the record is read back again. */
   readBack(n: number, change: StepChange): void {
     this.#later(n, change);
   }
@@ -168,7 +168,7 @@ export class RestoreJournal {
   }
 
   #write(n: number, change: StepChange, durability: Durability): void {
-    // First the file: what is only in memory was not journaled.
+    // The file first: a row only in memory is not journaled.
     this.#writeAll([{ row: { ...this.row(n), ...change } }], durability);
   }
 

@@ -1,11 +1,12 @@
 /**
- * Records of the service as they are at this moment, for the looks before and after each write. A record is retrieved
- * where the kind has that; else its collection is listed, and steps that look at the same time share one list.
+ * Current records of the service, for the checks before and after each write. A record is retrieved if its kind has GET by
+ * id; otherwise its collection is listed, and steps that check at the same time share one list.
  */
 import type { ConcurrencySlot } from '../api/limiter.ts';
 import type { FoundRecord, ReadClient } from '../api/read-client.ts';
 import { scopeKey } from '../catalog/catalog.ts';
-import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -13,10 +14,10 @@ import type { ScannedRecord } from '../core/json-scan.ts';
 import { type JsonValue, parseLossless, isJsonObject } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { comparedMembers } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import type { Redaction } from '../sync/redaction.ts';
 
-/** How old a list may be that only tells whether something is there already; our own writes are followed up in it. */
+/** Maximum age of a list that only serves to find existing records; it is updated by this process's writes. */
 const MAX_AGE_MS = 5_000;
 
 /** A record of a list: its body only for kinds that cannot be retrieved one by one. */
@@ -27,7 +28,7 @@ interface Listed {
 
 interface Listing {
   readonly startedAt: number;
-  /** With what was read of single records since, in the order in which that was asked for. */
+  /** Updated with single records that were read since, in the order of the requests. */
   records: Promise<Map<string, Listed>>;
   isOver: boolean;
 }
@@ -36,19 +37,19 @@ interface LiveRecordsOptions {
   readonly reader: ReadClient;
   readonly clock: Clock;
   readonly pageSize: number;
-  /** Secrets as the plan has them; null where they stand in clear. */
+  /** Redacts secrets as in the plan; null where it has them in clear text. */
   readonly redaction: Redaction | null;
 }
 
-/** True for kinds whose records can be asked for one by one: that is one request, and no list. */
+/** True for kinds with GET by id: one request, and no list. */
 export function isRetrieved(definition: ResourceDefinition): boolean {
-  return operationOf(definition, 'retrieve') !== undefined;
+  return definition.operation('retrieve') !== undefined;
 }
 
 export class LiveRecords {
   readonly #options: LiveRecordsOptions;
   readonly #listings = new Map<string, Listing>();
-  /** Lists that begin when the one under way has ended. */
+  /** Lists that are read after the one under way has ended. */
   readonly #next = new Map<string, Promise<Map<string, Listed>>>();
 
   constructor(options: LiveRecordsOptions) {
@@ -56,9 +57,9 @@ export class LiveRecords {
   }
 
   /**
-   * One record's body as it is now; undefined where it is not there.
-   * @param isFresh false where a list that is some seconds old will do, for kinds that are only listed
-   * @param slot the caller's place among the requests under way; for kinds that can be retrieved (`isRetrieved`)
+   * One record's current body; undefined if it does not exist.
+   * @param isFresh false if a list that is some seconds old suffices, for kinds that are only listed
+   * @param slot the caller's concurrency slot; for kinds that can be retrieved (`isRetrieved`)
    * @throws TidemarkError when that cannot be found out
    */
   read(
@@ -118,8 +119,7 @@ export class LiveRecords {
   }
 
   /**
-   * Ids of the collection's records as its list shows them, of those that are meant: asked anew every time, one page held
-   * at a time.
+   * Ids of the collection's records whose bodies match: the list is read again every time, and one page held at a time.
    * @throws TidemarkError when the collection cannot be read whole
    */
   async idsWhere(
@@ -136,14 +136,14 @@ export class LiveRecords {
     return [...ids].filter((id) => records.has(id));
   }
 
-  /** A write whose effect is not known: what was listed before tells nothing any more. */
+  /** A write with unknown effect: the list read before is no longer valid. */
   forget(definition: ResourceDefinition, scope: Scope): void {
     this.#listings.delete(keyOf(definition, scope));
   }
 
   /**
-   * Keeps a list that is held in step with what was just read of one record. Nothing waits for it but who asks for the
-   * list: the list may be under way itself, behind whoever read the record.
+   * Updates a cached list with a record that was just read. Only readers of the list wait for that: the list may still be
+   * under way itself.
    */
   #follow(definition: ResourceDefinition, scope: Scope, id: string, body: JsonValue | undefined): void {
     if (this.#listings.size === 0) return;
@@ -154,7 +154,7 @@ export class LiveRecords {
       else records.set(id, { key: naturalKeyDigest(definition, body), text: null });
       return records;
     });
-    // That the list failed is the error of whoever asked for it.
+    // The reader of the list gets its error.
     listing.records.catch(() => undefined);
   }
 
@@ -166,7 +166,7 @@ export class LiveRecords {
   ): Promise<Map<string, Listed>> {
     const key = keyOf(definition, scope);
     const held = this.#listings.get(key);
-    // Fresh is what begins from now on, not what began at the same instant: it may have missed the write before it.
+    // Only a list that starts from now on is fresh: one that has started already may have missed the last write.
     const isYoung = held !== undefined && this.#options.clock.monotonicMs() - held.startedAt <= MAX_AGE_MS;
     if (!isFresh && isYoung) return held.records;
     if (held === undefined || held.isOver) return this.#start(key, definition, scope, signal);
@@ -197,7 +197,7 @@ export class LiveRecords {
       },
       () => {
         listing.isOver = true;
-        // One that failed must not be what the next one finds.
+        // A failed list must not be reused.
         if (this.#listings.get(key) === listing) this.#listings.delete(key);
       },
     );
@@ -211,7 +211,7 @@ export class LiveRecords {
     seen?: (id: string, text: string) => void,
   ): Promise<Map<string, Listed>> {
     const { reader, pageSize } = this.#options;
-    const keepsText = operationOf(definition, 'retrieve') === undefined;
+    const keepsText = definition.operation('retrieve') === undefined;
     let records = new Map<string, Listed>();
     const accept = (page: { readonly records: readonly ScannedRecord[] }) => {
       const before = records.size;
@@ -244,11 +244,11 @@ function keyOf(definition: ResourceDefinition, scope: Scope): string {
   return `${definition.kind} ${scopeKey(scope)}`;
 }
 
-// Digests that pin what a plan was made from.
+// Digests by which a plan identifies the records that it was made from.
 
 /**
- * Digest of what restore manages of a live body, and of what names it: the rest moves without anyone configuring it, or
- * by the plan's own other steps (a role lists its members).
+ * Digest of a live body's managed fields and of its natural key: other members change without a configuration change, or
+ * by other steps of the plan (a role lists its members).
  */
 export function managedDigest(definition: ResourceDefinition, body: JsonValue): string {
   if (!isJsonObject(body)) return valueDigest(body);
@@ -256,7 +256,7 @@ export function managedDigest(definition: ResourceDefinition, body: JsonValue): 
   return valueDigest([members, naturalKeyValues(definition, body)]);
 }
 
-/** Digest of a body's natural key, letters' case apart; null where a part of it is missing or the kind has none. */
+/** Digest of a body's natural key, case-insensitive; null if a part of it is missing or the kind has none. */
 export function naturalKeyDigest(definition: ResourceDefinition, body: JsonValue): string | null {
   const values = naturalKeyValues(definition, body);
   const isWhole = values.length > 0 && values.every((value) => value !== null && value !== '');

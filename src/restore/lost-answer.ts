@@ -1,8 +1,8 @@
-/** What became of a write whose answer was lost: looked up, never guessed (design.md, Never broken 6). */
+/** Looks up whether a write was done whose answer was lost (design.md, Never broken 6). */
 import type { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { managedDigest } from './live-records.ts';
 import { fieldsChangedSincePlan, plannedDigest } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
@@ -18,8 +18,8 @@ export type LookUp =
   | { readonly found: 'moved' };
 
 /**
- * Looks, without sending anything.
- * @throws TidemarkError when that cannot be found out
+ * Looks it up, without writing anything.
+ * @throws TidemarkError when the look-up fails
  */
 export async function lookUp(context: StepContext, ready: ReadyStep): Promise<LookUp> {
   const { step, definition, scope, id } = ready;
@@ -38,7 +38,7 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
 }
 
 /**
- * True for a record to be removed that went when what takes its place was created, by a step before.
+ * True for a record to be removed that is gone since an earlier step created its replacement.
  * @throws TidemarkError when that cannot be found out
  */
 export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
@@ -49,8 +49,8 @@ export async function isReplaced(context: StepContext, ready: ReadyStep): Promis
 }
 
 /**
- * Whether one of the fields that the step changes is no longer as before, and is as sent: then it was done, whatever the
- * service made of the others. A value that is neither may be somebody else's.
+ * Whether one of the fields that the step changes is no longer as before, but as sent: then the write was done, whatever
+ * the service made of the other fields. A value that is neither may have been written by somebody else.
  */
 function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
   if (request.role !== 'update' || sent === null) return false;
@@ -79,23 +79,23 @@ async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<Lo
     if (isEqual && claim(context, ready, id)) return { found: 'done', id };
     namesake ??= id;
   }
-  // Without a natural key only equal content tells.
+  // Without a natural key only equal content identifies it.
   const hasKey = key !== null && ready.request.kind === step.kind;
   if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
   return { found: 'not_done' };
 }
 
-/** What had ended before (an invite that ran out) is not what was just made. */
+/** A record that had ended before (an expired invite) is not the one just created. */
 function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
   return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
 }
 
-/** A request that was cut off may still be at work: what is not found is looked for once more, after this long. */
-const LOOK_AGAIN_MS = [2000];
-/** So may one that a gateway gave up; a record that it creates after all would be created twice. */
-const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
+/** A request that was cut off may still be running: if its record is not found, it is looked up once more after this time. */
+const RETRY_DELAYS_MS = [2000];
+/** The same for one that a gateway gave up: if it still creates the record, a second request would duplicate it. */
+const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
 
-/** After which waits a request without an answer is looked for again, milliseconds. */
+/** Delays before a request without an answer is looked up again, milliseconds. */
 export function retryDelays(
   { request: { role } }: ReadyStep,
   error: TidemarkError | null,
@@ -105,5 +105,5 @@ export function retryDelays(
     error?.code === 'unresponsive' ||
     error?.status === 504 ||
     error?.status === 408;
-  return role === 'create' && isTimeout ? LOOK_LONG_MS : LOOK_AGAIN_MS;
+  return role === 'create' && isTimeout ? LONG_RETRY_DELAYS_MS : RETRY_DELAYS_MS;
 }

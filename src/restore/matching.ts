@@ -1,12 +1,7 @@
 /** Which live record is which desired one: by id, then by id map, then by natural key (design.md, Restore). */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import {
-  type Kind,
-  type ResourceDefinition,
-  type Scope,
-  type ScopeKey,
-  SCOPE_KEYS,
-} from '../catalog/definition.ts';
+import { type Kind, type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { matchRecords, MatchedIds } from '../diff/match-records.ts';
@@ -133,27 +128,27 @@ function matchById(
   const { kind } = definition;
   const { places } = sides;
   const taken = new Set<ParsedRecord>();
-  const strangers = new Set<string>();
-  const lost: { id: string; liveScope: Scope }[] = [];
-  const scopes = new Map<Scope, { liveScope: Scope | null; isLasting: boolean }>();
+  const unmatchableIds = new Set<string>();
+  const unmatched: { id: string; liveScope: Scope }[] = [];
+  const scopes = new Map<Scope, { liveScope: Scope | null; isStable: boolean }>();
   for (const { scope, id } of desired) {
     let inScope = scopes.get(scope);
     if (inScope === undefined) {
       const found = counterparts.scope(scope);
-      inScope = { liveScope: found, isLasting: isIdStable(definition, scope, found) };
+      inScope = { liveScope: found, isStable: isIdStable(definition, scope, found) };
       scopes.set(scope, inScope);
     }
-    const { liveScope, isLasting } = inScope;
-    if (!isLasting) strangers.add(id);
+    const { liveScope, isStable } = inScope;
+    if (!isStable) unmatchableIds.add(id);
     if (liveScope === null) continue;
-    const there = isLasting ? places.get(liveScope, id) : undefined;
+    const there = isStable ? places.get(liveScope, id) : undefined;
     if (there !== undefined) taken.add(there);
-    else lost.push({ id, liveScope });
+    else unmatched.push({ id, liveScope });
   }
   // An id that live knows means the same record on both sides, unless a match says otherwise.
-  for (const id of sides.known) if (!strangers.has(id)) counterparts.pair(kind, id, id);
+  for (const id of sides.known) if (!unmatchableIds.has(id)) counterparts.pair(kind, id, id);
   const byIdMap = new Set<string>();
-  for (const { id, liveScope } of lost) {
+  for (const { id, liveScope } of unmatched) {
     const now = input.idMap(kind, id);
     if (now === undefined) continue;
     const there = places.get(liveScope, now);
@@ -201,7 +196,8 @@ function pairsOf(
 }
 
 /**
- * True where an equal id in live is the same record: its parent kept its id too, or UUIDs are unique; integer ids are only unique within one parent of one instance.
+ * True where an equal id in live is the same record: UUIDs are unique; integer ids only below a parent with the same id,
+ * since every instance counts its own.
  */
 export function isIdStable(
   { idType }: Pick<ResourceDefinition, 'idType'>,
@@ -221,7 +217,7 @@ function matchByName(
 ): Pick<KindMatch, 'pairs' | 'missing' | 'extra' | 'ambiguous'> {
   const mayAdopt = definition.restore.creation.by !== 'consent' || input.options.createOrganizations;
   // Without a natural key only the id counts.
-  const rules = mayAdopt ? definition : { ...definition, naturalKey: [] };
+  const rules = mayAdopt ? definition : changedDefinition(definition, { naturalKey: [] });
   const match = matchRecords(rules, desired, live, counterparts);
   const bySides = ({ from, to }: { from: ParsedRecord; to: ParsedRecord }) => ({ desired: from, live: to });
   return {

@@ -38,7 +38,7 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
     for (const need of after) waiting.set(need, [...(waiting.get(need) ?? []), key]);
   }
   const queue = [...steps.values()].filter((draft) => !isExecutable(draft));
-  // A step that nobody planned cannot be waited for either.
+  // A step that depends on an unplanned one is blocked, too.
   for (const draft of steps.values()) {
     const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
     if (lost !== undefined) {
@@ -54,7 +54,7 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
       const draft = steps.get(key);
       if (draft === undefined) continue;
       if (isOfNew(draft, stopped)) {
-        // What would be done to a record that is not created is not a problem of its own.
+        // A further step for a record that is not created is not reported separately.
         steps.delete(key);
         queue.push(draft);
         continue;

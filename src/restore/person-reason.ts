@@ -1,8 +1,8 @@
-/** What a step for a person says: what to do, and the value that it takes where live tells it. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+/** The text of a manual step: what to do, and the value to enter, if live shows it. */
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Condition } from '../catalog/definition.ts';
 import type { JsonValue } from '../core/json.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import type { PlanStep } from './plan.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import type { Planning } from './step-parts.ts';

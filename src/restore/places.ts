@@ -1,6 +1,6 @@
 /** Places inside JSON values: visited, read and set without touching the original. */
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import { pointerTo, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 
 /** The value with the member at these segments replaced; `undefined` drops it. Objects on the way are made. */
 export function withMember(

@@ -1,9 +1,10 @@
 /** Whether live is still what a saved plan was made against (design.md, Never broken 5). Pure. */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { type FieldChange, equalValues } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { dependentKinds, isRemovedWith } from './dependents.ts';
 import { managedDigest, naturalKeyDigest } from './live-records.ts';
 import { isExecutable, type Plan, type PlanStep } from './plan.ts';
@@ -16,7 +17,7 @@ import type { DesiredLookup } from './step-context.ts';
 
 export interface Moved {
   readonly step: PlanStep;
-  /** `unread`: it could not be looked at. */
+  /** `unread`: it could not be read. */
   readonly how: 'gone' | 'changed' | 'taken' | 'unread' | 'holds';
   /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
   readonly fields: readonly FieldChange[];
@@ -25,8 +26,8 @@ export interface Moved {
 }
 
 /**
- * The steps under which live moved since the plan was made, in the plan's order; empty: it may be applied. `desired` tells
- * a record that came meanwhile from one of the same name that the plan knew.
+ * The steps whose records changed in live since the plan was made, in the plan's order; empty: it may be applied.
+ * `desired` distinguishes a record created meanwhile from one of the same name that the plan knew.
  */
 export function changedSincePlan(
   plan: Pick<Plan, 'steps' | 'adopted'>,
@@ -78,7 +79,7 @@ export function changedSincePlan(
       const by = step.action === 'remove' ? unplannedBelow(plan, live, record, definitions) : undefined;
       return by === undefined ? [] : [{ step, how: 'holds', fields: [], by: by.id }];
     }
-    return [{ step, how: 'changed', fields: movedFields(definition, step, record), by: null }];
+    return [{ step, how: 'changed', fields: changesSincePlan(definition, step, record), by: null }];
   });
 }
 
@@ -126,7 +127,7 @@ function goesFirst({ steps }: Pick<Plan, 'steps'>, kind: Kind, id: string): bool
   );
 }
 
-function movedFields(
+function changesSincePlan(
   definition: ResourceDefinition,
   step: PlanStep,
   { body }: ParsedRecord,

@@ -1,6 +1,7 @@
 /** A plan: everything that text, JSON, exit code and apply are made from (design.md, Restore; `tidemark.plan/1`). */
 import { hash } from 'node:crypto';
-import type { Kind, Method, Scope, KindRate, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind, Method, Scope, KindRate } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { type JsonObject, getOwn, isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
 import { canonicalText } from '../diff/canonical.ts';
@@ -20,10 +21,10 @@ type FillSource =
   | { readonly from: 'step'; readonly step: number; readonly as: 'text' | 'number' }
   /** A secret of the configuration, for this place of the desired record. */
   | { readonly from: 'configuration' }
-  /** A secret that stands in clear in the desired record, at the same place. */
+  /** A clear-text secret in the desired record, at the same pointer. */
   | { readonly from: 'desired' };
 
-/** A place of the body that is filled on applying; until then a text stands there that tells what will be. */
+/** A pointer of the body that is filled when applying; until then it holds a text that describes the value. */
 export type Fill = { readonly pointer: string } & FillSource;
 
 export interface PathPlan {
@@ -148,7 +149,7 @@ export interface Adoption {
 }
 
 /** Records that no step is about though the states differ, and why. */
-export interface IgnoredRecords {
+export interface UntouchedRecords {
   readonly kind: Kind;
   readonly count: number;
   readonly reason: string;
@@ -177,7 +178,7 @@ export interface Plan {
   readonly hash: string;
   readonly steps: readonly PlanStep[];
   readonly adopted: readonly Adoption[];
-  readonly left: readonly IgnoredRecords[];
+  readonly left: readonly UntouchedRecords[];
   readonly refused: readonly Refusal[];
   /** What was asked for and could not be read; left out where there is nothing of it. */
   readonly skipped?: readonly Skipped[];
@@ -327,7 +328,7 @@ export interface PlanOptions {
   readonly inviteMissing: boolean | null;
   /** Let the service mail invites. */
   readonly sendEmail: boolean;
-  /** Id of the key's own user among `members`; null where it is not known, and then nobody of that level is touched. */
+  /** Id of the key's own user among `members`; null if unknown, and then no member of that level is changed. */
   readonly ownUserId: string | null;
   /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */
   readonly maxAgeMs: number | null;
@@ -363,9 +364,9 @@ export interface PlanInput {
   readonly masks?: readonly RegExp[];
   readonly options: PlanOptions;
   /** Records that steps may be about, on either side; all when left out. The others are only looked at. */
-  readonly isAbout?: (record: ParsedRecord) => boolean;
+  readonly isInScope?: (record: ParsedRecord) => boolean;
   /** Fields that steps may change; all when left out. With it nothing is created or removed. */
-  readonly isFieldAbout?: (path: string) => boolean;
+  readonly isFieldInScope?: (path: string) => boolean;
   /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is not a field. */
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
   /** What was asked for and could not be read: the plan says so. */

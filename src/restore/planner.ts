@@ -5,7 +5,7 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../core/json.ts';
 import { recordName } from '../diff/name.ts';
-import { splitPointer } from '../diff/pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 import { planChange } from './change-steps.ts';
 import { planCreation } from './creation-steps.ts';
 import { naturalKeyDigest } from './live-records.ts';
@@ -26,7 +26,7 @@ import { placesOf, withMember } from './places.ts';
 import { planHash } from './plan.ts';
 import type { PlanInput, PlanOptions } from './plan.ts';
 import type {
-  IgnoredRecords,
+  UntouchedRecords,
   Plan,
   PlanStep,
   Adoption,
@@ -48,25 +48,25 @@ const NAMES_SHOWN = 10;
 const NOT_A_FIELD = 'it is missing as a whole; without --field it is created again';
 
 /**
- * The plan. Both states hold the records of the affected collections, and of those that they hang from or refer to
- * (`kindsToRead`).
+ * The plan. Both states hold the records of the affected collections, and of those that are their parents or that they
+ * refer to (`kindsToRead`).
  * @throws TidemarkError `not_found` when neither state holds a collection or a record: a plan of nothing proves nothing
  */
 export function planRestore(input: PlanInput): Plan {
   requireSomething(input);
   const matching = matchStates(input);
   const drafts = new Map<string, Draft>();
-  const left = new Map<string, { kind: Kind; count: number; reason: string; names: string[] }>();
+  const untouched = new Map<string, { kind: Kind; count: number; reason: string; names: string[] }>();
   const planning: Planning = {
     input,
     matching,
     references: referencesOf(input, matching),
     drafts,
-    leave: (kind, reason, name) => {
-      const entry = left.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };
+    addUntouched: (kind, reason, name) => {
+      const entry = untouched.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };
       entry.count += 1;
       if (entry.names.length < NAMES_SHOWN) entry.names.push(name);
-      left.set(`${kind} ${reason}`, entry);
+      untouched.set(`${kind} ${reason}`, entry);
     },
   };
   let unchanged = 0;
@@ -84,7 +84,7 @@ export function planRestore(input: PlanInput): Plan {
     to: input.live.reference,
     steps,
     adopted: listedAdoptions(planning, steps),
-    left: [...left.values()] satisfies readonly IgnoredRecords[],
+    left: [...untouched.values()] satisfies readonly UntouchedRecords[],
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
     summary: { ...countsOf(steps), unchanged },
@@ -96,14 +96,14 @@ export function planRestore(input: PlanInput): Plan {
 /** Plans one kind's desired records; returns how many need nothing. */
 function planKind(planning: Planning, match: KindMatch): number {
   const { definition } = match;
-  const { isAbout = () => true, isFieldAbout } = planning.input;
-  const pairs = match.pairs.filter(({ desired, live }) => isAbout(desired) || isAbout(live));
-  const missing = match.missing.filter(isAbout);
+  const { isInScope = () => true, isFieldInScope } = planning.input;
+  const pairs = match.pairs.filter(({ desired, live }) => isInScope(desired) || isInScope(live));
+  const missing = match.missing.filter(isInScope);
   const { never } = definition.restore;
-  const leaving = never ?? (isFieldAbout === undefined ? null : NOT_A_FIELD);
+  const leaving = never ?? (isFieldInScope === undefined ? null : NOT_A_FIELD);
   if (leaving !== null) {
     for (const { id, body } of missing)
-      planning.leave(definition.kind, leaving, recordName(definition, body, id));
+      planning.addUntouched(definition.kind, leaving, recordName(definition, body, id));
   }
   if (never !== null) return pairs.length;
   let unchanged = 0;
@@ -114,7 +114,7 @@ function planKind(planning: Planning, match: KindMatch): number {
   for (const { name, desired, live, goneSince } of match.ambiguous) {
     const candidates = live.map(({ id }) => id).join(' and ');
     const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
-    for (const record of desired.filter(isAbout)) {
+    for (const record of desired.filter(isInScope)) {
       const draft = draftOf(planning, definition, record, null, draftKey(record, 'create'));
       const called = `live has ${candidates} called ${JSON.stringify(name)}`;
       const reason =
@@ -146,23 +146,22 @@ function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'
   return counts;
 }
 
-// Which of the records that were found under another id a plan tells of: those it is about, and those its steps rely on.
+// Which of the records found under another id a plan lists: those in scope, and those that its steps rely on.
 
 /**
- * Without filters all of them. Beyond what was asked for: the parents that steps stand below, and namesakes of what is
- * created (where that has no name: whatever has none there), which apply must not take for records that somebody made by hand
- * meanwhile.
+ * All of them without filters. With filters also the parents of steps, and namesakes of created records (for a record
+ * without a name: all without one), which apply must not take for records created by hand meanwhile.
  */
 function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
-  const { isAbout } = input;
+  const { isInScope } = input;
   const all = matching.adopted;
-  if (isAbout === undefined) return all.map(({ adoption }) => adoption);
+  if (isInScope === undefined) return all.map(({ adoption }) => adoption);
   const parents = new Set(
     steps.flatMap(({ scope }) =>
       (Object.entries(scope) as [ScopeKey, string][]).map(([key, id]) => `${SCOPE_KIND[key]} ${id}`),
     ),
   );
-  // Apply tells what has no name, and so no digest, by its content, which any nameless one of that place may have.
+  // Apply recognizes a record without a name, and so without a digest, by its content, which any nameless one may have.
   const nameOf = (kind: Kind, scope: Scope, digest: string | null): string =>
     `${kind} ${scopeKey(scope)} ${digest ?? 'without a name'}`;
   const created = new Set(
@@ -175,7 +174,7 @@ function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep
   );
   return all
     .filter(({ adoption: { kind, live_id: id }, desired, live }) => {
-      if (isAbout(desired) || isAbout(live) || parents.has(`${kind} ${id}`)) return true;
+      if (isInScope(desired) || isInScope(live) || parents.has(`${kind} ${id}`)) return true;
       return created.has(nameOf(kind, live.scope, naturalKeyDigest(input.definitions(kind), live.body)));
     })
     .map(({ adoption }) => adoption);
@@ -219,7 +218,8 @@ function minutesFor(requests: number, rate: KindRate): number {
   return hours * 60 + (rate.perMinute === 0 ? 0 : Math.floor((rest - 1) / rate.perMinute));
 }
 
-// If one step frees a name that another takes, the freeing step runs first: a unique name would be refused otherwise. Cyclic renames are blocked: a temporary name would be visible, and could remain after a crash.
+// If one step frees a name that another takes, the freeing step runs first: a unique name would be refused otherwise.
+// Cyclic renames are blocked: a temporary name would be visible, and could remain after a crash.
 
 /** Adds to every step that takes a natural key the step that frees it. */
 function orderNames(planning: Planning): void {
@@ -251,15 +251,15 @@ function orderNames(planning: Planning): void {
     for (const { draft, name } of taken) {
       const first = freed.get(name);
       if (first === undefined || first === draft.key || draft.after.includes(first)) continue;
-      // The service lets it take the name, and the one that had it goes after.
+      // The service lets it take the name: the step that frees it runs after.
       if (planning.drafts.get(first)?.after.includes(draft.key) === true) continue;
-      const circle = circleFrom(draft.key, holderOf);
-      if (circle !== null) {
-        const others = circle.slice(1).map((key) => planning.drafts.get(key));
+      const cycle = renameCycleFrom(draft.key, holderOf);
+      if (cycle !== null) {
+        const others = cycle.slice(1).map((key) => planning.drafts.get(key));
         const whose = others.map((other) => `${other?.name} (${other?.id})`).join(', ');
         const reason =
           `its name is taken by what is to be called ${whose}, which waits for a name that goes round to this one: ` +
-          `rename one of the ${circle.length} by hand to anything else, then restore again`;
+          `rename one of the ${cycle.length} by hand to anything else, then restore again`;
         planning.drafts.set(draft.key, blocked(planning.drafts.get(draft.key) ?? draft, 'cycle', reason));
         continue;
       }
@@ -275,16 +275,16 @@ function orderNames(planning: Planning): void {
 }
 
 /** The steps that wait for each other's names, beginning with this one; null where they come to an end. */
-function circleFrom(
+function renameCycleFrom(
   start: string,
   holderOf: ReadonlyMap<string, string | undefined>,
 ): readonly string[] | null {
-  const circle: string[] = [];
+  const cycle: string[] = [];
   for (let key: string | undefined = start; key !== undefined; key = holderOf.get(key)) {
-    if (key === start && circle.length > 0) return circle;
-    // A circle that this one only leads into.
-    if (circle.includes(key)) return null;
-    circle.push(key);
+    if (key === start && cycle.length > 0) return cycle;
+    // A cycle that this step only leads into.
+    if (cycle.includes(key)) return null;
+    cycle.push(key);
   }
   return null;
 }

@@ -1,12 +1,13 @@
-/** Checks a step's precondition immediately before its write. (design.md, Never broken 5). */
+/** Checks a step's precondition immediately before its write (design.md, Never broken 5). */
 import type { ConcurrencySlot } from '../api/limiter.ts';
 import { scopeKey } from '../catalog/catalog.ts';
-import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { dependentKinds } from './dependents.ts';
 import { managedDigest } from './live-records.ts';
 import { isRetrieved } from './live-records.ts';
@@ -22,7 +23,7 @@ const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then 
 
 /**
  * Why the step must not be sent; null where it may.
- * @param slot the step's place among the requests under way (`looksOnce`)
+ * @param slot the step's concurrency slot (`checkIsOneRequest`)
  * @throws TidemarkError when that cannot be found out
  */
 export async function failedPrecondition(
@@ -49,7 +50,7 @@ export async function failedPrecondition(
   );
 }
 
-/** True for a step whose look is one request: it may share its place among the requests under way with the write. */
+/** True for a step whose check is one request: it may share its concurrency slot with the write. */
 export function checkIsOneRequest({ step, request, definition }: ReadyStep): boolean {
   const isChange = request.role === 'update' || request.role === 'act';
   return isChange && step.precondition?.state !== 'absent' && isRetrieved(definition);
@@ -74,14 +75,14 @@ export function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): s
 }
 
 /**
- * The record itself, where its kind can be asked for by id: a list that leaked its row must not lead to a second one. Below
- * a parent that has another id by now, the old id is nobody's, or somebody else's.
+ * The record itself, if its kind has GET by id: a list that did not show its row must not lead to a duplicate. Below a
+ * parent with a new id the old id is unused, or another record's.
  */
 async function returned(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, definition, scope } = ready;
   const { desired, kind } = step;
   if (desired === null || kind !== ready.request.kind) return null;
-  if (operationOf(definition, 'retrieve') === undefined) return null;
+  if (definition.operation('retrieve') === undefined) return null;
   const now = context.idMap(kind, desired.id);
   const ids = scopeKey(desired.scope) === scopeKey(scope) ? [desired.id] : [];
   for (const id of now === undefined || now === desired.id ? ids : [...ids, now]) {
@@ -93,7 +94,7 @@ async function returned(context: StepContext, ready: ReadyStep): Promise<StepErr
   return null;
 }
 
-/** A record of the same name that came meanwhile: made by hand, it is adopted by the next plan, not doubled by this one. */
+/** A record of the same name created meanwhile by hand: the next plan adopts it, this one must not duplicate it. */
 async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope } = ready;
   const definition = context.definitions(step.kind);

@@ -1,9 +1,9 @@
 /** Records that restore never changes or removes: of another owner, of the key's own user, the last of the highest. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonValue, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { type Draft, blocked } from './draft.ts';
 import type { Obstacle } from './plan.ts';
 import type { Planning } from './step-parts.ts';

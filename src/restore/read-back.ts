@@ -1,9 +1,10 @@
 /** Whether a record holds what was sent: the fields that the service ignored, renamed or normalised are reported. */
-import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
+import { type FieldDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { type FieldChange, compareBodies, equalValues } from '../diff/compare.ts';
-import { escapeSegment, resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { escapeSegment, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { withMember } from './places.ts';
 import type { PlanStep } from './plan.ts';
 import { HIDDEN, hiddenFields } from './secret-values.ts';
@@ -31,7 +32,7 @@ export function differencesFrom(
     setOwn(compared, field.name, getOwn(wanted, field.name) ?? null);
     if (value !== undefined) setOwn(held, field.name, value);
   }
-  const fields = fieldsByName(definition);
+  const fields = definition.fieldsByName;
   const changes = compareBodies(definition, held, compared, 'all').filter(
     ({ path, from, to }) =>
       // PATCH merges the members of such a field: what it was not given stays.
@@ -53,11 +54,11 @@ export function unsentDifferences(
 ): readonly FieldChange[] {
   const isOwn = step.request?.kind === step.kind && (step.action === 'create' || step.action === 'update');
   if (!isOwn || !isJsonObject(sent) || !isJsonObject(live)) return [];
-  const fields = fieldsByName(definition);
+  const fields = definition.fieldsByName;
   const unsent = step.fields.flatMap(({ path, to }) => {
     const field = fields.get(topMember(path));
     if (to === undefined || field === undefined || field.isVolatile || field.isSecret) return [];
-    // It waits for a person, in a step of its own.
+    // A manual step has it.
     if (step.action === 'create' && field.requires !== null) return [];
     return valuesIn(to, path).filter(({ at }) => resolvePointer(sent, at) === undefined);
   });
@@ -99,7 +100,7 @@ export function sentFields(
   const { derived, requestValues } = definition.restore;
   const isRequestOnly = (name: string): boolean =>
     derived.some(({ field }) => field === name) || requestValues.some(({ field }) => field === name);
-  const fields = fieldsByName(definition);
+  const fields = definition.fieldsByName;
   return Object.keys(sent).flatMap((name) => {
     const field = fields.get(name);
     if (field === undefined || field.isVolatile || field.isSecret) return [];
@@ -107,7 +108,7 @@ export function sentFields(
   });
 }
 
-/** An action has no body: what it leads to stands in the step. */
+/** An action has no body: its result is in the step. */
 function stateDifferences(step: PlanStep, live: JsonValue): FieldChange[] {
   if (!isJsonObject(live)) return [];
   return step.fields.flatMap(({ path, to }) => {

@@ -1,4 +1,4 @@
-/** Where a record stands, as one text: for maps over a hundred thousand of them. */
+/** The key of a record as one text: for maps of many records. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 

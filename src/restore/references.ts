@@ -1,11 +1,12 @@
 /** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
-import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { type DraftFill, type KnownOrStepId, draftKey } from './draft.ts';
 import { type Matching, isIdStable, parentOf } from './matching.ts';
 import { placesOf, withMember } from './places.ts';
@@ -110,9 +111,9 @@ function namedKinds(input: PlanInput): ReadonlySet<Kind> {
 
 export interface Remapped {
   readonly body: JsonValue;
-  /** Ids that a step gives; a text stands in their place. */
+  /** Ids that a step creates; the body holds a placeholder. */
   readonly fills: readonly DraftFill[];
-  /** References that lead nowhere; their value stands unchanged. */
+  /** References to unknown records; their value is unchanged. */
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
 

@@ -1,5 +1,6 @@
 /** Steps that remove: only what the user asked for by name (design.md, Never broken 7). */
-import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
@@ -20,18 +21,18 @@ const NOT_PRUNED = 'not in the desired state; removed only with --prune and --ma
 /** Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`). */
 export function planRemovals(planning: Planning): void {
   const { input, matching } = planning;
-  const { isAbout = () => true } = input;
-  if (input.isFieldAbout !== undefined) return;
+  const { isInScope = () => true } = input;
+  if (input.isFieldInScope !== undefined) return;
   const covered = coveredCollections(planning);
   const isAwaited = awaitedInvitations(planning);
   for (const { kind } of CATALOG) {
     const match = matching.kinds.get(kind);
     for (const record of match?.extra ?? []) {
-      if (match === undefined || !covered.has(collectionOf(record)) || !isAbout(record)) continue;
+      if (match === undefined || !covered.has(collectionOf(record)) || !isInScope(record)) continue;
       if (match.definition.restore.never !== null) {
-        planning.leave(kind, match.definition.restore.never, nameOf({ ...match, record }));
+        planning.addUntouched(kind, match.definition.restore.never, nameOf({ ...match, record }));
       } else if (!match.definition.restore.isRemovable) {
-        planning.leave(
+        planning.addUntouched(
           kind,
           `${match.definition.title.many} are never removed`,
           nameOf({ ...match, record }),
@@ -39,10 +40,10 @@ export function planRemovals(planning: Planning): void {
       } else if (isAwaited(record)) {
         // One that is replaced has its step already.
         if (!planning.drafts.has(removalKey(record)))
-          planning.leave(kind, AWAITED, nameOf({ ...match, record }));
+          planning.addUntouched(kind, AWAITED, nameOf({ ...match, record }));
       } else if (input.options.prune === null) {
-        planning.leave(kind, NOT_PRUNED, nameOf({ ...match, record }));
-      } else if (operationOf(match.definition, 'remove') !== undefined) {
+        planning.addUntouched(kind, NOT_PRUNED, nameOf({ ...match, record }));
+      } else if (match.definition.operation('remove') !== undefined) {
         planRemoval(planning, match.definition, record);
       }
     }
@@ -112,7 +113,7 @@ function canGo(
   const { restore, kind } = definition;
   const isRemovable = restore.never === null && restore.isRemovable;
   const isExtra = matching.kinds.get(kind)?.extra.includes(record) === true;
-  return isExtra && isRemovable && operationOf(definition, 'remove') !== undefined;
+  return isExtra && isRemovable && definition.operation('remove') !== undefined;
 }
 
 /** Live collections of which both sides are whole: only there absence means something. */
@@ -144,11 +145,11 @@ export function planReplacement(
   draft: Draft,
 ): void {
   if (isLetterCaseOfName(definition, draft.fields)) {
-    planning.leave(definition.kind, SAME_BUT_FOR_CASE, draft.name);
+    planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
     return;
   }
   const canReplace =
-    operationOf(definition, 'remove') !== undefined && operationOf(definition, 'create') !== undefined;
+    definition.operation('remove') !== undefined && definition.operation('create') !== undefined;
   if (planning.input.options.prune === null || !canReplace) {
     const reason = `${definition.title.many} cannot be changed; with --prune and --max-removals it is removed and created again`;
     planning.drafts.set(draft.key, stopped(draft, 'blocked', 'not_replaceable', reason));

@@ -1,10 +1,10 @@
-/** The body of a request: what is sent, what is filled in later, and what stands in the way. */
+/** The body of a request: fields that are sent, values that are filled in later, and what prevents sending. */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
-import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
 import type { DraftFill } from './draft.ts';
 import type { SecretNeed } from './plan.ts';
@@ -18,11 +18,11 @@ import { memberPointer, topMember } from './unmanaged-settings.ts';
 export interface BuiltBody {
   readonly body: JsonObject;
   readonly fills: readonly DraftFill[];
-  /** Secrets that nothing supplies. */
+  /** Secrets that are not supplied. */
   readonly needs: readonly SecretNeed[];
-  /** Places for which the configuration has another secret than was recorded. */
+  /** Pointers for which the configuration has another secret than the recorded one. */
   readonly others: readonly string[];
-  /** References that lead nowhere. */
+  /** References to unknown records. */
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
 
@@ -62,7 +62,7 @@ export function buildBody(
   return { body, fills, needs, others, unknown: remap.unknown.filter(isSent) };
 }
 
-/** The field's value; for a creation also from where an answer shows it instead. */
+/** The field's value; for a creation also from where a response shows it instead. */
 function valueOf(field: FieldDefinition, body: JsonObject, live: JsonValue | null): JsonValue | undefined {
   const own = getOwn(body, field.name);
   if (own !== undefined || live !== null || field.shownAt === undefined) return own;
@@ -93,7 +93,7 @@ function withSecrets(
     shown = withMember(shown, splitPointer(pointer), undefined) ?? null;
   };
   const need = (pointers: readonly string[]): SecretNeed => needOf(value, pointers, top, places.masked);
-  /** What a merging PATCH is not given stays as it is stored; a secret that live does not hold is stored nowhere. */
+  /** True for a secret that a merging PATCH may omit, since the service has it stored. */
   const isStored = (pointer: string): boolean =>
     keepsStored &&
     (places.masked.includes(pointer)
@@ -115,10 +115,10 @@ function withSecrets(
   for (const pointer of places.masked) {
     if (isStored(pointer) && isOmittable(value, pointer)) drop(pointer);
     else if (has(pointer)) set(pointer, 'configuration');
-    else if (keepsStored || !isJudged(field, value, pointer)) {
+    else if (keepsStored || !isNeedKnown(field, value, pointer)) {
       if (!missing.some((anyOf) => anyOf.includes(pointer))) needs.push(need([pointer]));
     }
-    // Another secret stands in for it: it is left out, a mask is never sent.
+    // An alternative secret is sent in its place: this one is left out, since a mask is never sent.
     else drop(pointer);
   }
   for (const pointer of field.secretPointers) {
@@ -128,14 +128,14 @@ function withSecrets(
   return { value: shown, fills, needs };
 }
 
-/** True where live shows that it holds the very secret that the desired value masks. */
+/** True where live has the same secret that the desired value masks. */
 function holdsMaskOf(
   wanted: JsonValue | undefined,
   held: JsonValue | undefined,
   masks: readonly RegExp[] | undefined,
 ): boolean {
   if (typeof wanted !== 'string' || typeof held !== 'string') return false;
-  // Fingerprints tell secrets apart, masks do not.
+  // Fingerprints distinguish secrets, masks do not.
   return isRedacted(wanted) ? held === wanted : isMask(held, masks);
 }
 
@@ -143,7 +143,7 @@ function parentOf(pointer: string): string {
   return pointer.slice(0, pointer.lastIndexOf('/'));
 }
 
-/** A secret that nothing supplies, and what stands in its place. */
+/** A secret that is not supplied, with what is recorded instead. */
 function needOf(
   value: JsonValue,
   pointers: readonly string[],
@@ -162,8 +162,8 @@ function needOf(
 }
 
 /**
- * Whether the value takes the secret, which it does not show: a rule for a whole kind holds secrets of every type of it,
- * and one type's must never reach another's far end. `unknown`: only a rule that names the record tells.
+ * Whether the value takes a secret that it does not show: a rule for a whole kind has the secrets of all its types, and
+ * the secret of one type must not be sent to the target of another. `unknown`: only a rule that names the record decides.
  */
 function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes' | 'no' | 'unknown' {
   const { secretsNeeded } = field;
@@ -173,11 +173,11 @@ function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes'
   const isIn = (each: readonly (readonly string[])[]): boolean =>
     each.some((anyOf) => anyOf.includes(pointer));
   if (isIn(groups)) return 'yes';
-  // One that no type must have may be an extra of any, such as the passphrase of a key.
+  // A secret that no type requires may be optional for any, such as the passphrase of a key.
   return groups.length === 0 || Object.values(secretsNeeded.byText).some(isIn) ? 'no' : 'unknown';
 }
 
-/** True where a PATCH of the field leaves stored what it is not given: it merges, and the kind of secrets is the same. */
+/** True where a PATCH of the field keeps omitted members: it merges, and the type that decides about secrets is the same. */
 function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue): boolean {
   if (!field.isMerged || !isJsonObject(live)) return false;
   const stored = getOwn(live, field.name);
@@ -193,8 +193,8 @@ function isOmittable(value: JsonValue, pointer: string): boolean {
   return pointer !== '' && isJsonObject(parent ?? null);
 }
 
-/** True for a secret of which `missingSecrets` has told whether it is needed. */
-function isJudged(field: FieldDefinition, value: JsonValue, pointer: string): boolean {
+/** True for a secret of which `missingSecrets` decides whether it is needed. */
+function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string): boolean {
   const { secretsNeeded } = field;
   if (secretsNeeded === null) return field.secretPointers.includes(pointer);
   const groups = neededGroups(field, value);

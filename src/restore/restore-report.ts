@@ -1,6 +1,7 @@
-/** What became of a restore: the JSON document `tidemark.restore/1`, its text and its exit code are made from it. */
+/** The report of a restore, from which the JSON document `tidemark.restore/1`, its text and its exit code are made. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
+import type { Skipped } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
@@ -10,7 +11,7 @@ import { undoChain } from './undo-chain.ts';
 
 /**
  * `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. `as_desired`: the
- * restore was gone on with, and the step had nothing left to do.
+ * live record already was as the step would make it.
  */
 export type StepErrorCode = ErrorCode | 'moved' | 'needs_failed' | 'as_desired';
 
@@ -36,16 +37,16 @@ export interface StepReport {
   readonly status: number | null;
   /** The id that the service gave to a created record. */
   readonly new_id: string | null;
-  /** What that is the id of, where it is not a record of the step's kind: an invite, for a member. */
+  /** The kind of `new_id`, if it is not the step's kind: an invite, for a member. */
   readonly new_kind?: Kind;
   /** Whether the record, read back, held what was sent; null where it was not read back. */
   readonly verified: boolean | null;
   /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
   readonly differences: readonly FieldChange[];
   readonly error: StepError | null;
-  /** What a person should look at though the step was applied; left out where nothing is. */
+  /** What the user should check though the step was applied; left out without anything. */
   readonly warning?: string;
-  /** Why nothing is sent, or what a person has to do; null for steps that are sent. */
+  /** Why nothing is sent, or what must be done by hand; null for steps that are sent. */
   readonly reason: string | null;
 }
 
@@ -60,17 +61,19 @@ export interface RestoreReport {
   readonly undoes: number | null;
   /**
    * `complete`: every step was applied and verified. `partial`: not every one. `failed`: there were requests
-   * to send, and none was applied. `interrupted`: ended before its end; `restore --resume` goes on.
+   * to send, and none was applied. `interrupted`: not all steps were reached; `restore --resume` continues.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
   readonly summary: RestoreSummary;
-  /** Of a restore that was gone on with: `summary` without the steps that were applied before. Else left out. */
+  /** For a resumed restore: `summary` without the steps that were applied before. Else left out. */
   readonly this_time?: RestoreSummary;
-  /** The last restore that took back something of this one; left out where none did. */
+  /** The last restore that undid something of this one; left out without one. */
   readonly undone_by?: number;
+  /** Requested collections that could not be read and so have no steps; left out without any. */
+  readonly skipped?: readonly Skipped[];
 }
 
 export interface RestoreSummary {
@@ -85,21 +88,23 @@ export interface RestoreSummary {
   readonly open: number;
 }
 
-/** In the journal of a creation that was applied: an earlier sending of it may or may not have left (`warningOf`). */
+/** In the journal of an applied creation: an earlier request of it may have been sent, too (`warningOf`). */
 export const PERHAPS_SENT = 'perhaps_sent';
 
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
- * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified, without a warning; 5 nothing applied this time because
- * the key was refused; 6 nothing applied this time because live had moved; 3 anything else.
+ * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified without a warning, and every
+ * requested collection compared; 5 nothing applied this time because the key was refused; 6 nothing applied this time
+ * because live had changed; 3 anything else.
  */
 export function restoreExitCode(report: RestoreReport): ExitCode {
   if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
   if (report.outcome === 'complete') {
-    return report.steps.some(({ warning }) => warning !== undefined) ? EXIT.partial : EXIT.done;
+    const isDoubtful = report.steps.some(({ warning }) => warning !== undefined);
+    return isDoubtful || (report.skipped ?? []).length > 0 ? EXIT.partial : EXIT.done;
   }
-  // What was applied before a resume says nothing about what this one could do.
+  // Steps applied before a resume do not count for this attempt.
   if (report.outcome === 'failed' || report.this_time?.applied === 0) {
     const codes = report.steps.flatMap(({ outcome, error }) =>
       outcome === 'failed' && error !== null ? [error.code] : [],
@@ -110,7 +115,7 @@ export function restoreExitCode(report: RestoreReport): ExitCode {
   return EXIT.partial;
 }
 
-/** The report of a restore that is in the journal: what applying returned and `restores show` prints. */
+/** The report of a restore from the journal: the result of applying, and of `restores show`. */
 export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const row = mirror.restore(restore);
   if (row === undefined) {
@@ -125,6 +130,8 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     const journaled = rows.get(step.n);
     return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
   });
+  // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
+  const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
   return {
     schema: 'tidemark.restore/1',
     restore,
@@ -137,19 +144,18 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     steps,
     summary: summaryOf(steps),
     ...undoneBy(mirror, row.source, restore),
+    ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
   };
 }
 
-/** What became of a plan that has nothing to send: no restore was begun, and none is in the journal. */
+/** The report of a plan that has nothing to send: no restore was started or journaled. */
 export interface UnsentReport extends Omit<RestoreReport, 'restore'> {
   readonly restore: null;
-  /** What was asked for and could not be read; left out where everything was. */
-  readonly skipped?: Plan['skipped'];
 }
 
 /**
- * The report of a plan whose steps are all blocked or wait for a person, or that has none.
- * @param at when that was found out, ISO 8601
+ * The report of a plan without steps, or whose steps are all blocked or manual.
+ * @param at when it was planned, ISO 8601
  */
 export function unsentReport(plan: Plan, source: string, undoes: number | null, at: string): UnsentReport {
   const steps = plan.steps.map(({ n, action, kind, scope, id, name, reason }): StepReport => ({
@@ -172,7 +178,7 @@ export function unsentReport(plan: Plan, source: string, undoes: number | null, 
   };
 }
 
-/** The report of a restore that was gone on with, told apart from what was applied before. */
+/** The report of a resumed restore, with the steps applied this time counted separately. */
 export function resumedReport(report: RestoreReport, doneBefore: ReadonlySet<number>): RestoreReport {
   return { ...report, this_time: summaryOf(report.steps.filter(({ n }) => !doneBefore.has(n))) };
 }
@@ -183,8 +189,8 @@ function undoneBy(mirror: Mirror, source: string, restore: number): Pick<Restore
 }
 
 /**
- * The last restore that took back something of a restore, and where that stands: an undo that was undone has taken nothing
- * back. Undefined where none did. While an answer of one of them is not known, any undo counts that applied something.
+ * The last restore that undid something of a restore, if it is still in effect: an undo that was undone itself does not
+ * count. Undefined without one. While the result of a request is unknown, any undo counts that applied something.
  */
 export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
   const undoes = mirror.restores({ source }).filter((row) => row.undoes === restore);
@@ -204,12 +210,12 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
   }
 }
 
-/** True for a skipped step that is well: nothing was left to do. */
+/** True for a step that was skipped because live already was as desired. */
 export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolean {
   return outcome === 'skipped' && errorCode === ('as_desired' satisfies StepErrorCode);
 }
 
-/** What the journal knows of a step. */
+/** A step's report from the journal. */
 function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) => string | null): StepReport {
   const { outcome, status, newId, verified, differences, errorCode, error } = row;
   return {
@@ -232,7 +238,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
         ? null
         : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
     ...warningOf(step, row),
-    // The journal knows more than the plan: what came to light when the record was created.
+    // The journal may have a newer reason than the plan: one that became known when the record was created.
     reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
   };
 }
@@ -243,8 +249,8 @@ function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outc
 }
 
 /**
- * A creation that was sent again because no answer came: the one sent first may have been done after all, later than it was
- * looked for; and of a record without a name nothing but the content tells it.
+ * The warning of a creation that was sent twice since no answer came: the first request may have been done after the
+ * look-up, and a record without a name is only recognized by its content.
  */
 function warningOf(
   { precondition, request }: PlanStep,
@@ -288,7 +294,7 @@ function summaryOf(steps: readonly StepReport[]): RestoreReport['summary'] {
   };
 }
 
-// What a person does about a step that failed, by the code of its error: the journal keeps no hints.
+// Hints for failed steps by error code, since the journal stores none.
 
 const NEW_PLAN = '`tidemark restore` makes a new plan';
 const LATER = 'the service has problems: try again later';
@@ -308,7 +314,7 @@ const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   retry_budget: LATER,
 };
 
-/** Undefined where there is nothing to say beyond the message. */
+/** Undefined if the message suffices. */
 export function hintFor(code: StepErrorCode): string | undefined {
   return HINTS[code];
 }

@@ -1,4 +1,4 @@
-/** Restores that were not finished, and how they go on (design.md, Never broken 6). */
+/** Unfinished restores, and how they are resumed (design.md, Never broken 6). */
 import { TidemarkError } from '../core/errors.ts';
 import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,9 +16,8 @@ export interface ResumableRestore {
 }
 
 /**
- * The restore to go on with: the one of that number, or the source's latest, where that is unfinished and was not undone.
- * Steps that were applied stay applied; one that was sent without an answer is looked up first; failed and skipped ones
- * are tried again.
+ * The restore to resume: the one of that number, or the source's latest, if it is unfinished and was not undone. Applied
+ * steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones are tried again.
  * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
  * unfinished, `usage` when that one has nothing left to send, or when only an older one or an undone one is unfinished
  */
@@ -28,13 +27,13 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 }
 
 /**
- * A line that says that the source's latest restore was interrupted, for whoever plans another one; null where it was not.
+ * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
  */
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
   const [newest] = mirror.restores({ source, limit: 1 });
   if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
   const { restore } = newest;
-  // Whoever holds the lock finds only what was left behind.
+  // With the lock held, no other process can be applying it.
   if (!holdsLock && isAtWork(mirror, newest))
     return `restore ${restore} of ${newest.startedAt} is running: wait until it has ended`;
   return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` goes on with it`;
@@ -43,14 +42,14 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
 /** Commands that apply a plan, as the writer's lock names them. */
 const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
 
-/** True while a living process applies it: the lock of one that was killed is free, and the journal says running still. */
+/** True while a process applies it: after a kill the journal still says `running`, but the lock is free. */
 export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
   if (outcome !== 'running') return false;
   const writer = writerOf(path);
   return writer !== null && APPLIERS.has(writer.command);
 }
 
-/** What was approved long ago may not be what is wanted after a newer restore, or after it was taken back. */
+/** The latest restore: an older one, or one that was undone, may no longer be wanted. */
 function latest(mirror: Mirror, source: string): RestoreRow {
   const rows = mirror.restores({ source });
   const unfinished = rows.filter((row) => isUnfinished(mirror, row));
@@ -97,7 +96,7 @@ function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean
   return mirror.restoreSteps(restore).some((step) => isOpenStep(step));
 }
 
-/** What a resumed restore works on: not done yet, or done and not read back. */
+/** True for a step that a resumed restore continues: not applied yet, or applied and not read back. */
 function isOpenStep(step: RestoreStepRow): boolean {
   const { outcome, verified } = step;
   if (outcome === 'applied') return verified === null;

@@ -1,13 +1,13 @@
-/** Records without a name: only their content tells which one is which. */
+/** Records without a name: identified by their content. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { comparedMembers, equalValues } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { naturalKeyDigest } from './live-records.ts';
 import type { PlanStep } from './plan.ts';
 import { differencesFrom, sentFields } from './read-back.ts';
@@ -17,7 +17,7 @@ type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 
 /**
  * Desired records without a natural key that live holds with the very same content under another id: made again by hand.
- * One on each side is a pair; several are told apart by nothing.
+ * One on each side is a pair; several cannot be distinguished.
  */
 export function matchByContent(
   definition: ResourceDefinition,
@@ -70,7 +70,7 @@ function contentDigest(definition: ResourceDefinition, body: JsonValue): string 
   return members.length === 0 ? null : valueDigest(members);
 }
 
-/** True for a live record that holds everything that the step sends, where that tells anything at all. */
+/** True for a live record that holds everything that the step sends, if that identifies it. */
 export function holdsContent(
   definition: ResourceDefinition,
   step: PlanStep,
@@ -88,6 +88,7 @@ export function holdsContent(
   if (isOther || derived.length + sentFields(definition, sent, live).length === 0) return false;
   return differencesFrom(definition, step, sent, live).length === 0;
 }
+
 export interface KindMatch {
   readonly definition: ResourceDefinition;
   readonly pairs: readonly { readonly desired: ParsedRecord; readonly live: ParsedRecord }[];

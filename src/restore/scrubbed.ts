@@ -1,5 +1,5 @@
 /** What a service says of a request may repeat what was sent: the secrets of it are taken out before it is kept. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { HIDDEN } from './secret-values.ts';
 
@@ -16,7 +16,7 @@ export function scrubbed(text: string, values: readonly string[]): string {
   let clean = text;
   for (const value of longestFirst) {
     const parts = value.split(BREAKS).filter((part) => part !== '');
-    // Nothing but marks: as it stands.
+    // Only marks: unchanged.
     const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
     clean = clean.replaceAll(new RegExp(pattern, 'giu'), HIDDEN);
   }

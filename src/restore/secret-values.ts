@@ -1,10 +1,6 @@
-/** Secrets inside a field's value: what is there, what is masked, what is missing (design.md, Restore: Secrets). */
-import {
-  type FieldDefinition,
-  type ResourceDefinition,
-  fieldsByName,
-  type Kind,
-} from '../catalog/definition.ts';
+/** Secrets inside a field's value: present, masked or missing (design.md, Restore: Secrets). */
+import { type FieldDefinition, type Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import {
   type JsonObject,
@@ -16,23 +12,23 @@ import {
 } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { type Redaction, isRedacted } from '../sync/redaction.ts';
 import { placesOf, textsWhere, withMember } from './places.ts';
 import type { PlanInput } from './plan.ts';
 import { memberPointer } from './unmanaged-settings.ts';
 
-/** What stands in a plan in place of a secret. */
+/** What a plan shows instead of a secret. */
 export const HIDDEN = '[secret]';
 
 interface SecretPlaces {
-  /** Where a secret stands in clear. */
+  /** Pointers to secrets in clear text. */
   readonly clear: readonly string[];
-  /** Where a mask stands. */
+  /** Pointers to masks. */
   readonly masked: readonly string[];
 }
 
-/** The places of secrets in a field's value, as pointers into the value. */
+/** Pointers to the secrets in a field's value. */
 export function secretsIn(
   field: FieldDefinition,
   value: JsonValue,
@@ -52,8 +48,8 @@ export function secretsIn(
 }
 
 /**
- * Places inside a field's value that nothing but their name, or a password in a URL, tells of: of two inside each other the
- * outer one. A switch is not a secret. `member`: the name of a field that no documentation tells of.
+ * Pointers to values that are secrets by their names, or by a password in a URL; of nested ones the outer. A boolean is
+ * not a secret. `member`: the name of an undocumented field.
  */
 function secretsByName(value: JsonValue, member?: string): string[] {
   const found: string[] = [];
@@ -73,14 +69,17 @@ function secretsByName(value: JsonValue, member?: string): string[] {
   return found.sort();
 }
 
-/** `name`: undefined for a top-level field, where the documentation tells what is secret. */
+/** `name`: undefined for a documented top-level field, where the documentation says what is secret. */
 function isSecretByName(value: JsonValue, name: string | undefined): boolean {
   if (value === null || value === '' || typeof value === 'boolean') return false;
   if (name !== undefined && isSecretName(name)) return true;
   return typeof value === 'string' && withoutPasswords(value, HIDDEN) !== value;
 }
 
-/** The secrets that a value cannot be sent without and does not hold, each any one of its pointers into the value. `has` tells what the configuration supplies. */
+/**
+ * The secrets that a value needs and does not hold; any one of a secret's pointers suffices. `has`: whether the
+ * configuration supplies the secret at a pointer.
+ */
 export function missingSecrets(
   field: FieldDefinition,
   value: JsonValue,
@@ -96,12 +95,12 @@ export function missingSecrets(
     );
   };
   const groups = neededGroups(field, value);
-  // Which secrets it takes is not known: one that is supplied shows that somebody thought of them.
+  // Which secrets it needs is unknown: if one is supplied, the configuration is taken as complete.
   const needed = groups ?? [field.secretPointers.filter((pointer) => !pointer.includes('*'))];
   return needed.filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere));
 }
 
-/** The secrets that a value of its type needs, each any one of its pointers; undefined where that is not known. */
+/** The secrets that a value of its type needs, each with its alternative pointers; undefined if unknown. */
 export function neededGroups(
   { secretsNeeded }: FieldDefinition,
   value: JsonValue,
@@ -112,14 +111,14 @@ export function neededGroups(
   return typeof by === 'string' && Object.hasOwn(byText, by) ? byText[by] : undefined;
 }
 
-/** A body with every secret in clear replaced, and where they stood. */
+/** A body with every clear-text secret replaced, and their pointers. */
 export function withoutSecrets(
   definition: ResourceDefinition,
   body: JsonObject,
 ): { readonly body: JsonObject; readonly withheld: readonly string[] } {
   const withheld: string[] = [];
   const shown: JsonObject = {};
-  const fields = fieldsByName(definition);
+  const fields = definition.fieldsByName;
   for (const name of Object.keys(body)) {
     const value = getOwn(body, name) ?? null;
     const field = fields.get(name);
@@ -134,7 +133,7 @@ export function withoutSecrets(
   return { body: shown, withheld };
 }
 
-/** Changes with every secret in clear replaced: null and empty stay, since that they are is not a secret. */
+/** Changes with every clear-text secret replaced; null and empty values stay. */
 export function hiddenFields(
   definition: ResourceDefinition,
   fields: readonly FieldChange[],
@@ -183,10 +182,9 @@ function hiddenAt(
   return shown;
 }
 
-// `redact: true`: whether a configured secret is the one that was recorded, told by the fingerprint that stands in its
-// place.
+// `redact: true`: compares a configured secret with the recorded one by the fingerprint that the mirror holds instead.
 
-/** For `PlanInput.fingerprint`: the value as the mirror would hold it at that place. */
+/** For `PlanInput.fingerprint`: the value as the mirror would store it at that pointer. */
 export function fingerprintsOf(
   redaction: Redaction,
   definitions: (kind: Kind) => ResourceDefinition,
@@ -201,7 +199,7 @@ export function fingerprintsOf(
   };
 }
 
-/** True where the configuration has another secret for the place than the fingerprint that was recorded there. */
+/** True where the configured secret does not match the fingerprint that was recorded. */
 export function isOtherThanRecorded(
   { fingerprint, secrets }: PlanInput,
   record: ParsedRecord,
@@ -213,7 +211,7 @@ export function isOtherThanRecorded(
   return given !== undefined && fingerprint(record.kind, pointer, given.reveal()) !== recorded;
 }
 
-/** True for a secret that differs from the recorded one and is what the configuration would have it set to. */
+/** True where live has the configured secret, which differs from the recorded one. */
 export function isAsConfigured(
   { fingerprint, secrets }: PlanInput,
   record: ParsedRecord,
@@ -225,7 +223,7 @@ export function isAsConfigured(
   return given !== undefined && fingerprint(record.kind, path, given.reveal()) === from;
 }
 
-/** What a step tells of secrets that are not those that were recorded; null where there are none. */
+/** The note of a step about secrets that are not the recorded ones; null without any. */
 export function otherSecretsText(pointers: readonly string[]): string | null {
   if (pointers.length === 0) return null;
   return `the configuration has another secret for ${pointers.join(', ')} than was recorded: that one is sent`;

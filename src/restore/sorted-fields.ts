@@ -1,27 +1,28 @@
-/** Which fields of a changed record a request sends, which an action moves, and which nothing can put back. */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+/** Which fields of a changed record a request sends, which an action sets, and which cannot be restored. */
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { ActionField } from '../catalog/definition.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { topMember } from './unmanaged-settings.ts';
 
-/** What of a changed record goes which way. */
+/** The fields of a changed record, by how they are restored. */
 export interface SortedFields {
   readonly send: FieldDefinition[];
   readonly act: ActionField['actions'][number] | null;
   /** Fields that cannot be put back by a request, each with the reason. */
-  readonly stuck: {
+  readonly blocked: {
     readonly name: string;
     readonly obstacle: 'immutable' | 'no_value';
     readonly reason: string;
-    /** The places inside the field that it is about; left out where it is about all of it. */
+    /** The blocked paths inside the field; left out where all of it is blocked. */
     readonly paths?: readonly string[];
   }[];
   /** Fields that wait for a person. */
   readonly waiting: string[];
-  /** Of names that differ in the case of letters only: those that a person has to put back, and those that nobody can. */
+  /** Names that differ in letter case only: those to be renamed by hand, and those that cannot be changed. */
   readonly letters: { readonly byHand: string[]; readonly lasting: string[] };
 }
 
@@ -33,7 +34,7 @@ export function sortFields(
   live: ParsedRecord,
 ): SortedFields {
   const sorted: SortedFields & { act: SortedFields['act'] } = {
-    ...{ send: [], act: null, stuck: [], waiting: [] },
+    ...{ send: [], act: null, blocked: [], waiting: [] },
     letters: { byHand: [], lasting: [] },
   };
   const { state, refusesLetterCase } = definition.restore;
@@ -45,11 +46,11 @@ export function sortFields(
     const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
     const action = state?.field === name ? state.actions.find((each) => each.value === value) : undefined;
     if (value === undefined) {
-      sorted.stuck.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
+      sorted.blocked.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
     } else if ((field.isCreateOnly || refusesLetterCase) && isLetterCaseOfName(definition, inside)) {
       sorted.letters[field.isCreateOnly ? 'lasting' : 'byHand'].push(name);
     } else if (field.isCreateOnly) {
-      sorted.stuck.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
+      sorted.blocked.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
     } else if (
       field.requires !== null &&
       isSet(value) &&
@@ -65,7 +66,7 @@ export function sortFields(
       if (kept.length > 0) {
         const places = kept.map(({ path }) => path).join(', ');
         const reason = `PATCH keeps what it is not given, so ${places} can only be taken away by hand`;
-        sorted.stuck.push({ name, obstacle: 'no_value', reason, paths: kept.map(({ path }) => path) });
+        sorted.blocked.push({ name, obstacle: 'no_value', reason, paths: kept.map(({ path }) => path) });
       }
       if (kept.length < inside.length) sorted.send.push(field);
     }

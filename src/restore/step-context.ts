@@ -1,7 +1,8 @@
 /** What every step of a restore works with, and what it is about once the ids of earlier steps are known. */
 import type { WriteClient } from '../api/write-client.ts';
 import { fillPath } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless, getOwn, isJsonObject } from '../core/json.ts';
@@ -9,7 +10,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 import { naturalKeyDigest } from './live-records.ts';
 import type { RestoreJournal } from './journal.ts';
@@ -254,6 +255,7 @@ function fillValue(fill: PlannedRequest['fills'][number], values: FillValues): J
   if (id === undefined || fill.as === 'text') return id;
   return /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
 }
+
 /** What happens while a plan is applied: for progress bars. Called synchronously; must not throw. */
 export interface ApplyEvents {
   /** Once, before the first step: how many steps will be sent, those that a resumed restore has done left out. */

@@ -1,4 +1,4 @@
-/** What follows on a write that was done: its new id is kept, and the record is read back. */
+/** After a successful write: journals the new id and reads the record back. */
 import type { ConcurrencySlot } from '../api/write-client.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -38,11 +38,11 @@ export async function recordApplied(
 /** Applied and read back; the journal entry is not on disk yet (`onDisk`). */
 export interface AppliedNotDurable {
   readonly outcome: 'seen';
-  /** The step is not over before. What fails here is tried again, and told, by the next thing that is journaled. */
+  /** The step ends when it resolves. If it fails, the next journal write tries again, and reports a second failure. */
   readonly onDisk: Promise<void>;
 }
 
-/** As `done`, for a change whose place among the requests under way is kept until it was read back, and no longer. */
+/** As `recordApplied`, for a change that keeps its concurrency slot until it was read back, and no longer. */
 export function recordAppliedInSlot(
   context: StepContext,
   ready: ReadyStep,
@@ -55,7 +55,7 @@ export function recordAppliedInSlot(
   return readBack(context, ready, slot).then(() => ({ outcome: 'seen', onDisk }));
 }
 
-/** What was sent more than once may have been done more than once, the first time later than it was looked for. */
+/** A creation sent more than once may have been done more than once: the first one after it was looked for. */
 async function reportDuplicate(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
@@ -71,7 +71,7 @@ async function reportDuplicate(context: StepContext, ready: ReadyStep, id: strin
     const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {
-    // The record is there, and as sent; only whether it is there twice stays open, and the next plan tells.
+    // The record exists, as sent; only whether there are two is unknown, and the next plan shows it.
     log.warn(
       { step: step.n, kind: step.kind, error },
       'whether a record was made twice could not be looked up',
@@ -79,7 +79,7 @@ async function reportDuplicate(context: StepContext, ready: ReadyStep, id: strin
   }
 }
 
-/** From the id that is desired, and from the one that an earlier restore gave to the same record: both lead here now. */
+/** From the desired id, and from the one that an earlier restore gave to the same record: both map to the new id now. */
 function mappingsOf(
   { source, idMap, adopted }: StepContext,
   { step, request: { kind }, scope }: ReadyStep,
@@ -89,15 +89,15 @@ function mappingsOf(
   const { scope: oldScope, id: oldId } = step.desired;
   const to = { source, kind, newScope: scope, newId };
   const since = idMap(kind, oldId);
-  // What is there, and makes room for the new one, is a record of its own.
+  // A live record that the new one replaces is a different record.
   const isAgain = since !== undefined && since !== newId && !adopted.has(`${kind} ${since}`);
   return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 
 /**
- * The id of a record that was made by an answer without one: looked up, since it must not be made again. Null where it is
- * not found.
- * @throws TidemarkError when that cannot be found out now: a resumed restore looks again
+ * The id of a created record whose answer had no id: looked up, since it must not be created again. Null where it is not
+ * found.
+ * @throws TidemarkError when the look-up fails: a resumed restore repeats it
  */
 async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<string | null> {
   const looked = await lookUp(context, ready);
@@ -107,7 +107,7 @@ async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<strin
   return looked.id;
 }
 
-/** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
+/** Reads the record back and compares it with what was sent. If interrupted or failed, a resumed restore does it. */
 export async function readBack(
   context: StepContext,
   ready: ReadyStep,
@@ -149,7 +149,7 @@ export async function readBack(
     );
     return end(differences.length === 0, differences, managedDigest(definition, body), null);
   } catch (error) {
-    // Given up: a resumed restore reads it back.
+    // Interrupted: a resumed restore reads it back.
     if (grace.aborted) return 'ended';
     return notReadBack(context, step, error);
   }

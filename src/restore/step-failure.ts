@@ -1,4 +1,4 @@
-/** How a step ends without being done, or without being seen again; all of it stands in the journal. */
+/** Journals the ends of a step that was not applied, or not read back. */
 import { type ErrorCode, type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { AlreadyApplied } from './already-applied.ts';
@@ -8,7 +8,7 @@ import type { StepContext } from './step-context.ts';
 import { withoutSecretIds } from './scrubbed.ts';
 import { hintFor } from './restore-report.ts';
 
-/** What fails for every further request too. */
+/** Errors that every further request would meet too. */
 const STOPS_RESTORE: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'unreachable',
@@ -17,7 +17,7 @@ const STOPS_RESTORE: ReadonlySet<ErrorCode> = new Set([
   'retry_budget',
 ]);
 
-/** `hopeless`: no other step should be begun. `not_begun`: interrupted before anything was sent. */
+/** `stop_restore`: no other step is started. `not_begun`: interrupted before anything was sent. */
 export type StepEnd = 'ended' | 'stop_restore' | 'not_begun';
 
 /** Nothing was sent: restores the journal row. */
@@ -29,7 +29,7 @@ export function resetToUnsent(
   return 'not_begun';
 }
 
-/** The same of a step that is over for this time. */
+/** Nothing was sent, and the step has failed. */
 export function failUnsent(
   context: StepContext,
   step: PlanStep,
@@ -41,7 +41,7 @@ export function failUnsent(
   return fail(context, step, error, status ?? null);
 }
 
-/** Live is as the step would make it: nothing was sent for it, and nothing of it is this restore's to undo. */
+/** Live already is as the step would make it: nothing was sent, and an undo of this restore leaves it. */
 export function alreadyApplied(
   { journal }: StepContext,
   { n }: PlanStep,
@@ -55,7 +55,7 @@ export function alreadyApplied(
   return 'ended';
 }
 
-/** Done, and not seen again: a resumed restore reads it back. */
+/** Applied, but not read back: a resumed restore does that. */
 export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): StepEnd {
   const known = rethrowLocalError(cause);
   const message = `applied, but not read back: ${known.message}`;
@@ -66,7 +66,7 @@ export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unk
   return 'ended';
 }
 
-/** What became of the request is not known: a resumed restore looks it up. */
+/** Whether the request was done is unknown: a resumed restore looks it up. */
 export function keepAsSent(
   context: StepContext,
   step: PlanStep,
@@ -107,7 +107,7 @@ export function fail(
   return STOPS_RESTORE.has(error.code as ErrorCode) ? 'stop_restore' : 'ended';
 }
 
-/** This machine's problem ends the restore; everything else ends the step. */
+/** A local error ends the restore and is rethrown; every other error ends the step and is returned. */
 export function rethrowLocalError(thrown: unknown): TidemarkError {
   const known = asTidemarkError(thrown);
   if (isLocalError(known.code)) throw thrown;
@@ -116,7 +116,7 @@ export function rethrowLocalError(thrown: unknown): TidemarkError {
 
 export function stepError(error: TidemarkError): StepError {
   const { code, field, hint } = error;
-  // Which field it complains of stands beside the complaint, in a member of its own.
+  // The service names the field in a separate member.
   const message = field === undefined ? error.message : `${error.message} (field: ${field})`;
   return { code, message, ...(hint === undefined ? {} : { hint }) };
 }

@@ -1,5 +1,6 @@
 /** Parts that steps of every action are made of. */
-import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
@@ -18,7 +19,7 @@ export interface Planning {
   readonly references: References;
   readonly drafts: Map<string, Draft>;
   /** Records that no step is about though the states differ. */
-  leave(kind: Kind, reason: string, name: string): void;
+  addUntouched(kind: Kind, reason: string, name: string): void;
 }
 
 /** The parts of a step that follow from the record that it is about. */
@@ -68,7 +69,7 @@ export function requestFor(
   const operation =
     role === 'act'
       ? definition.operations.find((each) => each.action === act && each.method === 'POST')
-      : operationOf(definition, role);
+      : definition.operation(role);
   if (operation === undefined) throw new Error(`${definition.kind} has no operation ${act ?? role}`);
   return {
     kind: definition.kind,

@@ -28,13 +28,12 @@ import {
 const MAX_SENDS = 3;
 /** How long the service may still be executing a request whose process was killed. */
 const AT_WORK_MS = 60_000;
-/** The oldest look that a write may follow on, and how many there may be until one is young enough. */
-const MAX_LOOK_AGE_MS = 5000;
-const MAX_LOOKS = 5;
+/** The longest time between a check and its write; after that the step checks again, MAX_CHECKS times at most. */
+const MAX_CHECK_AGE_MS = 5000;
+const MAX_CHECKS = 5;
 
 /**
- * Takes a step as far as it goes; what becomes of it stands in the journal, and of what was seen done (`AppliedNotDurable`) will
- * stand there.
+ * Runs a step as far as possible. Its outcome is in the journal, or for `AppliedNotDurable` about to be.
  * @throws TidemarkError this machine's error
  */
 export async function runStep(context: StepContext, step: PlanStep): Promise<StepEnd | AppliedNotDurable> {
@@ -45,7 +44,8 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   try {
     ready = readyStep(context, step, step.request);
     if (row.outcome === 'applied') return await readBack(context, ready);
-    // Refused steps, and steps known not to be done, start from the beginning: a record of that name found now was created by somebody else.
+    // Refused steps, and steps known not to be done, start from the beginning: a record of that name found now was
+    // created by somebody else.
     if (row.outcome === 'sent') return await settleLost(context, ready, null);
   } catch (error) {
     if (signal.aborted) return 'not_begun';
@@ -58,37 +58,38 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
 }
 
 /**
- * Looks, and sends while what was seen is fresh: between the two there is no wait but that for a connection. A turn that
- * comes too late all the same (the service asked for a pause) makes it look again.
+ * Checks, and sends right after: between the two the step only waits for a connection. If the write is delayed all the
+ * same (the service asked for a pause), it checks again.
  */
 async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | AppliedNotDurable> {
   const { journal, signal } = context;
   const { step } = ready;
   if (signal.aborted) return 'not_begun';
   const before = journal.row(step.n);
-  tell(context, step, 'the step begins', {});
-  // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check: otherwise a record found after a crash would count as created by it.
+  logStep(context, step, 'the step begins', {});
+  // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check:
+  // otherwise a record found after a crash would count as created by it.
   let isJournaled = ready.request.role !== 'create';
-  if (isJournaled) await sending(context, step);
-  for (let looks = 1; ; looks += 1) {
+  if (isJournaled) await journalAsSent(context, step);
+  for (let checks = 1; ; checks += 1) {
     const answer = await attempt(context, ready, before, isJournaled);
     if (typeof answer === 'string' || answer.outcome === 'seen') return answer;
     if (answer.outcome === 'late')
-      tell(context, step, 'not sent: what was seen before it is too old, so it is looked at again', {
-        looks,
+      logStep(context, step, 'not sent: what was seen before it is too old, so it is looked at again', {
+        looks: checks,
       });
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
     isJournaled = true;
-    if (looks < MAX_LOOKS) continue;
-    const message = `${looks} times the service's limits kept the write back until what was seen before it was old`;
-    const hint = 'run `tidemark restore --resume` when less is asked of the service';
+    if (checks < MAX_CHECKS) continue;
+    const message = `rate limits delayed the write too long after the check, ${checks} times`;
+    const hint = 'run `tidemark restore --resume` when fewer requests are running';
     return failUnsent(context, step, { code: 'throttled', message, hint }, before);
   }
 }
 
 /**
- * One look, and the write where nothing stands against it: its outcome, read back already where all that is in one slot,
- * or how the step ended without one.
+ * One check, and the write if nothing forbids it: the outcome of the write (already read back if all of it ran in one
+ * slot), or how the step ended without a write.
  */
 async function attempt(
   context: StepContext,
@@ -97,35 +98,35 @@ async function attempt(
   isJournaled: boolean,
 ): Promise<WriteOutcome | AppliedNotDurable | StepEnd> {
   const { client, signal } = context;
-  let held: Reservation | null;
+  let reservation: Reservation | null;
   try {
-    held = await client.reserve(signal, ready.request.kind);
+    reservation = await client.reserve(signal, ready.request.kind);
   } catch (error) {
-    return lookFailed(context, ready, before, error);
+    return checkFailed(context, ready, before, error);
   }
   const work = (slot?: ConcurrencySlot): Promise<WriteOutcome | AppliedNotDurable | StepEnd> =>
-    lookAndSend(context, ready, { before, isJournaled, held, slot });
+    checkAndSend(context, ready, { before, isJournaled, reservation, slot });
   try {
     return await (checkIsOneRequest(ready) ? client.withSlot(ready.request.kind, work) : work());
   } finally {
-    // Also when the journal fails: others may wait for the start that was kept.
-    held?.release();
+    // Also when the journal fails: others may wait for the reserved start.
+    reservation?.release();
   }
 }
 
 interface Attempt {
   /** The step's row before the restore touched it. */
   readonly before: RestoreStepRow;
-  /** Whether it stands in the journal that the write is sent. */
+  /** Whether the journal already says `sent`. */
   readonly isJournaled: boolean;
-  readonly held: Reservation | null;
+  readonly reservation: Reservation | null;
   readonly slot?: ConcurrencySlot | undefined;
 }
 
-async function lookAndSend(
+async function checkAndSend(
   context: StepContext,
   ready: ReadyStep,
-  { before, isJournaled, held, slot }: Attempt,
+  { before, isJournaled, reservation, slot }: Attempt,
 ): Promise<WriteOutcome | AppliedNotDurable | StepEnd> {
   const { clock, signal } = context;
   let obstacle: StepError | null;
@@ -133,7 +134,7 @@ async function lookAndSend(
     if (ready.request.role === 'remove' && (await isReplaced(context, ready)))
       return await recordApplied(context, ready, null, null);
     obstacle = await failedPrecondition(context, ready, slot);
-    tell(context, ready.step, 'looked at what the write expects', {
+    logStep(context, ready.step, 'looked at what the write expects', {
       fits: obstacle === null,
       ...(obstacle === null ? {} : { code: obstacle.code }),
     });
@@ -144,19 +145,19 @@ async function lookAndSend(
     if (settled !== null) return alreadyApplied(context, ready.step, settled, before);
     signal.throwIfAborted();
   } catch (error) {
-    return lookFailed(context, ready, before, error);
+    return checkFailed(context, ready, before, error);
   }
   if (obstacle !== null) return failUnsent(context, ready.step, obstacle, before);
-  const lookedAt = clock.monotonicMs();
-  if (!isJournaled) await sending(context, ready.step);
-  const answer = await request(context, ready, before, { held, lookedAt, slot });
+  const checkedAt = clock.monotonicMs();
+  if (!isJournaled) await journalAsSent(context, ready.step);
+  const answer = await request(context, ready, before, { reservation, checkedAt, slot });
   if (slot === undefined || answer?.outcome !== 'done') return answer ?? 'not_begun';
   const seen = await recordAppliedInSlot(context, ready, answer.status, slot);
-  tellReadBack(context, ready.step);
+  logReadBack(context, ready.step);
   return seen;
 }
 
-function lookFailed(
+function checkFailed(
   context: StepContext,
   { step }: ReadyStep,
   before: RestoreStepRow,
@@ -167,7 +168,7 @@ function lookFailed(
   return failUnsent(context, step, stepError(known), before, known.status);
 }
 
-/** Sends what was just looked up and not found done; `sends` times it was sent before in this process. */
+/** Sends a write again that was looked up and not found done; `sends`: how often this process has sent it. */
 async function sendAgain(
   context: StepContext,
   ready: ReadyStep,
@@ -179,7 +180,7 @@ async function sendAgain(
   if (signal.aborted) return 'not_begun';
   const before = journal.row(step.n);
   if (ready.request.role === 'remove') {
-    // What came into the record since it was first looked at would go with it.
+    // Children created since the first check would be removed with the record.
     try {
       const obstacle = await failedPrecondition(context, ready);
       if (obstacle !== null) return fail(context, step, obstacle, before.status);
@@ -187,17 +188,17 @@ async function sendAgain(
       return context.signal.aborted ? 'not_begun' : keepAsSent(context, step, cause);
     }
   }
-  const lookedAt = clock.monotonicMs();
-  await sending(context, step);
-  tell(context, step, 'sent again: looking it up showed that it was not done', { sends });
-  const answer = await request(context, ready, before, { held: null, lookedAt });
+  const checkedAt = clock.monotonicMs();
+  await journalAsSent(context, step);
+  logStep(context, step, 'sent again: looking it up showed that it was not done', { sends });
+  const answer = await request(context, ready, before, { reservation: null, checkedAt });
   if (answer === null) return 'not_begun';
   return answer.outcome === 'late'
     ? await settleLost(context, ready, error, sends)
     : await settle(context, ready, answer, before, sends + 1);
 }
 
-/** What the answer makes of the step. */
+/** Ends the step by the outcome of its write. */
 async function settle(
   context: StepContext,
   ready: ReadyStep,
@@ -209,7 +210,7 @@ async function settle(
   const { step } = ready;
   if (answer.outcome === 'done') {
     const end = await recordApplied(context, ready, answer.id, answer.status);
-    tellReadBack(context, step);
+    logReadBack(context, step);
     return end;
   }
   const status = answer.error.status ?? null;
@@ -219,7 +220,7 @@ async function settle(
     return await settleLost(context, ready, answer.error, sends);
   }
   if (isSettledByRefusal(ready, answer.error) || (before.attempts > 0 && ready.id !== null)) {
-    // It says no because it had been done. Not so a creation: what is there by now need not be what was sent before.
+    // Refused because an earlier attempt did it. Not so a creation: the record found need not be the one it sent.
     let found: LookUp;
     try {
       found = await lookUp(context, ready);
@@ -229,27 +230,27 @@ async function settle(
     }
     if (found.found === 'done') return await recordApplied(context, ready, found.id, status);
   }
-  // What was refused was not done: a creation that succeeds later is no second one.
+  // A refused request had no effect: a creation that succeeds later is no duplicate.
   if (ready.id === null) journal.note(step.n, { attempts: before.attempts });
   return fail(context, step, stepError(answer.error), status);
 }
 
-/** A removal of what is not there any more. */
+/** The removal of a record that no longer exists. */
 function isSettledByRefusal({ request: { role } }: ReadyStep, error: TidemarkError): boolean {
   return role === 'remove' && error.code === 'not_found';
 }
 
-/** When the look before a write ended, and what is kept for the write. */
-interface Looked extends Pick<Attempt, 'held' | 'slot'> {
-  readonly lookedAt: number;
+/** When the check before a write ended, and what is reserved for the write. */
+interface Checked extends Pick<Attempt, 'reservation' | 'slot'> {
+  readonly checkedAt: number;
 }
 
-/** Sends it; null when it was given up while it waited for its turn, and never left. */
+/** Sends the write; null when it was interrupted before it was sent. */
 async function request(
   context: StepContext,
   ready: ReadyStep,
   before: RestoreStepRow,
-  { held, lookedAt, slot }: Looked,
+  { reservation, checkedAt, slot }: Checked,
 ): Promise<WriteOutcome | null> {
   const { client, clock, grace, signal } = context;
   const { definition, scope, id, body } = ready;
@@ -257,29 +258,29 @@ async function request(
   const common = {
     signal: grace,
     begin: signal,
-    isLate: () => held?.isUnavailable !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
+    isLate: () => reservation?.isUnavailable !== true && clock.monotonicMs() - checkedAt > MAX_CHECK_AGE_MS,
     slot,
   };
-  const send = (path: string | null, start: Attempt['held']): Promise<WriteOutcome> => {
+  const send = (path: string | null, start: Attempt['reservation']): Promise<WriteOutcome> => {
     const target = { definition, scope, ...(path === null ? {} : { path }) };
-    const signals = { ...common, ...(start === null ? {} : { held: start }) };
+    const signals = { ...common, ...(start === null ? {} : { reservation: start }) };
     if (id === null) return client.create(target, body ?? '{}', signals);
     if (role === 'remove') return client.remove({ ...target, id }, signals);
     if (role === 'act') return client.act({ ...target, id }, act ?? '', body ?? '{}', signals);
     return client.update({ ...target, id }, body ?? '{}', signals);
   };
-  tell(context, ready.step, 'waits for its turn and is sent', { role });
+  logStep(context, ready.step, 'waits for its turn and is sent', { role });
   try {
     const path = profilePath(context, ready, before);
-    let answer = await send(path, held);
+    let answer = await send(path, reservation);
     if (path !== null && isUnknownPath(answer)) {
-      // Nothing was done by it, and the start that was kept is used up.
-      tellAnswer(context, ready.step, answer);
+      // That request had no effect, and it used the reserved start.
+      logAnswer(context, ready.step, answer);
       answer = await send(null, null);
       if (answer.outcome === 'done') context.unknownPaths.add(ready.request.alternative?.template ?? '');
     }
     const outcome = scrubbedOutcome(answer, ready.secrets);
-    tellAnswer(context, ready.step, outcome);
+    logAnswer(context, ready.step, outcome);
     return outcome;
   } catch (error) {
     if (![grace, signal].some(({ aborted }) => aborted)) throw error;
@@ -298,32 +299,32 @@ function profilePath(context: StepContext, ready: ReadyStep, before: RestoreStep
   return before.status !== null && before.status >= 500 ? null : ready.alternativePath;
 }
 
-/** The answer of a deployment without the path, or without the record. */
+/** True for the answer of a deployment that has no such path, or no such record. */
 function isUnknownPath(answer: WriteOutcome): boolean {
   return answer.outcome === 'refused' && [404, 405].includes(answer.error.status ?? 0);
 }
 
 /** Journals that the step is about to be sent. */
-async function sending(context: StepContext, step: PlanStep): Promise<void> {
+async function journalAsSent(context: StepContext, step: PlanStep): Promise<void> {
   await context.journal.markSent(step.n);
-  tell(context, step, 'journaled as about to be sent', {});
+  logStep(context, step, 'journaled as about to be sent', {});
 }
 
-function tellAnswer(context: StepContext, step: PlanStep, answer: WriteOutcome): void {
+function logAnswer(context: StepContext, step: PlanStep, answer: WriteOutcome): void {
   if (answer.outcome === 'late') return;
   const { status, code } =
     answer.outcome === 'done' ? { status: answer.status, code: undefined } : answer.error;
-  tell(context, step, 'answered', { outcome: answer.outcome, status, code });
+  logStep(context, step, 'answered', { outcome: answer.outcome, status, code });
 }
 
-function tellReadBack(context: StepContext, step: PlanStep): void {
+function logReadBack(context: StepContext, step: PlanStep): void {
   if (!context.log.isLevelEnabled('debug')) return;
   const { outcome, verified } = context.journal.row(step.n);
-  tell(context, step, 'read back', { outcome, verified });
+  logStep(context, step, 'read back', { outcome, verified });
 }
 
 /** Never with a message of the service's: it may repeat what was sent. */
-function tell(
+function logStep(
   { log }: Pick<StepContext, 'log'>,
   { n, kind, action }: PlanStep,
   message: string,
@@ -332,7 +333,7 @@ function tell(
   if (log.isLevelEnabled('debug')) log.debug({ step: n, kind, action, ...facts }, message);
 }
 
-/** Looks what became of a write without an answer, and sends it again only when it was not done. */
+/** Looks up whether a write without an answer was done, and sends it again only if it was not. */
 async function settleLost(
   context: StepContext,
   ready: ReadyStep,
@@ -343,35 +344,35 @@ async function settleLost(
   const { step } = ready;
   events.lookingUp(step);
   try {
-    let looked = await lookUp(context, ready);
-    tell(context, step, 'looked up what became of a write without an answer', { found: looked.found });
+    let lookedUp = await lookUp(context, ready);
+    logStep(context, step, 'looked up what became of a write without an answer', { found: lookedUp.found });
     const { status, attempts, sentAt, errorCode } = journal.row(step.n);
-    // Journaled as about to leave, and nothing after it: the process ended, and whether it left nobody knows.
+    // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
     if (error === null && errorCode === null) context.perhapsSent.add(step.n);
     const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
     for (const wait of error !== null || isYoung ? retryDelays(ready, error) : []) {
-      if (looked.found !== 'not_done') break;
-      // Given up: it stays `sent`, and is looked up by a resumed restore.
+      if (lookedUp.found !== 'not_done') break;
+      // Interrupted: it stays `sent`, and a resumed restore looks it up.
       if (grace.aborted) return 'not_begun';
       await clock.sleep(wait, grace);
-      looked = await lookUp(context, ready);
+      lookedUp = await lookUp(context, ready);
     }
-    if (looked.found === 'done') return await recordApplied(context, ready, looked.id, status);
-    if (looked.found === 'moved') {
+    if (lookedUp.found === 'done') return await recordApplied(context, ready, lookedUp.id, status);
+    if (lookedUp.found === 'moved') {
       const what = `the ${ready.definition.title.one} is neither as before nor as sent`;
       return fail(context, step, movedError(what), status);
     }
     if (signal.aborted) {
-      // Certainly not done: it may be begun anew.
+      // Certainly not done: a resumed restore starts it from the beginning.
       journal.note(step.n, { outcome: 'planned' });
       return 'not_begun';
     }
     if (error !== null && sends >= MAX_SENDS) return fail(context, step, stepError(error), status);
-    // The service itself ended that one, undone: it will not be done late, and does not count as sent.
+    // The service itself failed that request: it will not be done later, and does not count as sent.
     if (error?.status === 500) journal.note(step.n, { attempts: attempts - 1 });
   } catch (cause) {
     if (grace.aborted) return 'not_begun';
-    // Not known: it stays `sent`, so that nothing sends it again before it was looked up.
+    // Unknown: it stays `sent`, so that it is looked up before it is sent again.
     return keepAsSent(context, step, cause);
   }
   return await sendAgain(context, ready, error, sends);

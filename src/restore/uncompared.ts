@@ -1,6 +1,7 @@
 /** What a plan could not compare, or only in part: collections that one side does not know for sure. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import type { IdMapping } from '../mirror/restores.ts';
@@ -75,7 +76,10 @@ export function doubtfulCollections(
     if (then.how !== 'read' || now.how !== 'read') continue;
     const name = definitions(kind).title.many;
     const unknown = live.unknownIn(kind, scope);
-    if (now.stale !== undefined) doubtful.push({ kind, scope, name, reason: now.stale });
+    if (now.stale !== undefined) {
+      const unconfirmed = now.isUnconfirmed === true ? { unconfirmed: true as const } : {};
+      doubtful.push({ kind, scope, name, reason: now.stale, ...unconfirmed });
+    }
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
     // What the desired state may have held as well is not removed.
     if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
@@ -90,6 +94,7 @@ function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKe
   const all = states.flatMap((state) => [...state.collections()]);
   return new Map(all.map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each])).values();
 }
+
 /** What the user asked for. */
 export interface RestoreRequest {
   /** Which records steps may be about. */
@@ -105,6 +110,7 @@ export interface RestoreRequest {
   /** True where the user named the state, and so knows how old it is. */
   readonly isAgeMeant: boolean;
 }
+
 export interface GatherOptions {
   readonly request: RestoreRequest;
   readonly desired: LoadedState;

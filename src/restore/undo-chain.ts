@@ -23,7 +23,7 @@ export interface UndoChain {
   places(record: Key): readonly Place[];
   /** Digest of a record at its latest place, as the restore and its chain left it; null where that was not read. */
   digest(record: Key): string | null;
-  /** The undo that took back what was done to the record, where that stands; undefined where it was done again. */
+  /** The undo of the record's change, if it is still in effect; undefined if the change was made again. */
   takenBackBy(record: Key): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
   idSince(record: Key): string | undefined;

@@ -1,6 +1,7 @@
 /** The state before a restore, put together from live and the inverses that were kept when it was applied. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
@@ -10,7 +11,7 @@ import { appliedSteps, type AppliedStep } from './applied-steps.ts';
 import { dependentKinds, isRemovedWith } from './dependents.ts';
 import { managedDigest } from './live-records.ts';
 import type { PlanState } from './plan.ts';
-import { type Inverse, type IgnoredRecords, type Plan, type PlanStep, isExecutable } from './plan.ts';
+import { type Inverse, type UntouchedRecords, type Plan, type PlanStep, isExecutable } from './plan.ts';
 import { recordKeyText } from './record-place.ts';
 import { undoChain, type UndoChain } from './undo-chain.ts';
 import { type LiveKnowledge, UndoUnread } from './undo-unread.ts';
@@ -52,7 +53,7 @@ export interface ChangedSince extends Pick<ParsedRecord, 'kind' | 'scope' | 'id'
 export interface Settled {
   readonly kind: Kind;
   readonly name: string;
-  readonly reason: IgnoredRecords['reason'];
+  readonly reason: UntouchedRecords['reason'];
 }
 
 const CAN_BE_FORCED = '--force-changed takes it back all the same';
@@ -131,7 +132,7 @@ class BeforeRestore {
         return;
       }
     }
-    // Desired all the same: whoever goes on with an undo looks up here what its plan made.
+    // Desired all the same: a resumed undo looks up here what its plan created.
     this.#records.set(own, { kind, scope, id, body });
     if (this.#isKnown(applied)) this.#extent.add(applied, 'whole');
   }
@@ -300,7 +301,7 @@ class UndoExtent {
     for (const place of placesOf(record, this.#definitions)) this.#own.delete(place);
   }
 
-  /** For `PlanInput.isAbout`. */
+  /** For `PlanInput.isInScope`. */
   readonly has = ({ kind, scope, id }: Key): boolean => this.#own.has(recordKeyText(kind, scope, id));
 
   /** For `PlanInput.isOwnField`. */

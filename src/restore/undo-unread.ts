@@ -1,4 +1,4 @@
-/** What an undo cannot tell: a record that live does not hold is gone only where its collection was read. */
+/** What is unknown to an undo: a record that live does not have is gone only if its collection was read. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import { nothingCompared } from '../state/nothing-compared.ts';

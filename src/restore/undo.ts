@@ -1,8 +1,9 @@
 /**
- * The plan that takes a restore back. The state before it is put together from live and the inverses that were kept when
- * it was applied; then the one planner plans as for any other desired state, about what the restore wrote and nothing else.
+ * The plan that undoes a restore. The state before it is computed from live and the inverses in the journal; then the
+ * planner plans as for any other desired state, limited to what the restore wrote.
  */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -12,7 +13,7 @@ import { naturalKeyDigest } from './live-records.ts';
 import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanOptions } from './plan.ts';
-import { type IgnoredRecords, type Plan, type PlanStep, planHash } from './plan.ts';
+import { type UntouchedRecords, type Plan, type PlanStep, planHash } from './plan.ts';
 import { planRestore } from './planner.ts';
 import { recordKeyText } from './record-place.ts';
 import { undoChain } from './undo-chain.ts';
@@ -27,9 +28,9 @@ import {
 export interface UndoOptions extends UndoStateOptions {
   readonly secrets: SecretLookup;
   readonly rate: PlanOptions['rate'];
-  /** As for a plan; not known when left out. */
+  /** As for a plan; unknown when left out. */
   readonly ownUserId?: string | null;
-  /** Let the service mail invites that are made again; false when left out. */
+  /** Let the service send e-mails for recreated invites; false when left out. */
   readonly sendEmail?: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -42,15 +43,15 @@ export interface UndoOptions extends UndoStateOptions {
 export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOptions['definitions']): Kind[] {
   const { steps } = appliedSteps(mirror, restore);
   const kinds = new Set(steps.map(({ request }) => request.kind));
-  // What was created may hold something by now that goes with it.
+  // Created records may have children by now, which are removed with them.
   const removes = steps.some(({ inverse }) => inverse?.action === 'remove');
   return kindsToRead(kinds, definitions, removes);
 }
 
 /**
- * The plan that takes back what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the
- * restore left it is blocked (`changed_since`) unless `forceChanged`. What already is as it was before needs no step.
- * Records of which live could not tell whether they are there (`options.known`) are `skipped`.
+ * The plan that undoes what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the restore
+ * left it is blocked (`changed_since`) unless `forceChanged`. A record that already is as before needs no step. Records
+ * whose existence in live is unknown (`options.known`) are `skipped`.
  * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the service
  * refused or failed with, where nothing of what the restore wrote could be read
  */
@@ -64,9 +65,9 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
     idMap: idLookup(mirror.idMap(applied.row.source)),
     secrets: options.secrets,
     options: {
-      // What the restore created and is still there, and what was put into it since where that is forced; no other one.
+      // Only existing records that the restore created and, if forced, their children created since.
       prune: { maxRemovals: gone.length },
-      // The restore passed the limits; taking it back touches nothing else.
+      // The restore was within the limits; undoing it changes nothing else.
       limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
       createOrganizations: true,
       inviteMissing: null,
@@ -75,7 +76,7 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
       maxAgeMs: null,
       rate: options.rate,
     },
-    isAbout: extent.has,
+    isInScope: extent.has,
     isOwnField: extent.hasField,
     skipped,
     now: options.now,
@@ -92,13 +93,13 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
   return { ...whole, hash: planHash(whole) };
 }
 
-/** What the restore did and the plan says nothing of: told, so that nobody believes it was taken back. */
+/** Notes about effects of the restore that the plan does not undo. */
 function notTakenBack(
   { steps }: Plan,
   { steps: applied, unknown }: AppliedSteps,
   { gone, settled }: Pick<UndoneState, 'gone' | 'settled'>,
   { definitions }: UndoOptions,
-): IgnoredRecords[] {
+): UntouchedRecords[] {
   const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
   const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [keyOf(each)])));
   const silent = gone
@@ -121,7 +122,7 @@ function notTakenBack(
 function leftAlone(
   records: readonly { readonly kind: Kind; readonly name: string }[],
   reason: string,
-): IgnoredRecords[] {
+): UntouchedRecords[] {
   return [...Map.groupBy(records, ({ kind }) => kind)].map(([kind, same]) => ({
     ...{ kind, count: same.length, reason },
     names: same.slice(0, 10).map(({ name }) => name),
@@ -150,8 +151,8 @@ function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanS
 }
 
 /**
- * What became of a restore by undos, in words: `restore 1 was undone by restore 2 and done again by restore 3`; null where
- * none took back anything of it.
+ * The undos of a restore as text: `restore 1 was undone by restore 2 and done again by restore 3`; null where none undid
+ * anything of it.
  * @throws TidemarkError as `planUndo`
  */
 export function undoneInWords(mirror: Mirror, restore: number): string | null {
@@ -167,8 +168,8 @@ function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>)
   return recordKeyText(kind, scope, id);
 }
 
-// Which of the records that an undo keeps stood there when it was planned. Whoever looks up a write whose answer was lost
-// must not take one of them for what the write made; and what came later is none of them, whatever live shows by then.
+// Which of the desired records of an undo existed when it was planned: when a write without an answer is looked up, none of
+// them may be taken for the record that it created. Records created later are none of them.
 
 /**
  * The places of the desired records that a creation of the plan could be taken for: those of its natural key, or all of

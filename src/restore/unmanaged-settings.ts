@@ -3,25 +3,21 @@
  * somebody has probably set, and what a request without a line for it would lose without a word.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import {
-  type Kind,
-  type ResourceDefinition,
-  fieldsByName,
-  type FieldDefinition,
-} from '../catalog/definition.ts';
+import { type Kind, type FieldDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { type FieldChange, compareBodies } from '../diff/compare.ts';
-import { escapeSegment } from '../diff/pointer.ts';
+import { escapeSegment } from '../core/json-pointer.ts';
 import type { PlanInput } from './plan.ts';
 
 const CLOSED = 'the interface does not show what may be written';
 
-/** What a service gives by itself, by its name: ids, keys, stamps, counts, and where the record hangs. */
+/** Members that the service assigns, by name: ids, keys, timestamps, counts and parents. */
 const GIVEN =
   /^(?:id|uuid|pk|short_id|organization|project|team|role|user|url|status|errors?|message|.*_(?:id|uuid|at|by|count|token|token_backup|cname)|(?:organization|project|team|role|user)_name)$/;
 
-/** True for a kind of which only the configuration says what may be written: what else may be, nobody told. */
+/** True for a kind whose writable fields come from the configuration only: others may be writable, too. */
 function isOpenedByHand(definition: ResourceDefinition): boolean {
   return definition.isOpenedByHand === true && writableFields(definition).length > 0;
 }
@@ -31,7 +27,7 @@ function isSilent(definition: ResourceDefinition): (name: string) => boolean {
   const { family, idPath, restore } = definition;
   // What the same component takes under a kind that the interface shows.
   const sibling = CATALOG.find((each) => each.family === family && each.hasDocumentedFields);
-  const shown = family === null || sibling === undefined ? null : fieldsByName(sibling);
+  const shown = family === null || sibling === undefined ? null : sibling.fieldsByName;
   const settable = new Set(
     [...writableFields(definition), ...creatableFields(definition)].map(({ name }) => name),
   );

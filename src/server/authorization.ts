@@ -1,6 +1,7 @@
 /** Bearer keys and what they may do (interface.md, Authentication; wire-notes.md, Errors). */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Operation, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { ReadableStore, Viewer } from './store.ts';
 import { keyInvalid, keyMissing, notFound, permissionDenied, permissionMissing } from './wire-error.ts';
 
@@ -15,7 +16,7 @@ export interface AccessKey {
   readonly organizations?: readonly string[];
 }
 
-/** What of a request tells who it comes from. */
+/** The parts of a request that identify its client. */
 interface Credentials {
   readonly authorization: string | undefined;
   /** The `Host` header as received. */

@@ -1,6 +1,7 @@
 /** The whole interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Operation, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Operation, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
@@ -54,7 +55,7 @@ export interface StoreView {
 }
 
 interface InterfaceOptions {
-  /** Path that stands before `/api/`, without a trailing slash; empty at the root. */
+  /** Path before `/api/`, without a trailing slash; empty at the root. */
   readonly mount: string;
   readonly authenticate: Authenticate;
   /**

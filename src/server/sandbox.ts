@@ -27,7 +27,7 @@ export interface SandboxOptions {
   /** Data file (`--data`); memory only when absent. */
   readonly file?: string;
   readonly pageSize?: PageSize;
-  /** IP addresses and CIDR ranges whose forwarded headers are believed; nobody's when absent. */
+  /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
   readonly trustedProxies?: readonly string[];
   /** Requests that each key may send; no limit when null or absent. */
   readonly rate?: { readonly perMinute: number } | null;

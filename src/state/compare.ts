@@ -1,5 +1,6 @@
 /** Two states of one source compared: what both speak of, by the one comparison; what they do not is named. */
-import { type Kind, type ResourceDefinition, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { compareKeys } from '../diff/order.ts';
@@ -38,7 +39,7 @@ interface ComparisonRequest {
 }
 
 /**
- * Compares the two, in turns with whatever else goes on.
+ * Compares the two, and yields to the event loop meanwhile.
  * @throws TidemarkError when nothing was compared (`forbidden` and `unauthorized` where the key was refused everything
  * that was asked for), `usage` when a field is not a pointer, `malformed` when a body is not JSON
  */
@@ -240,7 +241,7 @@ function mergeParts(
 
 // Ids that were asked for and that neither state has: nothing was compared for them, which is no "no differences".
 
-/** What stands for an id that the user gave masked, because it is a secret. */
+/** Shown instead of a secret id that the user gave masked. */
 const MASKED = 'that was given masked';
 
 /**

@@ -1,10 +1,6 @@
 /** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
-import {
-  type FieldDefinition,
-  type Kind,
-  type ResourceDefinition,
-  fieldsByName,
-} from '../catalog/definition.ts';
+import { type FieldDefinition, type Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isVolatileMember } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -13,7 +9,7 @@ import { suggest } from '../core/suggest.ts';
 import type { DiffDocument, ParsedRecord } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { elementSegment, isElementSegment } from '../diff/elements.ts';
-import { pointerTo, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { parseState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
 import type { LoadedState } from './state.ts';
@@ -53,7 +49,7 @@ interface FieldsAsked {
   readonly modeOf: (definition: ResourceDefinition) => ComparisonMode;
   /** True for a field that is looked at beside that. */
   readonly isLookedAt?: (definition: ResourceDefinition, name: string) => boolean;
-  /** The records of these kinds that are compared; read only where the catalog cannot tell of any field. */
+  /** The compared records of these kinds; only read if the catalog does not describe a field. */
   readonly records: (kinds: ReadonlySet<Kind>) => Iterable<ComparedRecord>;
   /** What to do about a field that this mode leaves out. */
   readonly hintFor: (excluding: ComparisonMode) => string;
@@ -81,7 +77,7 @@ export function requireKnownFields(asked: FieldsAsked): void {
   for (const kind of kinds) {
     const definition = definitions(kind);
     const mode = modeOf(definition);
-    const documented = fieldsByName(definition);
+    const documented = definition.fieldsByName;
     for (const path of paths) {
       const [name] = path;
       if (name === undefined) return;

@@ -1,6 +1,7 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
 import { scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
+import { type Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -12,7 +13,7 @@ import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fing
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { IgnoreRule } from '../diff/ignore-rule.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { splitPointer, resolvePointer } from '../diff/pointer.ts';
+import { splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { skipTest } from '../diff/skip.ts';
 import { parseState } from '../diff/states.ts';
@@ -149,7 +150,7 @@ function coverage(
   return (key, path) => {
     if (!parts.some((part) => selectsRecord(part, key))) return false;
     const [member] = splitPointer(path);
-    // That a record came or went is not told where only some fields are looked at, and it has none of them.
+    // With a field filter, added and removed records without any of the fields are not reported.
     if (member === undefined) return fields.length === 0;
     if (!isComparedMember(definitions(key.kind), member, mode)) return false;
     return fields.length === 0 || overlapsPointer(path, fields);
@@ -233,7 +234,7 @@ function formFacts(
     },
     isManaged: (kind, field) => {
       const [name = ''] = splitPointer(field);
-      return fieldsByName(definitions(kind)).get(name)?.isWritable === true;
+      return definitions(kind).fieldsByName.get(name)?.isWritable === true;
     },
     valuesThen,
   };

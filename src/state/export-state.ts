@@ -8,7 +8,7 @@ import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
-import { pointerTo, resolvePointer } from '../diff/pointer.ts';
+import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import { type ExportExtent, extentIn } from './export.ts';
 import { findExport, TextMistake, valuesOf } from './export.ts';
@@ -222,7 +222,7 @@ class ExportState implements LoadedExport {
   }
 }
 
-// One record of an export, checked: what a person edited by hand has to be told apart from what an export wrote.
+// One record of an export, checked, since exports may be edited by hand.
 
 interface ExportedRecord extends RecordState {
   /** The source that it names; null where the export is of one source only. */
@@ -282,7 +282,7 @@ function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
 // An export that does not say what it left out, held against another state. A restore takes its silence of a kind for "not
 // wanted here"; a comparison must not take it for "equal": lines that were cut at the border of a kind look just the same.
 
-/** A loaded export; `saysExtent` is false where nothing in it tells what it is all of. */
+/** A loaded export; `saysExtent` is false if it does not state its extent. */
 interface LoadedExport extends LoadedState {
   readonly saysExtent: boolean;
 }

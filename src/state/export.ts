@@ -1,4 +1,4 @@
-/** Which files an export consists of, and their texts: a file, a directory that `export --output` wrote, or stdin. */
+/** The files of an export and their texts: a file, a directory that `export --output` wrote, or stdin. */
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -22,14 +22,14 @@ interface ExportText {
 
 interface ExportFiles {
   readonly texts: AsyncIterable<ExportText>;
-  /** Kinds that the directory has a place for, be it empty; null where nothing says which. */
+  /** Kinds that have a folder in the directory, even an empty one; null if unknown. */
   readonly kinds: ReadonlySet<Kind> | null;
-  /** What the directory's manifest says of it; null where nothing does. */
+  /** The extent from the directory's manifest; null without one. */
   readonly extent: ExportExtent | null;
 }
 
 const MANIFEST = '.tidemark-export.json';
-/** Opened anew: the process's own descriptor does not wait. */
+/** Opened by path, since reading the process's own descriptor may not block. */
 const STDIN = '/dev/stdin';
 
 /**
@@ -55,7 +55,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
   const names = (await readdir(absolute, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(absolute.length + 1))
-    // What begins with a dot is not the export's: the manifest, a `.git` beside the records, half-written files.
+    // Names with a dot are not records: the manifest, a `.git` directory, unfinished files.
     .filter((name) => !name.split(/[/\\]/).some((part) => part.startsWith('.')))
     .sort();
   const readable = names.filter((name) => {
@@ -123,14 +123,14 @@ async function* oneText(
 
 type Manifest = Pick<ExportFiles, 'kinds' | 'extent'>;
 
-/** The kinds that a manifest names places for, if its folders are kinds, and what it says of them. */
+/** The kinds and the extent from a manifest, if its folders are kinds. */
 async function readManifest(directory: string, path: string): Promise<Manifest> {
   const none = { kinds: null, extent: null };
   let manifest: JsonValue;
   try {
     manifest = parseLossless(await readFile(join(directory, MANIFEST), 'utf8'));
   } catch (error) {
-    // What is not JSON is not what an export leaves; the records say what they are by themselves.
+    // A manifest that is not JSON was not written by an export: it is ignored, the records suffice.
     if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return none;
     throw asFileError(error, join(path, MANIFEST), 'read');
   }
@@ -154,7 +154,7 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-// The texts of an export as values with the line they stand on: NDJSON, one JSON document, or YAML. Pure.
+// The values in an export's texts with their line numbers: NDJSON, one JSON document, or YAML. Pure.
 
 type TextFormat = 'ndjson' | 'json' | 'yaml';
 
@@ -174,7 +174,7 @@ export class TextMistake extends Error {
   }
 }
 
-/** The format that a file's name says; `csv` is one that exports write and nobody can read back. */
+/** The format by a file's name; `csv` can be exported but not read back. */
 function formatOfName(name: string): TextFormat | 'csv' | undefined {
   switch (/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase()) {
     case 'ndjson':
@@ -192,17 +192,17 @@ function formatOfName(name: string): TextFormat | 'csv' | undefined {
   }
 }
 
-/** The format that a text looks like, where no name says it. */
+/** The format by the text, for a file whose name does not show it. */
 function formatOfText(text: string): TextFormat {
   const start = text.trimStart();
   if (!start.startsWith('{') && !start.startsWith('[')) return 'yaml';
   return /^\{\s*"schema"|^\[/.test(start) ? 'json' : 'ndjson';
 }
 
-/** What a text holds. */
+/** The values of a text. */
 interface ExportValues {
   readonly values: readonly LocatedValue[];
-  /** The document around them; null where they stand by themselves. */
+  /** The document around the values; null without one. */
   readonly document: JsonValue;
 }
 
@@ -232,7 +232,7 @@ function documentOf(text: string): ExportValues {
   try {
     whole = parseLossless(text);
   } catch (error) {
-    // What `export --format ndjson` wrote under another name.
+    // The output of `export --format ndjson` under another name.
     if (text.trim().includes('\n') && isJsonLine(text.trim().split('\n')[0] ?? ''))
       return { values: linesOf(text), document: null };
     throw notJson(error, 1);
@@ -263,7 +263,7 @@ function isJsonLine(line: string): boolean {
   }
 }
 
-/** The line of each record; none where one is not an object, which the caller finds out by itself. */
+/** The line of each record; empty if one is not an object, which the caller reports. */
 function startsOf(text: string): number[] {
   try {
     const { records } = scanList(text, ['records'], { idPath: [], volatile: new Set() });
@@ -301,13 +301,13 @@ function notJson(error: unknown, line: number): TextMistake {
   );
 }
 
-// What an export says of itself beside its records: what it was narrowed with, and which collections it holds whole. Only of
-// these does it mean anything that a record is not in it.
+// The extent of an export: its filter, and the collections that it holds completely. Only in these does a missing record
+// mean that it does not exist.
 
-/** Stands in the directory of an export while it is being written: what the manifest says does not hold meanwhile. */
+/** This file is in the directory of an export while it is being written: the manifest is not valid meanwhile. */
 export const UNFINISHED_NAME = '.tidemark-export.unfinished';
 
-/** Collections of a kind that are whole. */
+/** Collections of a kind that the export holds completely. */
 interface WholeCollections {
   /** Given where the export holds several sources. */
   readonly source?: string;
@@ -322,7 +322,7 @@ export interface ExportExtent {
 
 const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;
 
-/** From the members `filter` and `whole` of a manifest or of a JSON export; null where they say nothing that is known. */
+/** From the members `filter` and `whole` of a manifest or of a JSON export; null where they are missing or unknown. */
 export function extentIn(value: JsonValue): ExportExtent | null {
   if (!isJsonObject(value)) return null;
   const [filter, whole] = [getOwn(value, 'filter'), getOwn(value, 'whole')];
@@ -330,7 +330,7 @@ export function extentIn(value: JsonValue): ExportExtent | null {
   const narrowed: Partial<Record<(typeof FILTERS)[number], readonly string[]>> = {};
   for (const [name, values] of Object.entries(filter)) {
     const known = FILTERS.find((each) => each === name);
-    // A filter that a later version knows narrows in a way that this one cannot tell.
+    // An unknown filter, written by a later version: the extent is unknown.
     if (known === undefined || !Array.isArray(values)) return null;
     narrowed[known] = values.map(String);
   }

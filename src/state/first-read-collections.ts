@@ -20,7 +20,7 @@ export class FirstReadCollections {
     this.#from = from;
   }
 
-  /** True for an addition of which that state cannot tell whether it was there. Counts it: to be asked once of each. */
+  /** True for an added record that may have existed in that state before. Counts it: to be called once per record. */
   isUnknown({ kind, scope }: RecordKey, change: 'added' | 'removed'): boolean {
     if (change !== 'added') return false;
     const key = collectionKey({ kind, scope });
@@ -41,7 +41,7 @@ export class FirstReadCollections {
     }));
   }
 
-  /** Why that state cannot tell what is new in a collection; null where it was read whole before, or was not there. */
+  /** Why it is unknown what is new in a collection; null if it was read completely before, or did not exist. */
   reasonFor({ kind, scope }: CollectionKey): string | null {
     if (this.#from.wasReadWhole?.(kind, scope) === true) return null;
     const coverage = this.#from.coverage(kind, scope);

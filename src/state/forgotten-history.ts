@@ -1,4 +1,4 @@
-/** What retention dropped beside a point of the mirror: between two kept runs, nobody can tell any more what was when. */
+/** Runs that retention dropped next to a point of the mirror: the times of changes between two kept runs are unknown. */
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore } from '../mirror/forgotten-runs.ts';

@@ -1,6 +1,7 @@
-/** Whether the record that a collection belongs to is there now: children of a removed parent are removed too. */
+/** Whether the parent record of a collection exists in live: children of a removed parent are removed too. */
 import type { ReadClient } from '../api/read-client.ts';
-import { type Kind, type Scope, type ResourceDefinition, operationOf } from '../catalog/definition.ts';
+import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -68,13 +69,13 @@ export class LiveParents {
     const root = this.#listed('organization_id', '', [{}]);
     const status = root === 'gone' ? this.#listed('project_id', id, lists) : root;
     if (ids.has(`${SCOPE_KIND.project_id} ${id}`)) return 'there';
-    // Whether it was removed or belongs to another organization is not known then.
+    // It may have been removed, or belong to another organization.
     return status === 'gone' && this.#source.organizations !== 'all'
       ? { how: 'left_out', reason: 'not in the organizations that the configuration names' }
       : status;
   }
 
-  /** In the lists of these scopes, which all have to be whole to say that it is gone. */
+  /** By the lists of these scopes: `gone` only if all of them are complete. */
   #listed(key: keyof typeof SCOPE_KIND, id: string, scopes: readonly Scope[]): ParentStatus {
     const kind = SCOPE_KIND[key];
     if (this.#ids().ids.has(`${kind} ${id}`)) return 'there';
@@ -107,30 +108,29 @@ export class LiveParents {
   }
 }
 
-// Records that another state holds and a live list did not show. A sync believes such a thing only on proof (design.md, The
-// sync: Absence), and so does whoever compares with live: where the kind can be retrieved, by asking for each record; else
-// by a list in one page, or by reading a longer one a second time.
+// Records that another state holds and a live list did not show. As in a sync, an absence needs proof (design.md, The sync:
+// Absence): a retrieve of each record or, for kinds without one, a list in one page or a second reading of a longer one.
 
-/** Records looked up per collection: a request each. The rest is listed as absent, and the collection named. */
+/** Records looked up per collection, one request each. Further ones count as absent, and the collection as stale. */
 export const MAX_LOOKUPS = 200;
-/** Records compared in one go. */
+/** Records compared before the event loop gets control. */
 const RECORDS_PER_STEP = 1000;
 
-/** What became of the records of a collection that its list did not show. */
+/** The records of a collection that its list did not show, after looking them up. */
 export interface Absence extends CollectionKey {
-  /** How many it did not show that are there all the same. */
+  /** How many of them exist. */
   readonly leaked: number;
   /** These, where the state does not hold them yet. */
   readonly found: readonly RecordState[];
-  /** Not shown, and the service did not answer for them. */
+  /** Ids of those whose look-up failed. */
   readonly unknown: ReadonlySet<string>;
-  /** Not shown, and not looked up one by one. */
+  /** How many were not looked up (`MAX_LOOKUPS`). */
   readonly unconfirmed: number;
-  /** Why those that are not known are not. */
+  /** The first error of a look-up. */
   readonly error: TidemarkError | null;
 }
 
-/** The live state while it is being settled. */
+/** The live state while absences are being settled. */
 export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'unknownIn'> {
   /** In the order of `compareKeys`. */
   keys(filter: StateFilter): Iterable<RecordKey>;
@@ -148,15 +148,15 @@ export interface AbsenceOptions {
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
   readonly concurrency: number;
   /**
-   * The id that a record has since a restore made it again. Where that one is shown, the restore's proof that the record was
-   * gone stands, and it is not looked up.
+   * The new id of a record that a restore recreated. If a list shows that id, the old one is known to be gone and is not
+   * looked up.
    */
   readonly newIdOf?: (kind: Kind, id: string) => string | undefined;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }
 
-/** Settles parents first: what hangs from one that a list left out was not even asked for. */
+/** Settles parents first: collections below a parent that no list showed were not read. */
 export async function settleLive(live: LiveLists, options: AbsenceOptions): Promise<void> {
   const { ids, kinds, ...within } = options.filter;
   const parents = Object.values(SCOPE_KIND);
@@ -188,10 +188,10 @@ async function settlePart(live: LiveLists, options: AbsenceOptions, filter: Stat
 }
 
 function isRetrievable({ definitionOf }: AbsenceOptions, kind: Kind): boolean {
-  return operationOf(definitionOf(kind), 'retrieve') !== undefined;
+  return definitionOf(kind).operation('retrieve') !== undefined;
 }
 
-/** A list that showed on the second reading what it had not on the first: both are in the state by now. */
+/** A list whose second reading showed records that the first did not; the state has the records of both. */
 function leaking({ log }: AbsenceOptions, place: CollectionKey, shown: number): Absence {
   log.warn({ ...place, records: shown }, 'a proven list did not show records that its second reading did');
   return { ...place, leaked: shown, found: [], unknown: new Set(), unconfirmed: 0, error: null };
@@ -220,8 +220,8 @@ async function absentFrom(
     own.count += 1;
     if (own.ids.length < MAX_LOOKUPS) own.ids.push(id);
   };
-  /** Records that were made again, and what they are now. */
-  const moved: { readonly record: RecordKey; readonly now: string }[] = [];
+  /** Records that were recreated, with their new ids. */
+  const recreated: { readonly record: RecordKey; readonly now: string }[] = [];
   const steps = function* (): Generator<undefined, undefined, undefined> {
     let seen = 0;
     for (const part of parts) {
@@ -234,11 +234,11 @@ async function absentFrom(
         if (live.unknownIn(kind, scope)?.covers(id) === true) continue;
         const now = newIdOf?.(kind, id);
         if (now === undefined) count(from);
-        else moved.push({ record: { kind, scope, id }, now: `${kind} ${now}` });
+        else recreated.push({ record: { kind, scope, id }, now: `${kind} ${now}` });
       }
     }
-    if (moved.length === 0) return undefined;
-    const hidden = new Set(moved.map(({ now }) => now));
+    if (recreated.length === 0) return undefined;
+    const hidden = new Set(recreated.map(({ now }) => now));
     for (const part of parts) {
       for (const { kind, id } of live.keys(part)) {
         seen += 1;
@@ -246,7 +246,7 @@ async function absentFrom(
         hidden.delete(`${kind} ${id}`);
       }
     }
-    for (const { record, now } of moved) if (hidden.has(now)) count(record);
+    for (const { record, now } of recreated) if (hidden.has(now)) count(record);
     return undefined;
   };
   await runInSlices(steps(), signal);

@@ -38,10 +38,10 @@ export interface LiveOptions {
   readonly filter: StateFilter;
   /** Kinds that are not read unless the filter names them. */
   readonly except?: ReadonlySet<Kind>;
-  /** What live is read for: of its records, those that no list shows are looked for (`live-parents.ts`). */
+  /** The state that live is compared with: its records that no list shows are looked up (`live-parents.ts`). */
   readonly against?: LoadedState;
   readonly reader: Reader;
-  /** Of the mirror that live is held against: secrets are fingerprinted alike on both sides (`redact`). */
+  /** Of the mirror that live is compared with: secrets are fingerprinted alike on both sides (`redact`). */
   readonly fingerprintKey?: Uint8Array;
   /** See `AbsenceOptions`. */
   readonly newIdOf?: AbsenceOptions['newIdOf'];
@@ -51,8 +51,8 @@ export interface LiveOptions {
 }
 
 /**
- * Reads live. What the service does not give is the state's to tell (`coverage`); thrown is this machine's error, and
- * an interruption. The caller closes the state, which deletes the temporary mirror, and the client.
+ * Reads live. Collections that could not be read are reported by `coverage`; only local errors and interruptions are
+ * thrown. The caller closes the state, which deletes the temporary mirror, and the client.
  */
 export async function readLive(options: LiveOptions): Promise<LoadedState> {
   const { source, filter } = options;
@@ -65,7 +65,7 @@ export async function readLive(options: LiveOptions): Promise<LoadedState> {
     const included = wantedKinds(source, null, only);
     const asked =
       filter.kinds ?? KINDS.filter((kind) => included.has(kind) && options.except?.has(kind) !== true);
-    // A request for each parent is much to ask: in full where somebody names the kind, else as far as a sync would go.
+    // A kind with a request per parent is expensive: read in full if the filter names it, else only as far as a sync would.
     const isCheap = (kind: Kind): boolean => definitionOf(kind).reading !== 'each';
     const first = filter.kinds === undefined ? asked.filter(isCheap) : asked;
     const report = await readOnce(options, temporary, first, only);
@@ -120,7 +120,7 @@ async function readOnce(
   const { client, events, log, reader, signal, source, fingerprintKey } = options;
   return syncSource({
     mirror,
-    // A part of what a kind read one by one holds would look like removals. And whoever waits for it ends it, no limit.
+    // All of a kind read one by one, since a part would look like removals. Without a time limit: the user can interrupt it.
     source: {
       ...source,
       sync: { maxDurationMs: 0 },
@@ -215,7 +215,7 @@ class LiveState implements LoadedState {
     this.#parents = this.#lookAtParents();
   }
 
-  /** Looked up past the lists, and so past the stage that keeps secrets out. */
+  /** The record redacted: it was looked up by id, and so did not pass the stage, which redacts. */
   #redacted(record: RecordState): RecordState {
     const { source, fingerprintKey } = this.#options;
     if (!source.redact) return record;
@@ -242,7 +242,7 @@ class LiveState implements LoadedState {
     if (reason !== undefined) return { how: 'left_out', reason };
     const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
     if (sweep?.outcome === 'complete')
-      return { how: 'read', ...doubt(this.#absences.get(collectionKey({ kind, scope }))) };
+      return { how: 'read', ...staleness(this.#absences.get(collectionKey({ kind, scope }))) };
     if (!this.#asked.has(kind)) return { how: 'left_out', reason: 'the configuration excludes the kind' };
     const parent = this.#parents.of(scope);
     if (parent === 'gone') return { how: 'absent' };
@@ -276,11 +276,11 @@ class LiveState implements LoadedState {
     return this.#withFound(filter, this.#temporary.mirror.readKeys({ ...filter }), (key) => key);
   }
 
-  /** What the lists showed, and what was found beside them, in one order. */
+  /** Listed records merged with those found by id, in one order. */
   *#withFound<L extends RecordKey, T extends RecordKey>(
     filter: StateFilter,
     listed: Iterable<L>,
-    told: (record: L) => T,
+    toResult: (record: L) => T,
   ): Generator<T | RecordState> {
     const found = this.#found.filter((record) => selectsRecord(filter, record));
     let next = 0;
@@ -290,7 +290,7 @@ class LiveState implements LoadedState {
         yield first;
         next += 1;
       }
-      yield told(record);
+      yield toResult(record);
     }
     yield* found.slice(next);
   }
@@ -304,10 +304,10 @@ class LiveState implements LoadedState {
   }
 }
 
-// What a live reading can say of its collections.
+// The coverage of collections that were read live.
 
-/** What stands against a list that proved itself; nothing where every absence from it was confirmed. */
-function doubt(absence: Absence | undefined): { readonly stale?: string } {
+/** Why a proven list may still be wrong; empty where every absence from it was confirmed. */
+function staleness(absence: Absence | undefined): { readonly stale?: string; readonly isUnconfirmed?: true } {
   if (absence === undefined) return {};
   const { leaked, unconfirmed } = absence;
   const parts = [
@@ -320,10 +320,11 @@ function doubt(absence: Absence | undefined): { readonly stale?: string } {
           `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`,
         ]),
   ];
-  return parts.length === 0 ? {} : { stale: parts.join('; ') };
+  if (parts.length === 0) return {};
+  return { stale: parts.join('; '), ...(leaked === 0 ? { isUnconfirmed: true } : {}) };
 }
 
-/** A collection of which nothing is known, with the reason. */
+/** A collection that could not be read, with the reason. */
 function unread({ outcome, error }: SweepReport): Coverage {
   const what = outcome === 'missing' ? 'not offered by the service' : outcome;
   return {

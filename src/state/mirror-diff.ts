@@ -1,7 +1,8 @@
 /** What differs between two runs of one mirror, at the cost of the changes between them. */
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import { type Kind, type ResourceDefinition, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
@@ -164,7 +165,7 @@ class MirrorState implements LoadedState {
   coverage(kind: Kind, scope: Scope): Coverage {
     const seen = this.#seen.get(collectionKey({ kind, scope }));
     if (seen === undefined || seen.lastRun === null) {
-      // No sweep of it up to this run: either it was not there yet, or nobody looked, or retention dropped the row.
+      // No sweep of it up to this run: it did not exist yet, was not read, or retention dropped the row.
       if (this.#hasAny({ kinds: [kind] }, scope)) {
         return {
           how: 'read',

@@ -137,7 +137,7 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
       },
     );
   }
-  // A run of its own is there.
+  // There is a run in this mirror.
   if (choice.source !== undefined && choice.source !== run.source) {
     const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
     if (own === undefined) {

@@ -1,8 +1,9 @@
 /**
- * A record's revisions up to a point, with the looks at its collection in between: what log and blame read. A record that a
- * restore created again goes on under its new id: where a run saw the new one when it missed the old one, it was not away.
+ * A record's revisions up to a point, with the full sweeps of its collection in between, for log and blame. A record that a
+ * restore recreated continues under its new id: if one run saw the new id and missed the old one, it was never absent.
  */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -10,17 +11,17 @@ import type { RecordRow, Revision } from '../mirror/records.ts';
 import { RecreatedBetween, RecreatedIds } from './recreated.ts';
 
 interface RecordHistory {
-  /** Newest first; none where the record came later. */
+  /** Newest first; none if the record was created later. */
   readonly revisions: readonly HistoryRevision[];
   /** The last published run before `run` that listed the record's whole collection; null where there was none. */
   readonly sightingBefore: (run: number) => Sighting | null;
-  /** When the record was last seen there: at a look at its whole collection, or by its own revision. */
+  /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
   readonly lastSeen: Sighting | null;
-  /** Where it got another id, newest first: those after the id that was asked for among them. */
+  /** Where it got another id, newest first, also after the requested id. */
   readonly renewals: readonly RenewedId[];
 }
 
-/** The history of a record as a reader of run `until` would have told it. */
+/** The history of a record as of run `until`. */
 export function recordHistory(
   mirror: Mirror,
   row: RecordRow,
@@ -34,7 +35,7 @@ export function recordHistory(
   const removed = newest?.body === null ? newest : null;
   return {
     revisions,
-    // What a revision replaced stood where the record was before it.
+    // The replaced revision belongs to the collection that the record was in before.
     sightingBefore: (run) =>
       mirror.lastFullSweep((found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection, run) ??
       null,
@@ -47,8 +48,7 @@ export function recordHistory(
 }
 
 /**
- * When a record was last seen, as a reader of run `until` would have told it: by its own revision, or at a later look at
- * its whole collection.
+ * When a record was last seen as of run `until`: by its own revision, or by a later full sweep of its collection.
  */
 export function lastSeen(
   mirror: Mirror,
@@ -56,7 +56,7 @@ export function lastSeen(
   { written, removed }: { readonly written: Sighting; readonly removed: Sighting | null },
   until: number,
 ): Sighting {
-  // Only a complete sweep of the whole list tells of every record: a walk from the head may have ended before it.
+  // Only a complete sweep of the whole list shows every record: a walk of the head may have ended before it.
   const look = mirror.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
 }
@@ -71,13 +71,13 @@ function continuous(
   return found.flatMap((revision, index): HistoryRevision[] => {
     const { run, at, change, id, body } = revision;
     const newer = found[index - 1];
-    // The run that missed the old id saw the new one.
+    // The same run missed the old id and saw the new one.
     if (newer !== undefined && newer.id !== id && body === null && newer.run === run) return [];
     const older = found[index + 1];
     if (older === undefined || older.id === id) return [{ run, at, change, body }];
     const mappings: readonly IdMapping[] = mirror.idMap(source);
     newIds ??= new RecreatedIds(mirror, mappings);
-    const again = newIds.told(kind, id, older.id);
+    const again = newIds.recreationOf(kind, id, older.id);
     if (again === undefined) return [{ run, at, change, body }];
     const written = found.slice(index + 1).find((each) => each.body !== null);
     const renewed = { run, at, change, body, created_again: { ...again, id } };

@@ -2,13 +2,8 @@
  * A state under the ids that another one knows: a record that a restore created again is the same record, so that a
  * comparison does not report it as removed and added, under any kind that shows it, nor what names it as changed.
  */
-import {
-  type Kind,
-  type ResourceDefinition,
-  type Scope,
-  type ScopeKey,
-  KINDS,
-} from '../catalog/definition.ts';
+import { type Kind, type Scope, type ScopeKey, KINDS } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { replaceValues } from '../core/json.ts';
@@ -16,7 +11,7 @@ import { isJsonObject, parseLossless } from '../core/json.ts';
 import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { compareKeys } from '../diff/order.ts';
-import { pointerTo, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from './filter.ts';

@@ -1,8 +1,9 @@
 /**
- * Records that were created again between two runs of one source: in what changed they stand as one record under its new
- * id, as a diff of the two runs tells them, and not as one that went and one that came. Costs what changed, not what there is.
+ * Records that were created again between two runs of one source: the changes show each as one record under its new id,
+ * as a diff of the two runs does, not as one removed and one added. The cost is proportional to the number of changes.
  */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
 import { familyKinds } from '../catalog/families.ts';
@@ -38,8 +39,8 @@ export class RecreatedIds {
       for (const kind of familyKinds(mapping.kind)) this.#byNew.set(`${kind} ${mapping.newId}`, mapping);
   }
 
-  /** Undefined for an id that no restore gave. `was`: the id before, where it is known better than by the last restore. */
-  told(kind: Kind, id: string, was?: string): Recreated | undefined {
+  /** Undefined for an id that no restore created. `was`: the previous id, if known better than from the last restore. */
+  recreationOf(kind: Kind, id: string, was?: string): Recreated | undefined {
     const mapping = this.#byNew.get(`${kind} ${id}`);
     if (mapping === undefined) return undefined;
     const { restore, oldId } = mapping;
@@ -57,16 +58,16 @@ export class RecreatedIds {
   }
 }
 
-/** What of a run's own counts are records that were created again, against the one before it. */
+/** How many of a run's added and removed records were created again since the run before it. */
 export function recreatedIn(
   mirror: Mirror,
   { from, to }: { readonly from: RunRow; readonly to: RunRow },
 ): RecreatedCount[] {
-  // Counted by ids alone: whose definitions are in force makes no difference.
+  // Counted by ids only, for which the definitions make no difference.
   return RecreatedBetween.runs(mirror, { from, to }, definitionOf).counts();
 }
 
-/** What was created again from one published run to a later one of the same source. */
+/** Records created again between two published runs of the same source. */
 export class RecreatedBetween {
   readonly #newIds: RecreatedIds;
   /** `kind id` before → the id after. */
@@ -81,7 +82,7 @@ export class RecreatedBetween {
     runs: {
       readonly from: RunPoint;
       readonly to: RunPoint;
-      /** True where it is known that nothing went and came. */
+      /** True where it is known that no record was created again. */
       readonly isNone?: boolean;
     },
     definitions: (kind: Kind) => ResourceDefinition,
@@ -109,13 +110,13 @@ export class RecreatedBetween {
     { from, to }: { readonly from: RunRow; readonly to: RunRow },
     definitions: (kind: Kind) => ResourceDefinition,
   ): RecreatedBetween {
-    // Its own counts do not tell of runs that retention dropped into it.
+    // Its own counts do not include runs that retention merged into it.
     const isNone = (to.added === 0 || to.removed === 0) && mirror.forgottenBefore(to.run) === undefined;
     const runs = { from: { ref: '', run: from.run }, to: { ref: '', run: to.run }, isNone };
     return new RecreatedBetween(mirror, to.source, runs, definitions);
   }
 
-  /** A filter that leaves both ids of a record, whichever of them it names. */
+  /** The filter with both ids of a recreated record, where it names one of them. */
   widened(filter: RecordFilter): RecordFilter {
     if (this.#names.size === 0) return filter;
     const both = (asked: readonly string[], isOf: (kind: Kind) => boolean): string[] => {
@@ -137,8 +138,8 @@ export class RecreatedBetween {
   }
 
   /**
-   * The changes with those of one record joined, and with what names a record that was created again as it names it now.
-   * Those that are joined come last. `filter` as it was asked for; the changes are those that `widened` leaves.
+   * The changes, with the two of a recreated record joined (these come last) and with references to recreated records by
+   * their new ids. `filter` as the user gave it; the changes are those that the `widened` filter selects.
    */
   *joined(changes: Iterable<ChangedRecord>, filter: RecordFilter): Generator<ChangedRecord> {
     if (this.#names.size === 0) {
@@ -157,7 +158,7 @@ export class RecreatedBetween {
       };
       const isMoved = later.id !== id || later.scope !== change.scope;
       if (isMoved && after === undefined) left.set(keyText(later), { own: change, later });
-      else if (before === undefined && this.#isGoal(change)) came.set(keyText(change), change);
+      else if (before === undefined && this.#isNewId(change)) came.set(keyText(change), change);
       else
         yield before === undefined
           ? change
@@ -173,26 +174,26 @@ export class RecreatedBetween {
     yield* came.values();
   }
 
-  /** The body of a record as of the first run, with the ids that it names as they are in the second. */
+  /** The body of a record as of the first run, with its references by the ids of the second. */
   withNewIds(record: { readonly kind: Kind; readonly body: string }): string {
     return this.#references.renamed(record);
   }
 
-  /** The change with where the record comes from, where a restore created it again. */
-  told(change: RecordChange): RecordChange {
+  /** The change with `created_again`, if a restore created the record again. */
+  withRecreation(change: RecordChange): RecordChange {
     if (change.change === 'removed') return change;
     const was = this.#back.get(`${change.kind} ${change.id}`);
     if (change.change === 'changed' && was === undefined) return change;
-    const again = this.#newIds.told(change.kind, change.id, was);
+    const again = this.#newIds.recreationOf(change.kind, change.id, was);
     return again === undefined ? change : { ...change, created_again: again };
   }
 
-  /** By kind and restore, as far as both runs show it: what the run itself counts as added and as removed. */
+  /** By kind and restore: recreated records, which the run itself counts as removed and added. */
   counts(): RecreatedCount[] {
     const found = new Map<string, RecreatedCount>();
     for (const [name, id] of this.#names) {
       const [kind, was] = kindAndId(name);
-      const restore = this.#newIds.told(kind, id, was)?.restore;
+      const restore = this.#newIds.recreationOf(kind, id, was)?.restore;
       if (restore === undefined) continue;
       const key = `${kind} ${restore}`;
       found.set(key, { kind, restore, records: (found.get(key)?.records ?? 0) + 1 });
@@ -200,7 +201,7 @@ export class RecreatedBetween {
     return [...found.values()];
   }
 
-  #isGoal({ kind, scope, id }: RecordKey): boolean {
+  #isNewId({ kind, scope, id }: RecordKey): boolean {
     return this.#back.has(`${kind} ${id}`) || renamed(scope, this.#back) !== scope;
   }
 

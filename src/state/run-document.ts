@@ -33,7 +33,7 @@ export function errorDocument({
   return errorCode === null ? null : { code: errorCode, message: error };
 }
 
-// Long work beside which signals, timers and progress go on.
+// Long work that lets signals, timers and progress run meanwhile.
 
 /** Runs the steps, letting the event loop turn after each; an interruption ends it between two of them. */
 export async function runInSlices<T>(

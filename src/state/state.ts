@@ -23,6 +23,8 @@ export type Coverage =
       readonly stale?: string;
       /** True where it may have held more records than these: that one is not among them says nothing (`unknownIn`). */
       readonly isPartial?: true;
+      /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
+      readonly isUnconfirmed?: true;
     }
   /** It was not there, nor anything in it. */
   | { readonly how: 'absent' }
@@ -62,7 +64,7 @@ export interface LoadedState {
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;
-  /** The same without bodies, where that costs less; where it is missing, `records` tells. */
+  /** The same without bodies, where that is cheaper; if missing, use `records`. */
   keys?(filter: StateFilter): Iterable<RecordKey>;
   /** Ids of the projects that it knows in these organizations. */
   projectsOf(organizations: readonly string[]): readonly string[];

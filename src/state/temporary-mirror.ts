@@ -13,7 +13,7 @@ const PREFIX = 'tidemark-live-';
 /** A younger directory may be one whose process has not locked its mirror yet. */
 const SETTLED_MS = 60_000;
 
-/** Who reads: told to whoever finds the temporary mirror locked. */
+/** Who reads: shown to processes that find the temporary mirror locked. */
 export interface Reader {
   readonly command: string;
   readonly pid: number;
@@ -55,7 +55,7 @@ export function openTemporaryMirror(reader: Reader): TemporaryMirror {
   }
 }
 
-/** The lock tells whether somebody still reads there: the system frees it when its process dies. */
+/** The lock shows whether a process still reads there: the system releases it when the process ends. */
 function removeAbandoned({ clock, command, pid, host }: Reader): void {
   const place = temporaryPlace();
   for (const name of namesIn(place)) {

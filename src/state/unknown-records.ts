@@ -1,4 +1,4 @@
-/** Records that one state holds and of which the other cannot tell: no change and not equal, but counted and named. */
+/** Records of one state that are unknown in the other: neither changed nor equal, but counted and named. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/definition.ts';
 import { plural } from '../core/wording.ts';

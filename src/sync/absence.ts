@@ -1,8 +1,9 @@
 /**
- * What becomes of records that a proven walk did not show. Only here does a record come to be removed from the mirror
+ * Settles records that a proven walk did not show. Only this file decides that a record is removed from the mirror
  * (design.md, The sync: Absence; Never broken 1).
  */
-import { operationOf, type Kind, type ResourceDefinition, type Scope } from '../catalog/definition.ts';
+import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ReadClient } from '../api/read-client.ts';
 import type { WalkVerdict } from '../api/walk-verdict.ts';
@@ -25,14 +26,15 @@ import type { SyncEvents } from './events.ts';
 
 /** Ids held in memory at a time. */
 const BATCH = 1000;
-/** Records retrieved before many are held: a list that leaks or came back empty shows itself in few. */
+/** Records fetched by id before many are held: a few suffice to detect a list that leaks rows or came back empty. */
 const SAMPLE = 10;
 const LEAK_HINT =
   "the server's list leaks rows: look at its ordering, and expect the next run to see them again";
 
 /**
- * Settles the absent records of a collection whose walk was complete. Alarming numbers are held after a
- * few retrieves that would tell a leaking list; otherwise a retrieve confirms each one, or, for kinds without retrieve, one whole page or a second walk.
+ * Settles the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are fetched
+ * by id: if one exists, the list is unreliable; otherwise their removal is held. Else each one is confirmed by a
+ * retrieve or, for kinds without one, by a list in one page or a second walk.
  */
 export async function settleAbsences(
   context: SweepContext,
@@ -48,7 +50,7 @@ export async function settleAbsences(
   let counts = await stage.countAbsent(heldBy);
   if (counts.absent === 0) return settled;
 
-  const canRetrieve = operationOf(definition, 'retrieve') !== undefined;
+  const canRetrieve = definition.operation('retrieve') !== undefined;
   if (!canRetrieve && !verdict.isOnePage) {
     const second = await walkAgain();
     context.signal.throwIfAborted();
@@ -73,16 +75,16 @@ export async function settleAbsences(
   const removal = { context, definition, scope, stage, canRetrieve };
   const waiting: AbsentShare = { which: 'waiting', heldBy };
   const waitingCount = counts.absent - counts.confirmed;
-  // What a restore made again under another id is not a loss: old id and new one are the same record.
+  // A record that a restore recreated under another id is not lost.
   const lost = counts.absent - counts.replaced;
   const dependents = waitingCount === 0 ? 0 : await countBelow(context, stage, waiting);
-  // Removing one organization takes all that is below it along: that counts too.
+  // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
   const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, stage.known, lost));
   if (isHeld && !context.accepted.take(lost + dependents)) {
     const sample = canRetrieve ? await findLeaked(removal, waiting, waitingCount) : null;
     if (sample !== null && sample.leaked > 0) return sample;
-    // What was found absent long enough ago has had its second look; only the rest waits.
+    // Records found absent long enough ago are confirmed by this run; only the others wait.
     const result = await removeAbsent({ ...removal, share: { which: 'confirmed', heldBy } });
     const held = await stage.decideAbsent('hold', waiting);
     return {
@@ -96,8 +98,8 @@ export async function settleAbsences(
 }
 
 /**
- * Asks for some of many records that did not show, spread over all of them. One that exists is proof that the list leaks:
- * then nothing is known of the others. A refusal proves nothing.
+ * Fetches a sample of the records that did not show, spread over all of them. If one exists, the list leaks, and nothing
+ * is known about the others. A refusal proves nothing.
  */
 async function findLeaked(
   { context, definition, scope, stage }: Removal,
@@ -137,7 +139,7 @@ async function findLeaked(
   };
 }
 
-/** Records that the mirror holds below these, for kinds that have any: few, so each is looked at. */
+/** Records that the mirror holds below these, for kinds with children: there are few, so each is counted. */
 async function countBelow(
   context: SweepContext,
   stage: CollectionStage,
@@ -159,7 +161,7 @@ interface Removal {
   readonly share?: AbsentShare;
 }
 
-/** Removes what a retrieve no longer finds (or, where the kind has none, what the walks testified). */
+/** Removes records that a retrieve no longer finds, or for kinds without one, that the walks did not show. */
 async function removeAbsent(removal: Removal): Promise<Settlement> {
   const { context, stage, canRetrieve, share } = removal;
   if (canRetrieve) return await confirmEach(removal);
@@ -168,7 +170,7 @@ async function removeAbsent(removal: Removal): Promise<Settlement> {
   return { outcome: 'complete', removed, held: 0, leaked: 0, error: null };
 }
 
-/** Tells the run of absent records that are removed, where anything may be below them. */
+/** Reports removed records of kinds with children to the run. */
 export async function reportRemoved(
   context: SweepContext,
   stage: CollectionStage,
@@ -288,7 +290,8 @@ function heldError(
       `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\``,
   });
 }
-/** The part of a sweep that its verdict leaves open. */
+
+/** The result for the records that a walk did not show. */
 export interface Settlement {
   readonly outcome: SweepOutcome;
   readonly removed: number;
@@ -296,6 +299,7 @@ export interface Settlement {
   readonly leaked: number;
   readonly error: TidemarkError | null;
 }
+
 /** What every sweep of a run works with. */
 export interface SweepContext {
   readonly client: ReadClient;
@@ -307,9 +311,9 @@ export interface SweepContext {
   readonly accepted: AcceptedRemovals;
   /** The effective definition of a kind: the catalog's with profile and configuration applied. */
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
-  /** Told of every record whose removal this run decided: what is below it may go with it. */
+  /** Called for every record of a kind with children whose removal this run decided. */
   readonly removed: (kind: Kind, id: string) => void;
-  /** Records that the mirror holds below a record of a parent kind: they would go with it. */
+  /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
   readonly dependents: (kind: Kind, id: string) => number;
   /** Records that the mirror holds of the whole source. */
   readonly sourceRecords: number;

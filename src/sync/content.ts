@@ -1,5 +1,6 @@
 /** Whether two received texts of a record say the same, by the one comparison. */
-import type { ResourceDefinition, Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { parseLossless } from '../core/json.ts';

@@ -1,9 +1,10 @@
 /**
- * Which collections there are: organizations from the root list, projects from the projects lists and from
- * organizations' `teams`, roles from the roles lists; and what the mirror knew before, so that a parent list that
- * could not be read does not hide its children (design.md, The sync).
+ * Finds the collections to read: organizations from the root list, projects from the projects lists and from
+ * organizations' `teams`, roles from the roles lists; and those of earlier runs, so that children are read even if the
+ * list of their parents could not be read (design.md, The sync).
  */
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { ParentLimits } from './run-extent.ts';
 
@@ -30,7 +31,7 @@ export class Discovery {
     }
   }
 
-  /** Takes a scope that the mirror holds a collection of. What was found live stays so. */
+  /** Takes the scope of a collection in the mirror; parents found live keep that origin. */
   knew(scope: Scope): void {
     const { organization_id: organization, project_id: project, role_id: role } = scope;
     if (organization !== undefined && !this.#organizations.has(organization))
@@ -41,7 +42,7 @@ export class Discovery {
     }
   }
 
-  /** The scopes of the kind's collections, each with how its parent is known. Sharing follows its recordings' scopes. */
+  /** The scopes of the kind's collections, each with its parent's origin. Sharing has the scopes of its recordings. */
   scopesOf(definition: ResourceDefinition): DiscoveredScope[] {
     switch (definition.discovery.from) {
       case 'root':
@@ -76,7 +77,7 @@ export class Discovery {
     only: 'all' | readonly string[],
   ): DiscoveredScope[] {
     const ids = new Map(found);
-    // What is named is asked for even where no list shows it.
+    // Parents that the configuration names are read even if no list shows them.
     if (only !== 'all') for (const id of only) if (!ids.has(id)) ids.set(id, 'configured');
     return [...ids]
       .filter(([id]) => isAllowed(only, id))

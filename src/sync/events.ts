@@ -1,4 +1,4 @@
-/** What a run tells while it goes on: progress bars and logs listen, nothing decides by it. */
+/** Progress events of a run, for progress bars and logs only. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { SweepReport } from './outcome.ts';
 
@@ -21,7 +21,7 @@ export interface PlannedSweep {
 export interface SyncEvents {
   /**
    * All sweeps that are not begun, as far as they are known now: those of earlier levels are certain, later ones are
-   * as the mirror remembers them. `open`: kinds of which nobody can say yet how many sweeps there will be.
+   * as earlier runs left them. `open`: kinds of which the number of sweeps is not known yet.
    */
   sweepsPlanned(plan: { sweeps: readonly PlannedSweep[]; open: readonly Kind[] }): void;
   /** `known`: as in the plan, but counted; 0 where nothing is. */

@@ -1,5 +1,6 @@
 /** Organizations that are named: each is retrieved by id, and no other is mirrored. */
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';

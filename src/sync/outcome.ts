@@ -6,7 +6,7 @@ export type SweepOutcome = 'complete' | 'incomplete' | 'held' | 'denied' | 'miss
 export type RunOutcome = 'complete' | 'partial' | 'failed';
 
 /**
- * How a collection was read. `full`: listed whole, testifies to absence. `head`: a feed's newest pages. `each`: one
+ * How a collection was read. `full`: the whole list, which can prove absence. `head`: a feed's newest pages. `each`: one
  * request per parent record within a budget. `parent`: not read, its parent record is gone. `none`: not reached.
  */
 export type SweepMode = 'full' | 'head' | 'each' | 'parent' | 'none';
@@ -26,7 +26,7 @@ export interface SweepReport {
   readonly unchanged: number;
   /** Absent records whose removal waits for confirmation. */
   readonly held: number;
-  /** Records that the walk missed and a retrieve found: kept, and a reason to look at the server. */
+  /** Records that the walk missed and a retrieve found: kept, and a sign of a faulty server. */
   readonly leaked: number;
   /** Parent records that the budget left unchecked (kinds read `each`). */
   readonly pending: number;
@@ -46,21 +46,21 @@ export interface SweepError {
 
 const READ: ReadonlySet<SweepOutcome> = new Set(['complete', 'incomplete', 'held']);
 
-/** True when the sweep read its collection, wholly or not. */
+/** True when the sweep read its collection, completely or not. */
 export function wasRead(sweep: Pick<SweepReport, 'outcome'>): boolean {
   return READ.has(sweep.outcome);
 }
 
 /**
- * The run's outcome from those of its sweeps: `failed` when nothing at all could be read, `partial` when something
- * could not (design.md, Never broken 10).
+ * The run's outcome from those of its sweeps: `failed` when no collection could be read, `partial` when some could not
+ * (design.md, Never broken 10).
  */
 export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): RunOutcome {
   if (!sweeps.some(wasRead)) return 'failed';
   return sweeps.every((sweep) => sweep.outcome === 'complete') ? 'complete' : 'partial';
 }
 
-/** Why a run failed: as its sweeps say, or that it had none. Never without a reason. */
+/** Why a run failed: the error of its sweeps, or that it had none. */
 export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' | 'error'>[]): SweepError {
   const known = sweeps.find(({ error }) => error !== null)?.error ?? null;
   if (known !== null) return known;
@@ -79,8 +79,8 @@ export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' 
 }
 
 /**
- * True when the key was refused for everything that was asked (exit code 5). With `asked`, parents that were read along
- * only to find the collections do not count, unless nothing of what was asked could be reached.
+ * True when the key was refused for all requested kinds (exit code 5). With `asked`, parents that were only read to find
+ * the collections do not count, unless none of the requested collections could be found.
  */
 export function isAllDenied(
   sweeps: readonly Pick<SweepReport, 'kind' | 'outcome'>[],

@@ -5,13 +5,14 @@
  */
 import { createHmac } from 'node:crypto';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
-import { type Kind, type ResourceDefinition } from '../catalog/definition.ts';
+import { type Kind } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { parseLossless } from '../core/json.ts';
 import { replaceValues } from '../core/json.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import { valueDigest } from '../diff/canonical.ts';
-import { splitPointer } from '../diff/pointer.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 
 export interface Redaction {
   /** A record's JSON text with every secret in clear replaced; the same string where it holds none. */
@@ -22,7 +23,7 @@ export interface Redaction {
 
 const FINGERPRINT = /^\[redacted:[0-9a-f]{16}\]$/;
 
-/** True for what stands in the mirror in place of a secret: two of them differ where the secrets do. */
+/** True for the fingerprint that the mirror holds instead of a secret: two of them differ if the secrets do. */
 export function isRedacted(text: string): boolean {
   return FINGERPRINT.test(text);
 }
@@ -82,7 +83,7 @@ export function redactionWith(key: Uint8Array): Redaction {
 
 interface Shape {
   readonly places: readonly (readonly string[])[];
-  /** Top-level members of which the catalog tells whether they are secret. */
+  /** Top-level members that the catalog describes. */
   readonly documented: ReadonlySet<string>;
 }
 

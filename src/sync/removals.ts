@@ -1,4 +1,4 @@
-/** When an absence is believed, and when it is held (design.md, The sync: Absence). Pure. */
+/** When removals are accepted, and when they are held (design.md, The sync: Absence). Pure. */
 import { isoTime } from '../core/clock.ts';
 
 export interface RemovalLimits {
@@ -8,22 +8,22 @@ export interface RemovalLimits {
   readonly confirmAfterMs: number;
 }
 
-/** The largest number of removals that one sweep of a collection may make unasked. */
+/** The largest number of removals in one sweep of a collection without confirmation. */
 export function removalLimit(limits: RemovalLimits, known: number): number {
   return Math.max(limits.maxRecords, Math.floor(known * limits.maxShare));
 }
 
-/** True when so many removals from a collection of `known` records need a second look: too many, or all of them. */
+/** True when that many removals from a collection of `known` records must be confirmed: too many, or all of them. */
 export function isAlarming(limits: RemovalLimits, known: number, absent: number): boolean {
   return absent > 0 && (absent > removalLimit(limits, known) || absent >= known);
 }
 
-/** An absence first found at this time (ISO 8601) or before, and found again now, has had its second look. */
+/** An absence first found at this time (ISO 8601) or before, and found again now, is confirmed. */
 export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string {
   return isoTime(nowMs - limits.confirmAfterMs);
 }
 
-/** How many held removals the user accepts in this run: a ceiling, spent collection by collection, never a licence. */
+/** How many held removals the user accepts in this run: a maximum that the collections share. */
 export class AcceptedRemovals {
   #left: number;
 
@@ -31,7 +31,7 @@ export class AcceptedRemovals {
     this.#left = ceiling;
   }
 
-  /** Takes `count` from the ceiling if all of it fits; says whether it did. */
+  /** Takes `count` from the maximum if all of it fits; returns whether it did. */
   take(count: number): boolean {
     if (count > this.#left) return false;
     this.#left -= count;

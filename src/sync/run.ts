@@ -19,8 +19,8 @@ import type { SweepContext } from './absence.ts';
 export type { RunReport, SyncOptions } from './options.ts';
 
 /**
- * Syncs one source. Whatever the service does ends up in the report; thrown is this machine's error and an
- * interruption, and then nothing of the run is visible.
+ * Syncs one source. Errors of the service are part of the report; only local errors and interruptions are thrown, and then
+ * nothing of the run is visible.
  */
 export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const { mirror, source, client, clock } = options;
@@ -82,7 +82,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       retries: stats.retries,
       error,
     });
-    // Published all the same: the next opening for writing tidies up.
+    // The run is published: the next opening for writing cleans up.
     if (cleanupError !== null) context.log.warn({ code: cleanupError.code }, cleanupError.message);
     return {
       run: run.run,
@@ -113,7 +113,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       finished_at: isoTime(clock.now()),
       requests,
       retries,
-      // What they had read is not kept: none of them can say anything of the mirror.
+      // The records that they read are discarded, so the sweeps say nothing about the mirror.
       sweeps: [],
       error: { code, message, hint, permission: null },
     };
@@ -122,12 +122,12 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   }
 }
 
-/** A timer waits no longer than this, 24 days; one that is set to more ends at once. */
+/** The longest time of a timer, 24 days; one that is set to more ends at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** How long a sync may last (`sync.maxDuration`). It ends the run as an interrupt does, but only the run of this source. */
+/** The time limit of a sync (`sync.maxDuration`). It ends the run as an interruption does, but only the run of this source. */
 class DurationLimit {
-  /** Aborted by the caller's, and when the time has passed. */
+  /** Aborted with the caller's signal, and when the time is over. */
   readonly signal: AbortSignal;
   readonly #reason: TidemarkError;
   readonly #over = new AbortController();
@@ -149,17 +149,17 @@ class DurationLimit {
     this.signal = AbortSignal.any([signal, passed.signal]);
     clock.sleep(Math.min(maxDurationMs, LONGEST_TIMER_MS), this.#over.signal).then(
       () => passed.abort(this.#reason),
-      // The run is over before.
+      // The run ended before.
       () => undefined,
     );
   }
 
-  /** Nothing is ended any more. */
+  /** Stops the timer. */
   end(): void {
     this.#over.abort();
   }
 
-  /** Why the run ended, where the time had passed; null where something else ended it. */
+  /** The error, if the time limit ended the run; null if something else did. */
   reasonOf(thrown: unknown): TidemarkError | null {
     if (!this.signal.aborted || this.signal.reason !== this.#reason) return null;
     const isOwnProblem = thrown instanceof TidemarkError && isLocalError(thrown.code);
@@ -167,7 +167,7 @@ class DurationLimit {
   }
 }
 
-/** Why the run was ended from outside: what the caller says, if it is more than that. */
+/** The error of an interrupted run: the caller's reason, if it has one. */
 function interruption(reason: unknown): TidemarkError {
   if (reason instanceof TidemarkError && reason.code !== 'interrupted') return reason;
   return new TidemarkError('interrupted', 'the run was interrupted; what was published before is untouched', {

@@ -2,7 +2,8 @@
  * Kinds read one request per parent record (recording sharing), within a budget per run: parents that are new first,
  * then never checked ones, then the longest unchecked (design.md, The sync).
  */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalError, TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { scanRecord } from '../core/json-scan.ts';
@@ -87,7 +88,7 @@ export async function sweepByParent(
     events.sweepProgressed({ kind, scope, pages: tally.asked, received: tally.found + tally.absent, count });
   });
 
-  // Not one had its turn: that is not told as a part of many runs' work.
+  // None was requested: not reported as work that continues in later runs.
   if (room.ended !== null && tally.asked === 0) failures.push(room.ended);
   tally.removed += await run.removeOrphans(kind, scope);
   const unkept = unkeptError(stage, definition);
@@ -182,10 +183,10 @@ function notOffered(tally: Tally): TidemarkError {
 
 /** The share of a kind's own hour that what is read one by one may use: the rest is for the lists of the runs to come. */
 const SHARE_OF_HOUR = 0.5;
-/** What a run may ask for in any case, so that it goes on where the lists alone use that much. */
+/** Requests that a run may always use here, so that there is progress even if the lists alone use up the budget. */
 const LEAST_SHARE = 0.01;
 
-/** How many a run may ask for: within its budget, and within that share where the kind has a limit of its own. */
+/** How many parents a run may request: within its budget, and within a share of the kind's own limit. */
 export function budgetByParent({ client }: SweepContext, kind: Kind, budget: number): number {
   const own = client.stats().kinds?.find(({ kinds }) => kinds.includes(kind));
   if (own === undefined || own.perHour.limit === 0) return budget;

@@ -1,12 +1,13 @@
 /**
- * One sweep: a collection listed from first to last page into the stage, and what its verdict says of records that did
- * not show (design.md, The sync). The walk proves, the stage counts, this file decides.
+ * One sweep: reads a collection from first to last page into the stage, and settles the records that did not show
+ * (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
 import type { ReadClient } from '../api/read-client.ts';
 import type { WalkVerdict } from '../api/walk-verdict.ts';
 import type { WalkSink } from '../api/walk-verdict.ts';
 import { RecordsWithoutId } from '../api/records-without-id.ts';
-import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isIdSecret, shownId } from '../catalog/masks.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
@@ -25,10 +26,10 @@ interface SweepOptions {
   /** Called for every record that the mirror did not hold. */
   readonly onAdded?: (id: string) => void;
   /**
-   * Set when this collection's parent is gone from the service: an answer 404 then means that it went with it. Where an
-   * earlier run had removed the parent (`before`) and its list did not show it again, so does a refusal.
+   * Set when this collection's parent was removed: an answer 404 then means that the collection is gone with it. If an
+   * earlier run removed the parent (`before`) and no list showed it again, so does an answer 403.
    */
-  readonly parentGone?: 'now' | 'before' | null;
+  readonly parentRemoved?: 'now' | 'before' | null;
 }
 
 /** What the scanner looks for in records of this kind. */
@@ -37,8 +38,8 @@ export function shapeOf(definition: ResourceDefinition): RecordShape {
 }
 
 /**
- * Sweeps one collection into the run's stage. Failures of the service are the report's outcome, never thrown; what is
- * thrown is this machine's error (disk, mirror) or an interruption, and ends the run.
+ * Reads one collection into the run's stage. Errors of the service become the report's outcome; only local errors (disk,
+ * mirror) and interruptions are thrown, and end the run.
  */
 export async function sweepCollection(
   context: SweepContext,
@@ -115,9 +116,9 @@ export async function sweepCollection(
       log.debug({}, 'second walk: records did not show, and they cannot be retrieved one by one');
       return walkOnce();
     };
-    const logging = isDebug ? { ...context, client: tellingLookups(client, definition, log) } : context;
+    const logging = isDebug ? { ...context, client: withLookupLogging(client, definition, log) } : context;
     settlement = await settleAbsences(logging, definition, scope, stage, verdict, walkAgain);
-  } else if (isOver(verdict, options)) {
+  } else if (isGoneWithParent(verdict, options)) {
     settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
     mode = 'parent';
   }
@@ -147,12 +148,12 @@ export async function sweepCollection(
       { kind: definition.kind, scope, records: nameless.count },
       'records without an id were not mirrored',
     );
-  if (isDebug) tellVerdict(log, definition, report, verdict);
+  if (isDebug) logVerdict(log, definition, report, verdict);
   events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
   return report;
 }
 
-/** Records that came and that no mirror can keep, by name; null where there are none. */
+/** The error that names the records that cannot be kept; null where there are none. */
 export function unkeptError(stage: CollectionStage, definition: ResourceDefinition): TidemarkError | null {
   const { unkept } = stage;
   if (unkept.length === 0) return null;
@@ -169,8 +170,8 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
 /** Records that a message names. */
 const MOST_NAMED = 5;
 
-/** The client, which tells what the retrieves of absent records say. */
-function tellingLookups(client: ReadClient, definition: ResourceDefinition, log: Logger): ReadClient {
+/** The client with its retrieves of absent records logged. */
+function withLookupLogging(client: ReadClient, definition: ResourceDefinition, log: Logger): ReadClient {
   const isMasked = isIdSecret(definition);
   return {
     walk: (...asked) => client.walk(...asked),
@@ -191,7 +192,7 @@ function tellingLookups(client: ReadClient, definition: ResourceDefinition, log:
   };
 }
 
-function tellVerdict(
+function logVerdict(
   log: Logger,
   definition: ResourceDefinition,
   report: SweepReport,
@@ -202,7 +203,7 @@ function tellVerdict(
   if (removed > 0 && mode === 'parent') confirmedBy = 'parent';
   else if (removed > 0)
     confirmedBy =
-      operationOf(definition, 'retrieve') === undefined
+      definition.operation('retrieve') === undefined
         ? verdict.isOnePage
           ? 'one page'
           : 'second walk'
@@ -224,14 +225,16 @@ function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly
   );
 }
 
-/** The collection went with its parent: every record that the mirror holds of it leaves. */
+/** Removes every record of a collection whose parent was removed. */
 async function retire(context: SweepContext, stage: CollectionStage): Promise<number> {
   await reportRemoved(context, stage);
   return await context.run.retire(stage.kind, stage.scope);
 }
 
-function isOver({ outcome }: WalkVerdict, { parentGone = null }: SweepOptions): boolean {
-  return (outcome === 'missing' && parentGone !== null) || (outcome === 'denied' && parentGone === 'before');
+function isGoneWithParent({ outcome }: WalkVerdict, { parentRemoved = null }: SweepOptions): boolean {
+  return (
+    (outcome === 'missing' && parentRemoved !== null) || (outcome === 'denied' && parentRemoved === 'before')
+  );
 }
 
 /** An error as a sweep's report carries it: one line, what to do, the permission that is missing. */
@@ -261,7 +264,7 @@ function rootHint(
 }
 
 function readPermission(definition: ResourceDefinition): string {
-  const operation = operationOf(definition, definition.reading === 'each' ? 'retrieve' : 'list');
+  const operation = definition.operation(definition.reading === 'each' ? 'retrieve' : 'list');
   return operation?.permission ?? definition.permission.read;
 }
 
@@ -277,12 +280,11 @@ function hintFor(
   return null;
 }
 
-// Kinds whose list rows are a reduced form: the list proves what exists, retrieve gives each record whole.
+// Kinds whose list rows are abridged: the list proves which records exist, retrieve returns each one in full.
 
 /**
- * Retrieves every listed id into the stage. One that cannot be read keeps what the mirror holds and leaves the sweep
- * incomplete, also where the answer is 404: the list shows it, and only a list that no longer does testifies that it is
- * gone.
+ * Retrieves every listed id into the stage. If one cannot be read, the mirror keeps the version that it has and the sweep
+ * is incomplete, even if the answer is 404: only a list that no longer shows the record proves that it is gone.
  */
 async function stageFullRecords(
   context: SweepContext,

@@ -3,7 +3,8 @@
  * sync).
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
@@ -71,15 +72,15 @@ export class SyncRun {
           'collection found',
         );
       await eachConcurrently(collections, this.#context.concurrency, async ({ definition, discovered }) => {
-        const hopeless = this.#hopeless();
+        const fatal = this.#fatalRootError();
         this.#reports.push(
-          hopeless === null
+          fatal === null
             ? await this.#sweep(definition, discovered)
-            : skipped(definition, discovered.scope, hopeless),
+            : skipped(definition, discovered.scope, fatal),
         );
         this.#context.signal.throwIfAborted();
       });
-      // A parent list that could not be read whole must not hide what is below it.
+      // Children are read even if the list of their parents could not be read.
       for (const { scope } of this.#held) this.#discovery.knew(scope);
     }
     await this.#removeOrphans();
@@ -114,15 +115,15 @@ export class SyncRun {
     return discovery;
   }
 
-  /** What failed at the root and will fail everywhere: a refused key or an unreachable host. Null while anything works. */
-  #hopeless(): SweepError | null {
+  /** An error of the root list that every request would meet: a refused key or an unreachable host; null without one. */
+  #fatalRootError(): SweepError | null {
     const root = this.#reports.find(({ scope }) => Object.keys(scope).length === 0);
     if (root?.error === null || root === undefined) return null;
     return root.error.code === 'unauthorized' || root.error.code === 'unreachable' ? root.error : null;
   }
 
   async #sweep(definition: ResourceDefinition, { scope, origin }: DiscoveredScope): Promise<SweepReport> {
-    if (definition.reading === 'each') return await this.#sweepEach(definition, scope);
+    if (definition.reading === 'each') return await this.#sweepByParent(definition, scope);
     const { organizations } = this.#limits;
     if (definition.discovery.from === 'root' && organizations !== 'all') {
       return await sweepNamed(this.#context, definition, scope, {
@@ -135,7 +136,7 @@ export class SyncRun {
       definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
     return await sweepCollection(this.#context, definition, scope, {
       mode: isFeedHead ? 'head' : 'full',
-      parentGone: origin === 'mirror' ? this.#parentGone(definition, scope) : null,
+      parentRemoved: origin === 'mirror' ? this.#parentRemoval(definition, scope) : null,
       onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
       onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
     });
@@ -145,7 +146,7 @@ export class SyncRun {
    * Whether a parent record of this collection is gone: removed by this run, or by an earlier one and not shown again by
    * any list of this run.
    */
-  #parentGone(definition: ResourceDefinition, scope: Scope): 'now' | 'before' | null {
+  #parentRemoval(definition: ResourceDefinition, scope: Scope): 'now' | 'before' | null {
     let gone: 'now' | 'before' | null = null;
     for (const parent of parentsOf(definition)) {
       const key = scopeKeyNaming(parent);
@@ -153,7 +154,7 @@ export class SyncRun {
       if (id === undefined) continue;
       if (this.#gone.has(`${parent} ${id}`)) gone ??= 'now';
       else if (this.#wasRemoved(parent, id, scope)) gone = 'before';
-      else if (this.#isShownNowhere(parent, id)) gone ??= 'now';
+      else if (this.#isInNoList(parent, id)) gone ??= 'now';
     }
     return gone;
   }
@@ -166,16 +167,16 @@ export class SyncRun {
       .filter(({ scope }) => within.every(([key, value]) => (scope[key as ScopeKey] ?? value) === value));
     return (
       records.length > 0 &&
-      records.every(({ isRemoved, scope }) => isRemoved && this.#wasNotShown(parent, scope))
+      records.every(({ isRemoved, scope }) => isRemoved && this.#doesNotContradictRemoval(parent, scope))
     );
   }
 
   /**
    * A project known only from `teams` of its organization, never mirrored as a record: gone when this run read
-   * every list that could show it whole, or found it not offered, and none did. Weaker than a removal that was seen, so
-   * that only a 404 of the collection itself makes it count.
+   * every list that could show it whole, or found it not offered, and none did. Weaker evidence than a removal, so it
+   * counts only together with a 404 of the collection itself.
    */
-  #isShownNowhere(parent: Kind, id: string): boolean {
+  #isInNoList(parent: Kind, id: string): boolean {
     const { mirror, source } = this.#options;
     if (mirror.findRecords(parent, id, { sources: [source.name] }).length > 0) return false;
     const own = this.#reports.filter(({ kind }) => kind === parent);
@@ -191,7 +192,7 @@ export class SyncRun {
   }
 
   /** A list that was not read in this run does not contradict the removal; an incomplete one might. */
-  #wasNotShown(kind: Kind, scope: Scope): boolean {
+  #doesNotContradictRemoval(kind: Kind, scope: Scope): boolean {
     const report = this.#reportOf(kind, scope);
     return report === undefined || report.outcome === 'complete' || report.outcome === 'held';
   }
@@ -200,7 +201,7 @@ export class SyncRun {
     return this.#reports.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
   }
 
-  /** Parents that went take along what is read one by one for each of them, also where this run did not ask for it. */
+  /** Removes records read one by one whose parents are gone, also of kinds that this run did not read. */
   async #removeOrphans(): Promise<void> {
     for (const { kind, scope } of this.#held) {
       const { reading, discovery } = this.#context.definitionOf(kind);
@@ -212,11 +213,11 @@ export class SyncRun {
     }
   }
 
-  async #sweepEach(definition: ResourceDefinition, scope: Scope): Promise<SweepReport> {
+  async #sweepByParent(definition: ResourceDefinition, scope: Scope): Promise<SweepReport> {
     const { mirror, source } = this.#options;
     const { sharingPerRun } = source.recordings;
     const parentKind = definition.discovery.from as Kind;
-    // What could not be read of the parents says nothing about what is below them.
+    // If the parents could not be read, nothing is known about their children.
     const parentReport = this.#reportOf(parentKind, scope);
     if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
       return skipped(definition, scope, parentReport.error);
@@ -226,11 +227,11 @@ export class SyncRun {
     const total = parents.known + parents.counts().added;
     const budget =
       sharingPerRun === 'all' ? total : budgetByParent(this.#context, definition.kind, sharingPerRun);
-    // Those that this run found new are not in the mirror yet; the rest it knows best itself.
+    // Parents that are new in this run are not in the mirror yet; the mirror selects the others.
     const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
     const ids = new Set([...added].slice(0, budget));
     const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
-    // Those that this run removes take their records along: nothing to ask.
+    // Parents that this run removes are not asked for: their records are removed with them.
     for (const id of due) if (ids.size < budget && !parents.willBeRemoved(id)) ids.add(id);
     return sweepByParent(this.#context, definition, scope, {
       parentKind,
@@ -244,8 +245,8 @@ export class SyncRun {
   }
 
   /**
-   * A feed is walked whole at first, when asked, while removals wait in it or are to be accepted, and when its last whole
-   * walk is older than the cadence.
+   * False when the whole feed must be read: the first time, when asked, while removals wait or are to be accepted, and
+   * when its last full walk is older than the interval.
    */
   #isHeadEnough(collection: CollectionRow | undefined): boolean {
     if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;
@@ -254,7 +255,7 @@ export class SyncRun {
     const last = collection?.lastFullAt ?? null;
     if (last === null) return false;
     const age = this.#context.clock.now() - Date.parse(last);
-    // A clock that stepped back makes the age negative: better to look at everything once more.
+    // A clock that was set back makes the age negative: then the whole feed is read.
     return age >= 0 && age < this.#options.source.recordings.fullSweepEveryMs;
   }
 
@@ -297,13 +298,13 @@ function compareScopes(a: Scope, b: Scope): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// Which sweeps of a run are still to come, as far as is known: for time left, never for a decision. Pure.
+// Which sweeps of a run are still to come, as far as known: for the time estimate only. Pure.
 
 interface ForecastInput {
   readonly source: Pick<SourceConfig, 'recordings'>;
   /** Collections that the mirror holds. */
   readonly held: readonly CollectionRow[];
-  /** Definitions of the kinds whose sweeps are not begun. */
+  /** Definitions of the kinds whose sweeps have not started. */
   readonly definitions: readonly ResourceDefinition[];
   /** Kinds whose collections are all found. */
   readonly settled: readonly Kind[];
@@ -320,7 +321,7 @@ export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: 
   for (const definition of input.definitions) {
     const { kind, reading, discovery } = definition;
     const parent = discovery.from === 'root' ? undefined : discovery.from;
-    // A parent list that was never read may hold anything. A single object per parent stands where the parent's list does.
+    // A parent list that was never read may hold any number. Kinds read one by one share the scopes of their parents' lists.
     if (
       !input.settled.includes(kind) &&
       parent !== undefined &&

@@ -164,7 +164,7 @@ describe.concurrent('writes', () => {
     let released = 0;
     const watched = { ...held, release: () => void (released += 1) };
     const gone = new Error('given up');
-    const signals = { signal: AbortSignal.abort(gone), held: watched };
+    const signals = { signal: AbortSignal.abort(gone), reservation: watched };
     await expect(client.create(target, '{}', signals)).rejects.toBe(gone);
     expect(released).toBe(1);
   });

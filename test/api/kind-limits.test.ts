@@ -129,7 +129,7 @@ describe('a kind with limits of its own', () => {
     for (let n = 0; n < 4; n += 1) {
       const held = await limiter.reserve(undefined, kind);
       const lookedAt = await limiter.run(started, undefined, { kind });
-      const write = limiter.run(started, undefined, { kind, held: held ?? undefined, isUrgent: true });
+      const write = limiter.run(started, undefined, { kind, reservation: held ?? undefined, isUrgent: true });
       writes.push(write);
       waits.push((await write) - lookedAt);
     }

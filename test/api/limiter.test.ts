@@ -150,7 +150,7 @@ describe('the limiter', () => {
   it('names the pause where that is what it waits for, and not a limit of ours', async () => {
     const { limiter, clock } = limiterWith({ perMinute: 60 }, new FakeClock(), { maxPauseMs: 20_000 });
     await limiter.run(started);
-    limiter.throttled(clock.monotonicMs(), 30_000);
+    limiter.onThrottled(clock.monotonicMs(), 30_000);
     const error = await limiter.run(started).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
       code: 'throttled',
@@ -195,7 +195,7 @@ describe('a start that is held', () => {
     await limiter.run(started);
     expect(clock.sleeps).toEqual([]);
     const before = clock.monotonicMs();
-    expect(await limiter.run(started, undefined, { held: held! })).toBe(before);
+    expect(await limiter.run(started, undefined, { reservation: held! })).toBe(before);
     // All three are used now, and nothing is held any more.
     expect(await limiter.run(started)).toBe(before + MINUTE);
     held!.release();
@@ -224,7 +224,7 @@ describe('a start that is held', () => {
     });
     await limiter.run(started);
     expect(isThere).toBe(false);
-    await limiter.run(started, undefined, { held: first! });
+    await limiter.run(started, undefined, { reservation: first! });
     expect(await second).not.toBeNull();
   });
 

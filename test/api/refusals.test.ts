@@ -132,9 +132,9 @@ describe('429', () => {
     const walk = client.walk(targetOf(), new MemorySink());
     await expect.poll(() => clock.sleeping).toBe(1);
     const watch = new AnswerWatch(clock);
-    watch.look(client.stats(), 0, false);
+    watch.check(client.stats(), 0, false);
     expect(client.stats().waitingUntil).toBe(clock.now() + 240_000);
-    expect(watch.look(client.stats(), 0, false)).toBe(0);
+    expect(watch.check(client.stats(), 0, false)).toBe(0);
     clock.advance(240_000);
     expect((await walk).outcome).toBe('complete');
     expect(client.stats().waitingUntil).toBeUndefined();

@@ -1,4 +1,5 @@
 /** A client, a sink that remembers, and targets, for the tests of the client. */
+import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { type Kind, type ListingRules } from '../../src/catalog/definition.ts';
 import { volatileFields } from '../../src/catalog/volatile-names.ts';
@@ -32,7 +33,7 @@ export function targetOf(
   options: { pageSize?: number; listing?: Partial<ListingRules>; organization?: string } = {},
 ): CollectionTarget {
   const row = definitionOf(kind);
-  const definition = { ...row, listing: { ...row.listing, ...options.listing } };
+  const definition = changedDefinition(row, { listing: { ...row.listing, ...options.listing } });
   const scope = Object.fromEntries(definition.scope.map((key) => [key, options.organization ?? 'o1']));
   return {
     definition,

@@ -77,7 +77,7 @@ const CASES: readonly Case[] = [
     args: ['restore'],
     quirk: domainsDenied,
     code: 3,
-    says: /not planned: .*[Dd]omains/,
+    says: /not compared: .*[Dd]omains/,
   },
   {
     name: 'doctor, one list denied',

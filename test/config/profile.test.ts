@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { FieldDefinition, Kind, ResourceDefinition } from '../../src/catalog/definition.ts';
+import type { FieldDefinition, Kind } from '../../src/catalog/definition.ts';
+import type { ResourceDefinition } from '../../src/catalog/resource-definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
 import { profileNames, shippedProfile } from '../../src/config/profile.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
@@ -105,6 +106,20 @@ describe('applyProfile', () => {
     expect(order).toEqual(
       rowOf(CATALOG, 'members').fields.map(({ name }) => (name === 'user' ? 'person' : name)),
     );
+  });
+
+  it('renames the fields that an action sets too', () => {
+    const definitions = applyProfile(
+      CATALOG,
+      { kinds: {} },
+      {
+        batch_exports: { fields: { halted: { was: 'paused' }, halted_at: { was: 'last_paused_at' } } },
+      },
+    );
+    expect(rowOf(definitions, 'batch_exports').restore.state).toMatchObject({
+      field: 'halted',
+      actions: [{ alsoSets: ['halted_at'] }, { alsoSets: ['halted_at'] }],
+    });
   });
 
   it.each([

@@ -1,3 +1,4 @@
+import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import { definitionOf } from '../../src/catalog/catalog.ts';
@@ -6,7 +7,7 @@ import { withoutFallbackPointers } from '../../src/catalog/shown-fields.ts';
 import { type JsonObject, type JsonValue, parseLossless } from '../../src/core/json.ts';
 import { comparedMembers, compareBodies, equalValues } from '../../src/diff/compare.ts';
 import { canonicalNumber } from '../../src/diff/name.ts';
-import { resolvePointer, splitPointer } from '../../src/diff/pointer.ts';
+import { resolvePointer, splitPointer } from '../../src/core/json-pointer.ts';
 import { testDefinition } from './arbitraries.ts';
 
 const compare = (from: string, to: string, mode: 'default' | 'managed' | 'all' = 'default') =>
@@ -208,7 +209,7 @@ describe('compareBodies', () => {
   it('does not call a writable field managed that moves by itself', () => {
     const component = definitionOf('plugins');
     const field = { ...component.fields.find(({ name }) => name === 'metrics')!, isWritable: true };
-    const definition = { ...component, fields: [field] };
+    const definition = changedDefinition(component, { fields: [field] });
     expect(compareBodies(definition, { metrics: 1 }, { metrics: 2 }, 'managed')).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 /** A plain applier of RFC 6902 `add`, `remove` and `replace`, to prove patches; strict about places that do not exist. */
 import { type JsonValue, isJsonObject, setOwn } from '../../src/core/json.ts';
-import { splitPointer } from '../../src/diff/pointer.ts';
+import { splitPointer } from '../../src/core/json-pointer.ts';
 import type { PatchOperation } from '../../src/report/patch.ts';
 
 export function applyPatch(

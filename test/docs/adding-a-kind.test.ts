@@ -39,7 +39,7 @@ function addTheKind(directory: string): void {
   const file = (path: string): string => join(directory, 'src', path);
   writeFileSync(file('catalog/kinds/feature-flags.ts'), definition!.text);
   edit(file('catalog/definition.ts'), /(export const KINDS = \[[^\]]*)\]/, `$1  '${KIND}',\n]`);
-  edit(file('catalog/catalog.ts'), /(export const CATALOG[^=]*= \[[^\]]*)\]/, `$1  featureFlags,\n]`);
+  edit(file('catalog/catalog.ts'), /(const ROWS[^=]*= \[[^\]]*)\]/, `$1  featureFlags,\n]`);
   edit(
     file('catalog/catalog.ts'),
     /^import /m,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
+import { smallDemo } from '../server/small-demo.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { blocksOf } from './markdown.ts';
 import { NOT_RUN, runPage, SERVICE_KEY } from './page-run.ts';
@@ -19,7 +20,7 @@ async function startService(): Promise<string> {
   const sandbox = await createSandbox({
     clock: systemClock,
     keys: [{ key: SERVICE_KEY, permissions: 'all' }],
-    seed: 'demo',
+    seed: smallDemo(),
   });
   onTestFinished(() => sandbox.close());
   return (await sandbox.listen({ host: '127.0.0.1', port: 0 })).url;

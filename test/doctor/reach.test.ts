@@ -1,7 +1,8 @@
 /** What `doctor` reaches does not depend on there being one kind below projects. */
 import { expect, it, onTestFinished } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { Kind, ResourceDefinition } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../../src/catalog/resource-definition.ts';
 import type { SourceConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
@@ -17,15 +18,14 @@ const RECORDINGS = '/api/projects/1/session_recordings/';
 function catalogWithTwo(): readonly ResourceDefinition[] {
   const recordings = CATALOG.find(({ kind }) => kind === 'session_recordings');
   if (recordings === undefined) throw new Error('no kind below projects');
-  const second: ResourceDefinition = {
-    ...recordings,
+  const second = changedDefinition(recordings, {
     kind: SECOND,
     path: recordings.path.replace('session_recordings', SECOND),
     operations: recordings.operations.map((operation) => ({
       ...operation,
       path: operation.path.replace('session_recordings', SECOND),
     })),
-  };
+  });
   return CATALOG.filter(({ kind }) => kind !== SECOND).flatMap((each) =>
     each === recordings ? [second, each] : [each],
   );

@@ -111,11 +111,11 @@ describe('the log of requests beside the mirror', () => {
     const machine = new Machine();
     const [one, other] = [machine.process({ perMinute: 480 }), machine.process({ perMinute: 480 })];
     const before = await one.run(started);
-    one.throttled(before, 30_000);
+    one.onThrottled(before, 30_000);
     expect(await other.run(started)).toBe(before + 30_000);
     expect(other.perMinute().limit).toBe(60);
     // Requests of both that were under way together are refused together.
-    other.throttled(before - 1, 1_000);
+    other.onThrottled(before - 1, 1_000);
     expect(one.perMinute().limit).toBe(60);
     machine.clock.advance(60_000);
     expect(one.perMinute().limit).toBe(480);
@@ -128,7 +128,7 @@ describe('the log of requests beside the mirror', () => {
     await sync.run(started);
     const last = await sync.run(started);
     expect(machine.clock.sleeps).toEqual([]);
-    expect(await restore.run(started, undefined, { held: held! })).toBe(last);
+    expect(await restore.run(started, undefined, { reservation: held! })).toBe(last);
     // Nobody else takes the third.
     machine.clock.advance(2 * MINUTE);
     await restore.reserve();
@@ -153,7 +153,7 @@ describe('the log of requests beside the mirror', () => {
       const limiter = limiters[n % 2]!;
       const held = await limiter.reserve();
       const looked = await limiter.run(started);
-      const wrote = await limiter.run(started, undefined, { held: held! });
+      const wrote = await limiter.run(started, undefined, { reservation: held! });
       starts.push(looked, wrote);
       gaps.push(wrote - looked);
     }
@@ -221,7 +221,7 @@ describe('a clock that is set', () => {
   it('does not lengthen a pause', async () => {
     const machine = new Machine();
     const limiter = machine.process({ perMinute: 60 });
-    limiter.throttled(await limiter.run(started), 20_000);
+    limiter.onThrottled(await limiter.run(started), 20_000);
     machine.clock.stepWall(-3_600_000);
     await machine.process({ perMinute: 60 }).run(started);
     expect(machine.clock.sleeps).toEqual([20_000]);

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { type JsonObject, type JsonValue, setOwn } from '../../src/core/json.ts';
 import { canonicalText, valueDigest } from '../../src/diff/canonical.ts';
 import { type FieldChange, compareBodies, equalValues } from '../../src/diff/compare.ts';
-import { resolvePointer } from '../../src/diff/pointer.ts';
+import { resolvePointer } from '../../src/core/json-pointer.ts';
 import { patchOperations } from '../../src/report/patch.ts';
 import { body, bodyPair, json, reversedKeys, testDefinition } from '../diff/arbitraries.ts';
 import { applyPatch } from '../diff/json-patch.ts';

@@ -151,7 +151,7 @@ export class SimulatedMirror {
         text: '{}',
         stableText: '{}',
         volatileText: '',
-        born: isDated ? new Date(1_700_000_000_000 + created * 1000).toISOString() : undefined,
+        createdAtText: isDated ? new Date(1_700_000_000_000 + created * 1000).toISOString() : undefined,
       })),
       keys: rows.map(({ id }) => id),
       withoutId: 0,

@@ -1,4 +1,5 @@
 /** Elements that moved are reported as moves, in every form for people. */
+import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
@@ -60,10 +61,9 @@ describe('an element that moved', () => {
     expect(fieldHtml(change(steps('<b>', 'x'), steps('x', '<b>')))).not.toContain('<b>');
     const [name] = definition.fields;
     if (name === undefined) throw new Error('expected a field');
-    const secretive = {
-      ...definition,
+    const secretive = changedDefinition(definition, {
       fields: [...definition.fields, { ...name, name: 'steps', isSecret: false, secretPointers: ['/*/id'] }],
-    };
+    });
     const [masked] = maskedFields([change(steps('s1', 's2', 's3'), steps('s3', 's1', 's2'))], secretive);
     if (masked === undefined) throw new Error('expected a field');
     expect(fieldLine(masked, 200)).toBe('/steps: [id=[secret]] moved 2 → 0');

@@ -36,8 +36,8 @@ const live = [
   member('a@b'),
   exported('b9', 'Nightly'),
 ];
-const told = (isAbout: ((record: ParsedRecord) => boolean) | null, more: ParsedRecord[] = []) =>
-  planOf([...desired, ...more], live, isAbout === null ? {} : { isAbout }).adopted.map(
+const told = (isInScope: ((record: ParsedRecord) => boolean) | null, more: ParsedRecord[] = []) =>
+  planOf([...desired, ...more], live, isInScope === null ? {} : { isInScope }).adopted.map(
     ({ kind, live_id: id }) => `${kind} ${id}`,
   );
 
@@ -64,7 +64,7 @@ describe('records found under another id', () => {
       [organization, web, exported('b9', 'Nightly')],
       {
         idMap: (kind, id) => (kind === 'batch_exports' && id === 'b1' ? 'b9' : undefined),
-        isAbout: ({ id }) => id === 'b2',
+        isInScope: ({ id }) => id === 'b2',
       },
     );
     expect(plan.steps).toMatchObject([{ action: 'create', id: 'b2' }]);
@@ -83,7 +83,7 @@ describe('records found under another id', () => {
       [organization, nameless('9', 'same'), nameless('2', 'x')],
       {
         idMap: (kind, id) => (kind === 'pipeline_destinations' && id === '1' ? '9' : undefined),
-        isAbout: ({ id }) => id === '3',
+        isInScope: ({ id }) => id === '3',
       },
     );
     expect(plan.steps).toMatchObject([{ action: 'create', id: '3' }]);
@@ -94,7 +94,7 @@ describe('records found under another id', () => {
 describe('a record whose parent is neither live nor asked for', () => {
   it('is blocked with the parent and how to ask for it', () => {
     const wanted = [organization, role('r1', 'Ops'), member('a@b'), membership('r1', 'm1', 'a@b')];
-    const plan = planOf(wanted, [organization, member('a@b')], { isAbout: ({ id }) => id === 'm1' });
+    const plan = planOf(wanted, [organization, member('a@b')], { isInScope: ({ id }) => id === 'm1' });
     expect(plan.steps).toMatchObject([{ action: 'blocked', id: 'm1', obstacle: 'depends_on_blocked' }]);
     expect(plan.steps[0]?.reason).toBe(
       'it needs role r1, which is neither live nor created by this plan: restore that one as well, with --id r1',

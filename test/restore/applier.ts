@@ -2,7 +2,8 @@
  * A service in memory that takes a plan's requests as sent (path and JSON text), with the refusals that wire-notes.md
  * names: unique names, unverified domains, roles that are not renamed to their own name.
  */
-import type { ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { ResourceDefinition } from '../../src/catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/match-records.ts';

@@ -34,7 +34,7 @@ const secrets = configuredSecrets([
 
 describe('a field inside a member that is sent whole', () => {
   it('is set, and everything beside it stays as live has it', () => {
-    const plan = planOf([organization, s3], [organization, live], { isFieldAbout: PREFIX, secrets });
+    const plan = planOf([organization, s3], [organization, live], { isFieldInScope: PREFIX, secrets });
     expect(lines(plan)).toEqual([
       'update batch_exports PATCH …/batch_exports/b1/ {"destination":{"type":"S3","config":{"bucket_name":"now","prefix":"a/","region":"eu"}}}',
     ]);
@@ -46,7 +46,7 @@ describe('a field inside a member that is sent whole', () => {
     for (const changes of [{}, { secrets }]) {
       const plan = planOf([organization, s3], [organization, live], {
         ...changes,
-        isFieldAbout: PREFIX,
+        isFieldInScope: PREFIX,
         definitions: svc,
       });
       expect(plan.steps).toMatchObject([{ action: 'blocked', obstacle: 'no_value', request: null }]);
@@ -58,7 +58,7 @@ describe('a field inside a member that is sent whole', () => {
   it('is sent without merging where nothing beside it is hidden', () => {
     const then = withBody(s3, config('NoOp', { a: 1, b: 1 }));
     const now = withBody(s3, config('NoOp', { a: 2, b: 2, c: 2 }));
-    const changes = { isFieldAbout: asked('/destination/config/a'), definitions: svc };
+    const changes = { isFieldInScope: asked('/destination/config/a'), definitions: svc };
     expect(planOf([organization, then], [organization, now], changes).steps[0]?.request?.body).toEqual(
       config('NoOp', { a: 1, b: 2, c: 2 }),
     );
@@ -74,7 +74,7 @@ describe('a field inside a member that is sent whole', () => {
       });
     const plan = (key: string) =>
       planOf([organization, component('a', 'old')], [organization, component('b', key)], {
-        isFieldAbout: asked('/config_schema/url'),
+        isFieldInScope: asked('/config_schema/url'),
       });
     expect(plan('new').steps).toMatchObject([{ action: 'blocked', obstacle: 'no_value' }]);
     expect(plan('old').steps).toMatchObject([{ action: 'update' }]);
@@ -85,7 +85,7 @@ describe('a field inside a member that is sent whole', () => {
       withBody(s3, config('NoOp', { b, list: ids.map((id) => ({ id, text: `${id}` })) }));
     const plan = (pointer: string) =>
       planOf([organization, list(1, 1, 4)], [organization, list(2, 1, 2, 3)], {
-        isFieldAbout: asked(pointer),
+        isFieldInScope: asked(pointer),
         definitions: svc,
       }).steps;
     const { destination } = list(2, 1, 4).body as { destination: object };
@@ -96,7 +96,7 @@ describe('a field inside a member that is sent whole', () => {
   it('does not take along what an action moves', () => {
     const then = withBody(s3, { paused: false, start_at: '2026-01-01T00:00:00Z' });
     const now = withBody(s3, { paused: true, start_at: '2026-02-01T00:00:00Z' });
-    const plan = planOf([organization, then], [organization, now], { isFieldAbout: asked('/paused') });
+    const plan = planOf([organization, then], [organization, now], { isFieldInScope: asked('/paused') });
     for (const { request } of plan.steps) expect(JSON.stringify(request?.body)).not.toContain('2026-01');
   });
 });

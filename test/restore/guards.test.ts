@@ -84,7 +84,7 @@ describe('removal', () => {
 
   it('counts and shows what goes with a role, asked for or not', () => {
     const live = [organization, ...roles(1), membership('m', 'r0', { user: { uuid: 'u' } })];
-    const plan = planOf([organization], live, { ...prune(1), isAbout: ({ kind }) => kind === 'roles' });
+    const plan = planOf([organization], live, { ...prune(1), isInScope: ({ kind }) => kind === 'roles' });
     expect(lines(plan)).toEqual([
       'remove role_memberships DELETE …/roles/r0/role_memberships/m/',
       'remove roles DELETE …/roles/r0/',
@@ -99,7 +99,7 @@ describe('removal', () => {
     const gone = record('members', 'u', { user: { uuid: 'u', email: 'u@k' }, level: 1 });
     const desired = [organization, owner, ...roles(1), membership('m0', 'r0', { user_uuid: 'own-user' })];
     const more = [gone, membership('m1', 'r0', { user: { uuid: 'u' } })];
-    const about = { ...prune(9), isAbout: ({ kind }: { kind: string }) => kind === 'members' };
+    const about = { ...prune(9), isInScope: ({ kind }: { kind: string }) => kind === 'members' };
     expect(lines(planOf(desired, [...desired, ...more], about))).toEqual([
       'remove role_memberships DELETE …/roles/r0/role_memberships/m1/',
       'remove members DELETE …/members/u/',

@@ -380,7 +380,7 @@ describe('what pausing and unpausing move', () => {
       'update batch_exports PATCH …/batch_exports/b1/ {"interval":"day","last_paused_at":null}',
     ]);
     const asked = planOf([organization, at(null)], [organization, at(now)], {
-      isFieldAbout: (path) => path === '/last_paused_at',
+      isFieldInScope: (path) => path === '/last_paused_at',
     });
     expect(lines(asked)).toEqual(['update batch_exports PATCH …/batch_exports/b1/ {"last_paused_at":null}']);
   });

@@ -85,7 +85,7 @@ it('a start that was kept is good for one request: sent again, it waits for the 
   const starts: number[] = [];
   for (let n = 0; n < 5; n += 1) {
     await limiter.run((startedAt) => Promise.resolve(starts.push(startedAt)), undefined, {
-      held: held ?? undefined,
+      reservation: held ?? undefined,
       kind: 'roles',
     });
   }

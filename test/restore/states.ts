@@ -1,6 +1,7 @@
 /** Short forms for states, options and plans of the restore tests. */
 import { CATALOG, scopeKey } from '../../src/catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
+import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
 import { shippedProfile } from '../../src/config/profile.ts';
 import { parseLossless } from '../../src/core/json.ts';
@@ -23,7 +24,9 @@ export const posthog = lookup(applyProfile(CATALOG, shippedProfile('posthog'), {
 /** The same for a deployment that has the documented paths only, as the sandbox: interface.md. */
 export const onDocumentedPaths: typeof posthog = (kind) => {
   const definition = posthog(kind);
-  return { ...definition, restore: { ...definition.restore, alternativePaths: {} } };
+  return changedDefinition(definition, {
+    restore: { ...definition.restore, alternativePaths: {} },
+  });
 };
 
 /** A record of the one organization; `body` may be JSON text where digits matter. */

@@ -1,3 +1,4 @@
+import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
@@ -113,20 +114,20 @@ describe('undo', () => {
     const team = idText((one?.body as JsonObject)['team_id'] ?? '');
     const lost = native.filter(({ kind, id }) => kind !== 'projects' || id !== team);
     rig.put(altered(lost, ({ id }) => id === one?.id, { interval: 'week' }));
-    await rig.apply(rig.plan(native, { isAbout: isKind('projects') }));
+    await rig.apply(rig.plan(native, { isInScope: isKind('projects') }));
     const asked = {
-      isAbout: ({ id }: ParsedRecord) => id === one?.id,
-      isFieldAbout: (path: string) => path === '/interval',
+      isInScope: ({ id }: ParsedRecord) => id === one?.id,
+      isFieldInScope: (path: string) => path === '/interval',
     };
     const report = await rig.apply(rig.plan(native, asked));
     expect(report.steps).toMatchObject([{ outcome: 'applied', id: one?.id }]);
     // Were it writable: the export still names the project that is gone, and the id map knows the new one.
-    const opened: typeof posthog = (kind) => ({
-      ...posthog(kind),
-      fields: posthog(kind).fields.map((field) =>
-        field.name === 'team_id' ? { ...field, isWritable: true } : field,
-      ),
-    });
+    const opened: typeof posthog = (kind) =>
+      changedDefinition(posthog(kind), {
+        fields: posthog(kind).fields.map((field) =>
+          field.name === 'team_id' ? { ...field, isWritable: true } : field,
+        ),
+      });
     const { steps } = undoPlan(rig, report.restore, true, { definitions: opened });
     expect(steps.map(({ request }) => request?.body)).toEqual([{ interval: 'week' }]);
   });

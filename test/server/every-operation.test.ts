@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { Operation, ResourceDefinition } from '../../src/catalog/definition.ts';
+import type { Operation } from '../../src/catalog/definition.ts';
+import type { ResourceDefinition } from '../../src/catalog/resource-definition.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { type Answer, type RunningSandbox, startSandbox } from './running-sandbox.ts';
 import { smallDemo } from './small-demo.ts';

@@ -52,7 +52,7 @@ function changes(mirror: Mirror, from: number, to: number, ids?: readonly string
       body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
     const change = compareRecords(definitionOf(kind), side(before), side(after), 'default');
     if (change === null) return [];
-    const { created_again: told } = again.told(change);
+    const { created_again: told } = again.withRecreation(change);
     const how = told === undefined ? '' : ` ${told.was} ${told.restore}${told.is_recognised ? '?' : ''}`;
     const paths = change.change === 'changed' ? change.fields.map(({ path }) => path) : [];
     return [`${kind} ${id} ${change.change}${how} ${paths.join(' ')}`.trim()];
@@ -100,7 +100,7 @@ describe('what was created again between two runs', () => {
     expect(joined.map(({ id, scope }) => `${id} ${scope.role_id ?? ''}`).sort()).toEqual(['m2 r2', 'r2 ']);
     // The role that it names is the same one.
     expect(joined.find(({ id }) => id === 'm2')?.before).toBe(membership('m1', 'r2'));
-    const told = again.told({
+    const told = again.withRecreation({
       kind: 'roles',
       scope: ORG,
       id: 'r2',

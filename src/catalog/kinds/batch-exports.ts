@@ -1,5 +1,5 @@
 /** Batch exports (interface.md: Batch export, Batch export run; Endpoints: Batch exports). */
-import { type ResourceDefinition, type SecretsNeeded, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, type SecretsNeeded, DEFAULT_LISTING } from '../definition.ts';
 import { action, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
@@ -26,7 +26,7 @@ const SECRETS_BY_DESTINATION: SecretsNeeded = {
   },
 };
 
-export const batchExports: ResourceDefinition = {
+export const batchExports: KindRow = {
   kind: 'batch_exports',
   title: { one: 'batch export', many: 'batch exports' },
   path: batchExportsPath,
@@ -98,9 +98,9 @@ export const batchExports: ResourceDefinition = {
       field: 'paused',
       onCreation: true,
       actions: [
-        { value: true, action: 'pause', order: 'before', moves: ['last_paused_at'] },
+        { value: true, action: 'pause', order: 'before', alsoSets: ['last_paused_at'] },
         // wire-notes.md, Restore: unpausing sets it too.
-        { value: false, action: 'unpause', order: 'after', moves: ['last_paused_at'] },
+        { value: false, action: 'unpause', order: 'after', alsoSets: ['last_paused_at'] },
       ],
     },
   },

@@ -1,11 +1,11 @@
 /** Invites to an organization (interface.md: Invite). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { MEMBER, action, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const invitesPath = '/api/organizations/:organization_id/invites/';
 
-export const invites: ResourceDefinition = {
+export const invites: KindRow = {
   kind: 'invites',
   title: { one: 'invite', many: 'invites' },
   path: invitesPath,

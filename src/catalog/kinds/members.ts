@@ -1,11 +1,11 @@
 /** Members of an organization (interface.md: Member). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { MEMBER, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const membersPath = '/api/organizations/:organization_id/members/';
 
-export const members: ResourceDefinition = {
+export const members: KindRow = {
   kind: 'members',
   title: { one: 'member', many: 'members' },
   path: membersPath,

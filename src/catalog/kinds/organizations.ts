@@ -1,11 +1,11 @@
 /** Organizations (interface.md: Organization; Endpoints: Organizations). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { ORGANIZATION, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const organizationsPath = '/api/organizations/';
 
-export const organizations: ResourceDefinition = {
+export const organizations: KindRow = {
   kind: 'organizations',
   title: { one: 'organization', many: 'organizations' },
   path: organizationsPath,

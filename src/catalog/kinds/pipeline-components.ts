@@ -3,7 +3,7 @@ import {
   type FieldDefinition,
   type Kind,
   type Operation,
-  type ResourceDefinition,
+  type KindRow,
   DEFAULT_LISTING,
 } from '../definition.ts';
 import { action, owned, verbs, volatile, writable } from '../fields.ts';
@@ -30,7 +30,7 @@ const componentFields: readonly FieldDefinition[] = [
     'Name of the organization that owns it, as the organization has it.',
   ),
   writable('capabilities', 'any', 'What its code can do.', { severity: 'high' }),
-  // Writable by the interface, yet the service moves it by itself (wire-notes.md, Values): not compared, not restored.
+  // Writable by the interface, yet the service changes it without a request (wire-notes.md, Values): not compared, not restored.
   { ...volatile('metrics', 'any', 'Figures that it reports.'), isWritable: true },
   writable('public_jobs', 'any', 'Jobs that people can start.'),
   owned('svc_function_migration_available', 'string', 'Whether it can be moved to the successor.'),
@@ -51,7 +51,7 @@ function familyOperations(path: string, permission: typeof PLUGIN | null): reado
   ];
 }
 
-function family(kind: Kind, one: string, many: string, hasDocumentedFields: boolean): ResourceDefinition {
+function family(kind: Kind, one: string, many: string, hasDocumentedFields: boolean): KindRow {
   const path = `/api/organizations/:organization_id/${kind}/`;
   return {
     kind,

@@ -1,11 +1,11 @@
 /** Projects of an organization (interface.md: path-only families). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { action, owned, verbs, volatile } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const projectsPath = '/api/organizations/:organization_id/projects/';
 
-export const projects: ResourceDefinition = {
+export const projects: KindRow = {
   kind: 'projects',
   title: { one: 'project', many: 'projects' },
   path: projectsPath,

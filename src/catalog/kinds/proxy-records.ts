@@ -1,11 +1,11 @@
 /** Proxy records of an organization (interface.md: path-only families). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { verbs, volatile } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const proxyRecordsPath = '/api/organizations/:organization_id/proxy_records/';
 
-export const proxyRecords: ResourceDefinition = {
+export const proxyRecords: KindRow = {
   kind: 'proxy_records',
   title: { one: 'proxy record', many: 'proxy records' },
   path: proxyRecordsPath,

@@ -1,11 +1,11 @@
 /** Sharing of a recording (interface.md: Sharing configuration of a recording). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { owned } from '../fields.ts';
 import { neverRestored } from '../restore-rules.ts';
 
 const sharingPath = '/api/projects/:project_id/session_recordings/:recording_id/sharing/';
 
-export const recordingSharing: ResourceDefinition = {
+export const recordingSharing: KindRow = {
   kind: 'recording_sharing',
   title: { one: 'recording sharing', many: 'recording sharings' },
   path: sharingPath,

@@ -1,11 +1,11 @@
 /** Who holds a role (interface.md: path-only families). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { ORGANIZATION, verbs } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const roleMembershipsPath = '/api/organizations/:organization_id/roles/:role_id/role_memberships/';
 
-export const roleMemberships: ResourceDefinition = {
+export const roleMemberships: KindRow = {
   kind: 'role_memberships',
   title: { one: 'role membership', many: 'role memberships' },
   path: roleMembershipsPath,

@@ -1,11 +1,11 @@
 /** Roles of an organization (interface.md: path-only families). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { ORGANIZATION, verbs } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const rolesPath = '/api/organizations/:organization_id/roles/';
 
-export const roles: ResourceDefinition = {
+export const roles: KindRow = {
   kind: 'roles',
   title: { one: 'role', many: 'roles' },
   path: rolesPath,

@@ -1,11 +1,11 @@
 /** Session recordings of a project (interface.md: Session recording). */
-import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
 import { RECORDING, owned, verbs, volatile } from '../fields.ts';
 import { neverRestored } from '../restore-rules.ts';
 
 const recordingsPath = '/api/projects/:project_id/session_recordings/';
 
-export const sessionRecordings: ResourceDefinition = {
+export const sessionRecordings: KindRow = {
   kind: 'session_recordings',
   title: { one: 'session recording', many: 'session recordings' },
   path: recordingsPath,

@@ -1,4 +1,4 @@
-/** The completion of bash 3.2 and newer: what stands before the cursor is handed to `tidemark __complete`. */
+/** The completion of bash 3.2 and newer: the text before the cursor is passed to `tidemark __complete`. */
 
 export const BASH_SCRIPT = `# tidemark: completion for bash, written by \`tidemark completion bash\`.
 

@@ -138,7 +138,7 @@ export function unquoted(word: string): string {
     else if (quote === '' && (character === '"' || character === "'")) quote = character;
     else if (character === '\\' && quote !== "'") {
       const next = word.charAt((at += 1));
-      // Between double quotes a backslash stands for itself, but before these.
+      // Between double quotes a backslash is literal, except before these.
       text += quote === '' || '"\\$`'.includes(next) ? next : `\\${next}`;
     } else text += character;
   }
@@ -158,13 +158,13 @@ interface Position {
   readonly commands: readonly CommandRow[];
   /** Options that may stand here: of those that take one value, the ones that were not given yet. */
   readonly options: readonly OptionRow[];
-  /** The option or argument of which the value stands here. */
+  /** The option or argument whose value is completed. */
   readonly value: OptionRow | ArgumentRow | null;
   /** The values that options were given so far, by long flag; none for flags without one. */
   readonly given: ReadonlyMap<string, readonly string[]>;
   /** What of the last word is not part of the value: `--kind=`. */
   readonly before: string;
-  /** What was typed of that which stands here. */
+  /** The part of the value that was typed. */
   readonly typed: string;
 }
 

@@ -1,4 +1,4 @@
-/** The completion of fish 3 and newer: what stands before the cursor is handed to `tidemark __complete`. */
+/** The completion of fish 3 and newer: the text before the cursor is passed to `tidemark __complete`. */
 
 export const FISH_SCRIPT = `# tidemark: completion for fish, written by \`tidemark completion fish\`.
 

@@ -5,9 +5,9 @@ import { profileNames } from '../../config/profile.ts';
 import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
 import type { ValueSort } from './value-sort.ts';
 
-/** More runs or restores than that nobody picks from a list. */
+/** The most runs or restores that are offered. */
 const SHOWN = 20;
-/** Read of all sources, to show so many of one. */
+/** Rows read of all sources, to offer that many of one. */
 const READ = 200;
 
 /** Throws what reading the configuration and the mirror throws. */
@@ -77,6 +77,7 @@ export interface Candidate {
   /** Shown beside it by shells that do that; one line. */
   readonly description: string;
 }
+
 /** What finds out the values that this machine knows. */
 export interface LocalQuestion {
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,4 @@
-/** The completion of zsh 5 and newer: what stands before the cursor is handed to `tidemark __complete`. */
+/** The completion of zsh 5 and newer: the text before the cursor is passed to `tidemark __complete`. */
 
 export const ZSH_SCRIPT = `#compdef tidemark
 # tidemark: completion for zsh, written by \`tidemark completion zsh\`.

@@ -1,5 +1,6 @@
 /** One changed record with its fields, as the reports show it. */
-import type { ResourceDefinition, Severity } from '../../catalog/definition.ts';
+import type { Severity } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { count } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import { fieldHtml } from '../../report/html-value.ts';
@@ -26,7 +27,7 @@ const CHANGED_SHOWN = 12;
 
 interface ArticleFacts {
   readonly definition: ResourceDefinition;
-  /** Where the record stands, for people; empty for root records. */
+  /** The record's scope as text; empty for root records. */
   readonly place: string;
   readonly severity: Severity | null;
 }

@@ -48,7 +48,7 @@ interface DashboardParts {
 const PAGE = 50;
 /** Of each kind, where all are searched. */
 const FOUND_PER_KIND = 10;
-/** How long names are looked at before the reader is asked whether to go on: in one kind, and in each of all. */
+/** How long names are searched before the page asks whether to continue: in one kind, and in each of all kinds. */
 const SEARCH_MS = 400;
 const SEARCH_EACH_MS = 60;
 const MOST_TEXT = 200;

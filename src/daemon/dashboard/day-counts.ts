@@ -30,7 +30,7 @@ export class DayCounts {
   /** By the seal of a run: another mirror, or a history that was forgotten in part, has others. */
   readonly #known = new Map<string, ChangeCounts>();
 
-  /** The last so many days up to today, those without changes among them. The first run of a source, in which all is new, is left out. */
+  /** The latest days up to today, also those without changes; without the first run of a source, in which all is new. */
   async read(mirror: Mirror, days: number, now: number): Promise<DayOfChanges[]> {
     const first = isoTime(now - (days - 1) * DAY_MS).slice(0, 10);
     const runs = changedSince(mirror, first);

@@ -1,5 +1,6 @@
 /** Drift of every source as of now: worst first, each field as it was and as it is. */
-import { type Kind, type ResourceDefinition, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
 import { plural } from '../../core/wording.ts';
@@ -124,7 +125,7 @@ function optionsOf(mirror: Mirror, { definitions, severityOf, source }: SourceDr
   };
 }
 
-// Where a record stands, its parents by their names.
+// The scope of a record, its parents by name.
 
 /** E.g. `organization Harbor, role Analysts`: names where they are known, ids only where not. */
 export function placeOf(

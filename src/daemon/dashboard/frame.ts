@@ -198,7 +198,7 @@ const DASHBOARD_SCRIPT = `
 export interface PageContent {
   /** For the tab, before "Tidemark". */
   readonly title: string;
-  /** What stands in `main`, its `h1` first. */
+  /** The content of `main`, its `h1` first. */
   readonly body: Html;
 }
 

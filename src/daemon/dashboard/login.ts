@@ -55,7 +55,7 @@ export function createLogin(parts: LoginParts): Hono {
   });
   login.post('/logout', (context) => {
     checkSameSite(context);
-    // Another site's form brings no strict cookie along: it ends nobody's session.
+    // A form of another site does not send a strict cookie: it cannot end a session.
     if (mayRead(context)) {
       endSession(context);
       context.header('Set-Cookie', cookie(context, '', 0));

@@ -218,7 +218,7 @@ interface Need extends HealthReason {
   readonly source: string | null;
 }
 
-/** A first sync under way asks for nobody. */
+/** A first sync under way needs no action. */
 function needsOf({ health }: HealthSnapshot): Need[] {
   return [
     ...health.reasons.map((reason): Need => ({ ...reason, source: null })),
@@ -284,7 +284,7 @@ function contentOf(backup: BackupConfig | null, shown: BackupsShown | null, now:
   return markup`<dl class="facts plain">${facts.map(([name, value]) => markup`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 }
 
-/** Nobody reads a backup again by itself: what is known is of the time when it was made. */
+/** Backups are not read again regularly: what is known is of the time when they were made. */
 function verifiedHtml({ manifest }: BackupsShown['whole'][number]): Html {
   // A manifest is read as far as backups need it.
   const { checked }: Partial<BackupManifest> = manifest ?? {};

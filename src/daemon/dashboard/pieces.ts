@@ -3,7 +3,7 @@ import { count, duration } from '../../core/wording.ts';
 import { escapeMarkup } from '../../report/markup.ts';
 import { age, ahead } from '../http/wording.ts';
 
-/** How a state is told apart: by colour, by the shape of its mark, and by its word. */
+/** How a state is shown: by colour, by the shape of its mark, and by its word. */
 export type Tone = 'good' | 'warn' | 'bad' | 'plain';
 
 export function toned(tone: Tone, text: string): Html {
@@ -96,7 +96,7 @@ export function nameHtml(name: string): Html {
   return markup`<bdi>${name}</bdi>`;
 }
 
-/** What stands where there is nothing yet. */
+/** Shown where there is nothing yet. */
 export function emptyHtml(strong: string, rest: string): Html {
   const parts = rest
     .split('`')

@@ -4,7 +4,8 @@
  * turn in between, stops after a while, and says how far it came.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Kind, ResourceDefinition, Scope } from '../../catalog/definition.ts';
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/name.ts';
@@ -34,7 +35,7 @@ export interface RecordPlace {
 
 export interface ListPage {
   readonly records: readonly ListedRecord[];
-  /** The record to go on after; null at the end. */
+  /** The record to continue after; null at the end. */
   readonly next: number | null;
 }
 
@@ -55,7 +56,7 @@ interface RecordRow {
 /** Longer bodies go by their ids in lists: reading fifty of them would take longer than the page may. */
 const MOST_BODY = 200_000;
 const SLICE = 500;
-/** No record has this number: to go on after it is to begin. */
+/** No record has this number: continuing after it starts at the beginning. */
 const FROM_THE_FIRST = 0;
 
 /** Records in the order of their collections and ids, from after a record on. */
@@ -135,7 +136,7 @@ export function countRecords(mirror: Mirror, source: string | null): ReadonlyMap
   return new Map(rows.map(({ kind, records }) => [kind, records]));
 }
 
-/** Where a record of this number stands, current or removed. */
+/** The place of the record with this number, current or removed. */
 export function whereIs(
   mirror: Mirror,
   kind: Kind,
@@ -152,7 +153,7 @@ export function whereIs(
   return row === undefined ? null : { source: row.source, scope: JSON.parse(row.scope) as Scope, id: row.id };
 }
 
-/** The key to go on after, of a record that may have gone meanwhile. */
+/** The key to continue after, of a record that may have been removed meanwhile. */
 function keyOf(
   { mirror, kind }: RecordPlace,
   record: number,

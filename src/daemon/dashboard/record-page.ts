@@ -1,5 +1,6 @@
 /** One record: its body, since when each field is as it is, and what changed in it over time. Secrets are masked. */
-import type { ResourceDefinition, Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { parseLossless, type JsonValue } from '../../core/json.ts';
@@ -28,7 +29,7 @@ interface RecordFacts {
   readonly now: number;
 }
 
-/** Revisions that the page tells of; the command line has all. */
+/** Revisions that the page shows; the command line has all. */
 const REVISIONS_SHOWN = 30;
 const FIELDS_SHOWN = 8;
 const VALUE_LIMIT = 160; // characters of a value in the table of fields
@@ -68,7 +69,7 @@ export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts)
       : [[isRemoved ? 'Removed' : 'Last changed', sightingHtml(newest)] as const]),
   ];
   const shown = revisions.slice(0, REVISIONS_SHOWN + 1);
-  // What the oldest of a cut history changed is not known without the one before it.
+  // The changes of the oldest revision shown are unknown without the one before it.
   const log = recordLog(definition, shown, options).filter(
     (entry) => shown.length <= REVISIONS_SHOWN || entry.run !== shown.at(-1)?.run,
   );
@@ -84,7 +85,7 @@ export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts)
   return { title: name, body: content };
 }
 
-/** Several records have this id: each stands in another place. */
+/** A choice between several records with this id, each in another scope. */
 export function choicePage(
   rows: readonly RecordRow[],
   facts: { readonly mirror: Mirror; readonly config: Config },
@@ -143,7 +144,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number)
     before === null
       ? 'nobody had looked before: it may be older'
       : `last seen otherwise in run ${before.run}, ${before.at.slice(0, 16).replace('T', ' ')} UTC`;
-  // The first sight of a record is all of it: that stands above already.
+  // The first revision of a record is its whole body, which is shown above already.
   const isPlain = change === 'added' && entry.returned === undefined;
   return markup`<article class="revision"><h3>${timeHtml(at)} UTC <span class="tag ${change}">${SIGN[change]} ${entry.returned === undefined ? change : 'came back'}</span></h3><p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>${again === undefined ? NOTHING : markup`<p>${capital(recreatedText({ ...again, was: maskedId(again.was, definition) }, maskedId(again.id, definition)))}</p>`}
 ${isPlain ? NOTHING : trusted(fields.slice(0, FIELDS_SHOWN).map(fieldHtml).join('\n'))}${isPlain || rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${plural(rest.length, 'more field')}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
@@ -158,11 +159,11 @@ function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {
   return markup`<pre class="body" tabindex="0"><bdi>${trusted(lines)}</bdi></pre>${more > 0 ? markup`<p class="faint">and ${plural(more, 'more character')}</p>` : NOTHING}`;
 }
 
-// Where a record's page is. A record number is not a secret and stands for one record in one place; an id may be both.
+// The URL of a record's page. A record number is no secret and unique; an id may be secret or ambiguous.
 
 /** `id`: masked where it is a secret. */
 export function recordPath(kind: Kind, id: string, record: number | null = null): string {
-  // Browsers resolve these two wherever they stand in a path.
+  // Browsers resolve these two anywhere in a path.
   const shown = id === '.' || id === '..' || id === '' ? '-' : encodeURIComponent(id.toWellFormed());
   return `/records/${kind}/${shown}${record === null ? '' : `?record=${record}`}`;
 }

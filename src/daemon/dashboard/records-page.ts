@@ -24,7 +24,7 @@ interface RecordsFacts {
   readonly text: string;
   /** What was found of each kind that was looked at. */
   readonly found: readonly { readonly kind: Kind; readonly page: ListPage | SearchResult }[];
-  /** True for a page that goes on from another one. */
+  /** True for a page that continues another one. */
   readonly isLater: boolean;
 }
 

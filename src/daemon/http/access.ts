@@ -9,7 +9,7 @@ import type { Secret } from '../../core/secret.ts';
 import { Refusal } from './refusal.ts';
 import { Sessions } from './sessions.ts';
 
-/** What of a request tells who it comes from. */
+/** The parts of a request that identify its client. */
 export interface Caller {
   readonly host: string | undefined;
   readonly authorization: string | undefined;
@@ -98,7 +98,7 @@ export class Access {
   #hasBearer(caller: Caller): boolean {
     const given = bearerOf(caller);
     if (given === undefined) return false;
-    // Both are compared, so that the time does not tell which one it nearly was.
+    // Both are compared, so that the time does not reveal which one nearly matched.
     const [isRemote, isLocal] = [
       this.isToken(given),
       this.#localToken !== '' && isSame(given, this.#localToken),

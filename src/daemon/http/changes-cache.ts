@@ -5,13 +5,13 @@ import type { RecordChange } from '../../diff/change.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { ChangeCounts } from './change-counts.ts';
 
-/** Masked changes in all, some 2 MB; what is larger by itself is not kept. */
+/** Total number of cached changes (masked), some 2 MB; a larger document is not cached. */
 const KEPT_CHANGES = 1_000;
 /** A quarter of half-hourly runs. */
 const KEPT_COUNTS = 5_000;
 
 export class ChangesCache {
-  /** The one that was asked for longest ago stands first. Named by the seals of both runs. */
+  /** Least recently used first. The keys are the seals of both runs. */
   readonly #known = new Map<string, readonly RecordChange[]>();
   #size = 0;
   /** As above. */

@@ -26,7 +26,7 @@ interface KeptDrift {
 }
 
 export class DriftNow {
-  /** The one that was asked for longest ago stands first. */
+  /** Least recently used first. */
   readonly #kept = new Map<string, KeptDrift>();
 
   /**
@@ -84,7 +84,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
   );
 }
 
-/** At most so many records changed: what the runs between counted, kinds that fill by themselves left out. */
+/** Upper bound of changed records: the sum of the counts of the runs between, without activity kinds. */
 function changedBetween(mirror: Mirror, source: string, from: number, to: number): number {
   const [first, last] = [Math.min(from, to), Math.max(from, to)];
   const [row] = selectRows<{ changes: number }>(

@@ -1,4 +1,4 @@
-/** Kinds that fill by themselves, apart from the others: nobody configured their records, and there are many. */
+/** Activity kinds, listed separately: their records are not configuration, and there are many. */
 import { type Kind, KINDS } from '../../catalog/definition.ts';
 import { activityKinds } from '../../catalog/activity-kinds.ts';
 

@@ -14,7 +14,7 @@ const STRICT: Readonly<Record<string, string>> = {
 /** Of what is not a page: nothing in it may load, run or be framed. */
 const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
-/** Sets them where the answer has none of its own. */
+/** Sets those that the answer does not set itself. */
 export function withStrictHeaders(headers: Headers): void {
   for (const [name, value] of Object.entries(STRICT)) headers.set(name, value);
   if (!headers.has('Content-Security-Policy')) headers.set('Content-Security-Policy', NO_CONTENT_POLICY);

@@ -1,4 +1,4 @@
-/** The facts that health is judged by. */
+/** The facts for the health check. */
 
 export interface EndedRun {
   readonly run: number;

@@ -1,4 +1,4 @@
-/** The facts that health is judged by, from the living daemon and the mirror. */
+/** The facts for the health check, from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
@@ -20,12 +20,12 @@ import {
   readSourceStatuses,
 } from './source-status.ts';
 
-/** All that a page says of the whole, of one moment. */
+/** The state of daemon and mirror at one time, for a page. */
 export interface HealthSnapshot {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly health: Health;
-  /** Null where the mirror cannot be read: then nothing below is known. */
+  /** Null if the mirror cannot be read: then the members below are unknown. */
   readonly mirror: Mirror | null;
   /** The configured sources first. */
   readonly sourceStatuses: readonly SourceStatus[];
@@ -35,16 +35,16 @@ export interface HealthSnapshot {
 }
 
 const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
-/** Jobs looked through for the newest backup. */
+/** Latest jobs searched for the newest backup. */
 const BACKUP_JOBS_READ = 50;
-/** Deliveries looked through for channels that gave up. */
+/** Latest deliveries searched for channels that failed. */
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
 const LOCKED_LONG_MS = 15 * 60_000;
-/** A notice that is pending for longer did not arrive at the first attempts. */
-const OWED_LONG_MS = 15 * 60_000;
+/** A notice that is pending for longer failed at the first attempts. */
+const PENDING_LONG_MS = 15 * 60_000;
 
-/** Never throws for a mirror that cannot be read: that is part of the snapshot. */
+/** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
 export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapshot {
   const config = view.config();
   const configProblem = view.configProblem()?.message ?? null;
@@ -77,12 +77,12 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
   } catch (error) {
     const { code, message, hint } = asTidemarkError(error);
     const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
-    // One that was there and is gone is not made anew.
+    // A mirror that existed and is gone is not created again.
     const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
     const mirrorProblem = { message, hint: hint ?? null, isComing };
     const problems = lastingProblems(view, now);
     const nothing = {
-      // A mirror that is to come holds nothing of any of them yet; of one that cannot be read nothing is known.
+      // A mirror that does not exist yet has no runs of these sources; of one that cannot be read nothing is known.
       sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
       backups: null,
       verify: null,
@@ -95,20 +95,20 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
   }
 }
 
-/** How old the last complete run of a source is, and may be. */
+/** The age of a source's last complete run, and the allowed one. */
 export interface Freshness {
   readonly source: string;
-  /** When its last complete run ended, ISO 8601; null where there never was one. */
+  /** When its last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
-  /** From when on one can be expected: when the daemon first had the source. */
+  /** When the daemon first had the source: from then on a complete run is expected. */
   readonly expectedSince: string;
-  /** The longest that a complete run may lie back, milliseconds. */
+  /** The greatest allowed age of the last complete run, milliseconds. */
   readonly allowedMs: number;
 }
 
 /**
- * The freshness of configured sources that a schedule syncs, and the mirror that says so; null where it cannot be read.
- * @param names the sources that are asked for; all without
+ * The freshness of configured sources that a schedule syncs, and the mirror; null if it cannot be read.
+ * @param names the requested sources; all without
  */
 export function readFreshness(
   view: DaemonView,
@@ -135,12 +135,12 @@ export function readFreshness(
     );
     return { mirror, sources };
   } catch {
-    // Health and the jobs tell what keeps it from being read.
+    // Health and the jobs report why it cannot be read.
     return null;
   }
 }
 
-/** The backups in their directory, waited for a moment; null where there are none to be known. */
+/** The backups in their directory, after a short wait; null if unknown. */
 export async function lookAtBackups(view: DaemonView): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
@@ -148,18 +148,18 @@ export async function lookAtBackups(view: DaemonView): Promise<BackupsShown | nu
   try {
     mirror = view.mirror();
   } catch {
-    // Health tells what keeps it from being read.
+    // Health reports why it cannot be read.
     return null;
   }
   return view.backups.look(backup.directory, mirror);
 }
 
-/** True while the mirror is away that was there before. */
+/** True while a mirror that existed before is missing. */
 export function isMirrorGone(view: Pick<DaemonView, 'problems'>): boolean {
   return view.problems().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
 }
 
-/** Those that no other reason tells; that another process writes the mirror for a while is nothing yet. */
+/** Problems that no other reason reports, without a mirror that another process has locked for a short time. */
 function lastingProblems(view: DaemonView, now: number): HealthFacts['problems'] {
   return view.problems().flatMap(({ about, since, error }) => {
     if (about === 'config' || about === 'mirror' || about.startsWith('job:')) return [];
@@ -169,8 +169,8 @@ function lastingProblems(view: DaemonView, now: number): HealthFacts['problems']
 }
 
 /**
- * Jobs that failed for an error of this machine (the disk is full, the mirror is damaged or cannot be written) and have no
- * row that says so: until the next one of their name gets further.
+ * Jobs that failed with a local error (the disk is full, the mirror is damaged or cannot be written) that could not be
+ * recorded, until the next job of that name gets further.
  */
 function unreportedJobProblems(view: DaemonView, jobs: LastJobs): HealthFacts['problems'] {
   return view.problems().flatMap(({ about, since, error }) => {
@@ -192,7 +192,7 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs)
   return kinds === null ? row : null;
 }
 
-/** The daemon's own backups by its jobs, all others as they stand in the directory. */
+/** The daemon's own backups from its jobs, all others from the directory. */
 function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['backups'] {
   const { backup } = view.config();
   if (backup === null) return null;
@@ -202,7 +202,7 @@ function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts
     .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');
   const times = [made?.finishedAt ?? null, ...found.map(({ madeAt }) => madeAt)].flatMap((at) =>
-    // Of the future, made before the clock stepped back: such a one says nothing, for long.
+    // A time in the future, from before the clock was set back, is ignored.
     at === null || Date.parse(at) > now ? [] : [isoTime(Date.parse(at))],
   );
   return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null };
@@ -231,7 +231,7 @@ function sourceFacts(
   };
 }
 
-/** What is known of a source without the mirror. */
+/** The facts about a source without the mirror. */
 function unreadSource(view: DaemonView, config: Config, source: string): SourceFacts {
   const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
   return {
@@ -259,7 +259,7 @@ function jobFacts(mirror: Mirror, jobs: LastJobs): Pick<HealthFacts, 'verify' | 
       const { last, before } = drillScores(mirror, drill.source);
       return { ...drill, score: last, scoreBefore: before };
     }),
-    // What a check found is reported separately; a check that could not be made is not.
+    // Findings of a check are reported separately; only a check that could not run counts here.
     failedJobs: (['drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
       jobs.of(name).filter(hasFailed),
     ),
@@ -271,7 +271,7 @@ function hasFailed(row: JobRow): boolean {
   return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
 }
 
-/** Channels of which the newest settled notice was given up, or that owe one for long. */
+/** Channels whose newest finished delivery was given up, or that have had a pending one for long. */
 function failingChannels(
   pending: readonly Delivery[],
   recent: readonly Delivery[],
@@ -281,7 +281,7 @@ function failingChannels(
   return channels.flatMap((channel) => {
     const late = pending.filter(
       (each) =>
-        each.channel === channel && each.attempts > 0 && now - Date.parse(each.about.at) > OWED_LONG_MS,
+        each.channel === channel && each.attempts > 0 && now - Date.parse(each.about.at) > PENDING_LONG_MS,
     );
     const settled = recent.filter(
       (each) => each.channel === channel && (each.deliveredAt ?? each.givenUpAt) !== null,

@@ -19,7 +19,7 @@ export interface Metrics {
 /** How often the event loop is looked at: each look wakes an idle process. */
 const RESOLUTION_MS = 1000;
 
-/** A registry of its own: nothing that other parts of the process measure gets in. */
+/** A separate registry, without metrics of other parts of the process. */
 export function createMetrics(view: DaemonView): Metrics {
   const registry = new Registry();
   const rows = METRICS.map((row) => {
@@ -60,7 +60,7 @@ function fileSizes(path: string): MetricFacts['files'] {
 }
 
 function processFigures(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessFigures {
-  // Each reading is the time between two looks: what exceeds the interval is lag. Nanoseconds; NaN before the first.
+  // Each sample is the time between two timer events: the excess over the interval is lag. Nanoseconds; NaN before the first.
   const lag = (nanoseconds: number): number =>
     Number.isFinite(nanoseconds) ? Math.max(nanoseconds / 1e9 - RESOLUTION_MS / 1000, 0) : 0;
   const { user, system } = process.cpuUsage();
@@ -91,7 +91,7 @@ class RunCounter {
   /** Takes in what ended since the last call. One run is under way at a time, so they end in the order of their numbers. */
   read(mirror: Mirror): RunTotals {
     const newest = mirror.runs({ limit: 1 })[0]?.run ?? 0;
-    // Another mirror stands in its place: its runs are numbered anew.
+    // The mirror was replaced: the numbers of its runs start again.
     if (newest < this.#countedUpTo) this.#countedUpTo = 0;
     const limit = this.#countedUpTo === 0 ? RUNS_READ : Math.min(newest - this.#countedUpTo, RUNS_READ);
     const unseen = limit === 0 ? [] : mirror.runs({ limit }).reverse();

@@ -36,7 +36,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   read_only: 503,
 };
 
-/** Any thrown value as a refusal; what nobody foresaw tells nothing of itself, the log has it. */
+/** Any thrown value as a refusal; the details of unexpected errors are only logged. */
 export function asRefusal(thrown: unknown): Refusal {
   if (thrown instanceof Refusal) return thrown;
   const error = asTidemarkError(thrown);

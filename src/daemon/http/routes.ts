@@ -64,7 +64,7 @@ export function createRoutes(
     const answered = next();
     inHand.add(answered);
     await answered.finally(() => inHand.delete(answered));
-    // The replica has sent its answer by itself, as an existing client knows it.
+    // The replica has already sent its own error, in the format of the API.
     if (!isReplica(context.req.path)) withStrictHeaders(context.res.headers);
   });
   application.onError((error, context) => {
@@ -298,6 +298,7 @@ function closed({ replica: { tokenFile } }: Config): Refusal {
       : 'the daemon has no replica: replica.tokenFile gave no token';
   return new Refusal(404, 'not_found', why, 'set replica.token or replica.tokenFile');
 }
+
 export interface HttpOptions {
   /** Any other than a loopback address needs a token. */
   readonly host: string;
@@ -306,7 +307,7 @@ export interface HttpOptions {
   readonly token: Secret | null;
   /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
   readonly localToken: string;
-  /** IP addresses and CIDR ranges whose forwarded headers are believed; nobody's when absent. */
+  /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
   readonly trustedProxies?: readonly string[];
   readonly clock: Clock;
   readonly log: Logger;

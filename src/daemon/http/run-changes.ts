@@ -123,7 +123,7 @@ interface Gathered {
   readonly isMore: boolean;
 }
 
-/** What one run changed against the one before it, at most so many; `summary` counts all that there are. */
+/** The changes of one run against the one before it, up to a limit; `summary` counts all of them. */
 export async function changesOf(
   mirror: Mirror,
   config: Config,
@@ -152,7 +152,7 @@ async function gather(
   const reads = new FirstReadCollections(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
-  // The reader has a connection of its own: others may read and publish while this one waits for its turn.
+  // The reader has its own connection: others may read and publish while this one waits.
   const between = mirror.changesBetween(previous.run, run.run, {
     sources: [run.source],
     ...(kinds === null ? {} : { kinds }),
@@ -167,7 +167,7 @@ async function gather(
     if (change === null) continue;
     if (change.change === 'added' && reads.isUnknown({ kind, scope, id }, 'added')) continue;
     if (changes.length === limit) return { changes, isMore: true };
-    changes.push(withMaskedId(maskedChange(again.told(change), definition), definition));
+    changes.push(withMaskedId(maskedChange(again.withRecreation(change), definition), definition));
   }
   return { changes, isMore: false };
 }
@@ -206,7 +206,7 @@ function touchingRuns(mirror: Mirror, runs: readonly number[], kinds: readonly K
   ).map(({ run }) => run);
 }
 
-/** Those of the runs that have changes of others, which retention dropped, among theirs: their own counts do not tell. */
+/** Runs with the changes of runs that retention dropped: their own counts do not include these. */
 function runsWithOthers(mirror: Mirror, runs: readonly number[]): number[] {
   if (runs.length === 0) return [];
   return selectRows<{ run: number }>(

@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 export const SESSION_COOKIE = 'tidemark_session';
-/** Whoever looks every day logs in once a week. */
+/** How long a login lasts: a week. */
 export const SESSION_SECONDS = 7 * 24 * 60 * 60;
 /** More people than look at one daemon: the oldest sessions give way. */
 const MOST_SESSIONS = 1_000;
@@ -20,7 +20,7 @@ export class Sessions {
     return value;
   }
 
-  /** True while the session of a `Cookie` header goes on. */
+  /** True while the session of a `Cookie` header is valid. */
   isOpen(cookie: string | undefined, now: number): boolean {
     const value = sessionIn(cookie);
     const endsAt = value === null ? undefined : this.#endsAt.get(digest(value));

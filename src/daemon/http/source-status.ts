@@ -1,4 +1,4 @@
-/** How fresh and how whole the mirror's copy of a source is, in few small questions: no record is read or counted. */
+/** The freshness and completeness of a source in the mirror, by a few cheap queries: no record is read or counted. */
 import { type Kind, type Scope, KINDS } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { duration, plural } from '../../core/wording.ts';
@@ -16,17 +16,17 @@ interface KindStatus {
   readonly kind: Kind;
   readonly collections: number;
   readonly records: number;
-  /** Collections whose latest look proved the list whole. */
+  /** Collections whose latest sweep is complete. */
   readonly whole: number;
-  /** When the one that waited longest was last whole, ISO 8601; null where one never was. */
+  /** When the least recently completed one was last complete, ISO 8601; null if one never was. */
   readonly oldestWholeAt: string | null;
 }
 
-/** A collection whose latest look did not prove the list whole. */
+/** A collection whose latest sweep is not complete. */
 interface UnreadCollection {
   readonly kind: Kind;
   readonly scope: Scope;
-  /** Null before the first look. */
+  /** Null before the first sweep. */
   readonly outcome: string | null;
   readonly errorCode: ErrorCode | null;
   readonly error: string | null;
@@ -35,7 +35,7 @@ interface UnreadCollection {
 
 export interface SourceStatus {
   readonly source: string;
-  /** False for what the mirror holds of a source that the configuration no longer names. */
+  /** False for a source that the configuration no longer names. */
   readonly isConfigured: boolean;
   readonly state: SourceState;
   readonly records: number;
@@ -48,21 +48,21 @@ export interface SourceStatus {
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastEnded: RunRow | null;
-  /** Likewise, of runs that were not narrowed to some kinds. */
+  /** Likewise, of runs that were not limited to some kinds. */
   readonly lastWholeEnded: RunRow | null;
   readonly lastPublished: RunRow | null;
   /** Of all kinds as well. */
   readonly lastComplete: RunRow | null;
-  /** When the oldest run that is still known began, ISO 8601. */
+  /** When the oldest known run began, ISO 8601. */
   readonly firstTriedAt: string | null;
   readonly held: readonly HeldRemovals[];
 }
 
 const UNREAD_READ = 200;
-/** A writer that died leaves its run unended until the next one comes: a few may lie on top. */
+/** A crashed writer leaves its run without an end until the next one starts: there may be a few. */
 const UNENDED_RUNS = 5;
 
-/** Call it within `atOnce`, so that all of it is of one moment. */
+/** Call it within `atOnce`, so that all queries see one snapshot. */
 function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
   const newest = mirror.runs({ source, limit: UNENDED_RUNS });
   const kinds = readKinds(mirror, source);
@@ -87,7 +87,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean)
   return { ...known, state: stateOf(known) };
 }
 
-/** The sources of the configuration first, then what else the mirror holds. */
+/** The configured sources first, then the other ones of the mirror. */
 export function readSourceStatuses(mirror: Mirror, configured: readonly string[]): SourceStatus[] {
   const others = mirror.sources().filter((name) => !configured.includes(name));
   return [
@@ -179,12 +179,12 @@ export function firstTriedAt(mirror: Mirror, source: string): string | null {
   return row?.at ?? null;
 }
 
-// What is wrong with the copy of one source: how old it is, how its last run ended, what waits. Pure.
+// The problems of one source: the age of its last complete run, how its last run ended, what is pending. Pure.
 
-/** Two intervals: one sync may be late or fail, the next makes up for it. */
+/** Two intervals: one sync may be late or fail if the next succeeds. */
 const INTERVALS_ALLOWED = 2;
 
-/** How old a source's last complete run may be: two intervals, the jitter, and as long as that run itself took. */
+/** The allowed age of a source's last complete run: two intervals, the jitter, and the duration of that run. */
 export function allowedAgeMs({
   schedule,
   lastComplete,
@@ -194,7 +194,7 @@ export function allowedAgeMs({
   return INTERVALS_ALLOWED * schedule.intervalMs + schedule.jitterMs + (ownMs ?? 0);
 }
 
-/** From when on a complete run can be expected: the daemon's beginning, or the first attempt that is known. */
+/** From when on a complete run is expected: the daemon's start, or the first known attempt. */
 export function expectedSince(
   { firstTriedAt }: Pick<SourceFacts, 'firstTriedAt'>,
   startedAt: string,
@@ -230,7 +230,7 @@ function freshness(
   const { lastComplete, source, isSyncing } = facts;
   const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
   if (lastComplete === null) {
-    // A source that is new is given the time that any copy is given; a daemon that begins again gets no more of it.
+    // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts, startedAt);
     const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
     if (isLate)
@@ -246,7 +246,7 @@ function freshness(
     return [
       {
         code: 'first_sync',
-        // Where no schedule comes, starting would never end.
+        // Without a schedule, `starting` would never end.
         state: allowedMs === null ? 'degraded' : 'starting',
         message: isSyncing ? 'the first sync is under way' : 'no run of all kinds has been complete yet',
         since,
@@ -265,7 +265,7 @@ function freshness(
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);
 
 function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthReason[] {
-  // A job that came to no run ended after the last run did.
+  // A job without a run ended after the last run.
   const isJobNewer =
     lastSync !== null &&
     (lastEnded === null || lastSync.startedAt > (lastEnded.finishedAt ?? lastEnded.startedAt));
@@ -312,7 +312,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
   ];
 }
 
-/** What a run of some kinds met is reported until one of all kinds tells the whole. */
+/** Errors of a run of some kinds are reported until a run of all kinds. */
 function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
   if (last === null || last.outcome === 'complete') return [];
   const isPartial = last.outcome === 'partial';

@@ -1,6 +1,6 @@
 /**
- * Jobs in a process of their own, which ends with the job: what it took of memory returns to the system, and neither a crash
- * nor a lack of memory in it ends the daemon, which goes on answering meanwhile.
+ * Runs each job in a child process that ends with the job: its memory is freed, and neither a crash nor a lack of memory
+ * in it ends the daemon, which keeps answering meanwhile.
  */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,26 +15,26 @@ import { type ToChild, type ToDaemon, errorOf, resultOf, wireError } from './job
 import { failedResult } from './job-log.ts';
 import type { JobResult } from './work.ts';
 
-/** A process that told how its job ended has nothing left to do. */
-const LEAVE_MS = 3_000;
+/** How long a child process may take to exit after it sent its result. */
+const EXIT_MS = 3_000;
 
 interface ChildWorkOptions {
   readonly effects: DaemonEffects;
   readonly startJob: StartJob;
   readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
-  /** For what the process does not do: a configuration in force that can be read no more. */
-  readonly instead: JobExecutor;
+  /** For jobs that the child refuses: the configuration in force can no longer be read. */
+  readonly fallback: JobExecutor;
 }
 
-/** A process for each job, where the effects have one to start. */
+/** Runs jobs in child processes, if `effects` can start them. */
 export function executorFor(
   options: Pick<ChildWorkOptions, 'effects' | 'mirrorAccess' | 'problems'>,
 ): JobExecutor {
   const { effects, mirrorAccess } = options;
-  const instead = new InProcessExecutor(effects, mirrorAccess);
+  const fallback = new InProcessExecutor(effects, mirrorAccess);
   const { startJob } = effects;
-  return startJob === undefined ? instead : new ChildProcessExecutor({ ...options, startJob, instead });
+  return startJob === undefined ? fallback : new ChildProcessExecutor({ ...options, startJob, fallback });
 }
 
 class ChildProcessExecutor implements JobExecutor {
@@ -48,11 +48,11 @@ class ChildProcessExecutor implements JobExecutor {
   async perform(task: Task, lease: WriterLease | null): Promise<Performed> {
     const isWriting = task.work.holds === 'writer';
     try {
-      // The turn stays here: nobody else of this process is to meet the other one at the lock.
+      // The lease stays with this process, so that no other job of it competes with the child for the lock.
       if (isWriting) lease?.suspend();
       else lease?.release();
     } catch (error) {
-      // Closing moves the log into the file, which a full disk keeps it from.
+      // Closing checkpoints the write-ahead log, which fails on a full disk.
       lease?.release();
       return { result: failedResult(error, task.signal.aborted), lease: null };
     }
@@ -61,9 +61,9 @@ class ChildProcessExecutor implements JobExecutor {
       failedResult(error, task.signal.aborted),
     );
     if (result === null) {
-      // Its own turn: the one that is given back here.
+      // Running it here takes another lease, so this one is released.
       kept?.release();
-      return this.#options.instead.perform(task, null);
+      return this.#options.fallback.perform(task, null);
     }
     return { result, lease: await this.#regained(kept, task) };
   }
@@ -72,16 +72,16 @@ class ChildProcessExecutor implements JobExecutor {
     return this.#child?.kill('SIGKILL') ?? false;
   }
 
-  /** The lease for writing down how the job ended; null where it could not be had again. */
+  /** The lease, resumed to record the job's result; null where that failed. */
   async #regained(lease: WriterLease | null, { job, signal }: Task): Promise<WriterLease | null> {
     if (lease === null) return null;
     try {
-      // Who stops waits for nobody: the runner looks whether it can be had at once.
+      // When stopping, do not wait: the runner tries to get it at once.
       signal.throwIfAborted();
       await lease.resume(commandOf(job), signal);
       return lease;
     } catch {
-      // The runner tries the same again, and tells what keeps it from it.
+      // The runner tries again, and reports the error.
       lease.release();
       return null;
     }
@@ -90,11 +90,11 @@ class ChildProcessExecutor implements JobExecutor {
   /** Null where the process refused. */
   async #inChild(task: Task): Promise<JobResult | null> {
     const child = this.#start();
-    const talk = new JobChannel(child, task, this.#options);
-    const abort = (): void => talk.send({ type: 'abort', reason: reasonOf(task.signal) });
+    const channel = new JobChannel(child, task, this.#options);
+    const abort = (): void => channel.send({ type: 'abort', reason: reasonOf(task.signal) });
     task.signal.addEventListener('abort', abort, { once: true });
     try {
-      return await talk.result();
+      return await channel.result();
     } finally {
       task.signal.removeEventListener('abort', abort);
       this.#child = null;
@@ -110,7 +110,7 @@ class ChildProcessExecutor implements JobExecutor {
   }
 }
 
-/** One job's conversation. */
+/** The message channel of one job. */
 class JobChannel {
   readonly #child: ChildProcess;
   readonly #task: Task;
@@ -122,7 +122,7 @@ class JobChannel {
     this.#child = child;
     this.#task = task;
     this.#options = options;
-    // What cannot be sent is sent to nobody: the process's end tells more.
+    // Errors of sending are ignored: how the process ends is more specific.
     child.on('error', () => undefined);
     child.on('message', (message) => this.#hear(message as ToDaemon));
     const { job, number, config } = task;
@@ -133,13 +133,13 @@ class JobChannel {
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 
-  /** @throws TidemarkError where the process could not be started, or ended before it told how the job did */
+  /** @throws TidemarkError where the process could not be started, or ended before it sent a result */
   async result(): Promise<JobResult | null> {
     const child = this.#child;
     const disconnected = child.connected ? once(child, 'disconnect') : Promise.resolve([]);
     let exit: unknown[];
     try {
-      // Rejects with what keeps it from starting.
+      // Rejects with the error if it could not be started.
       exit = child.exitCode === null && child.signalCode === null ? await once(child, 'exit') : [];
     } catch (error) {
       throw unstarted(error);
@@ -175,14 +175,14 @@ class JobChannel {
       case 'refused':
         this.#ended = message;
         if (message.type === 'done') this.#stats?.end(message.starts);
-        this.#leave();
+        this.#letExit();
     }
   }
 
-  /** It waits for this end of the channel, so that nothing that it told is lost. */
-  #leave(): void {
+  /** Lets the child exit: it waits until this side disconnects, so that no message is lost. */
+  #letExit(): void {
     const child = this.#child;
-    const cancel = afterRealTime(LEAVE_MS, () => child.kill('SIGKILL'));
+    const cancel = afterRealTime(EXIT_MS, () => child.kill('SIGKILL'));
     child.once('exit', cancel);
     if (child.connected) child.disconnect();
   }
@@ -210,49 +210,49 @@ function died([code, signal]: unknown[], { signal: { aborted } }: Task): Tidemar
   });
 }
 
-// The stats of a client in another process, as far as it told of them. Its windows go on rolling after it has ended.
+// The stats of a client in another process, as last received. Its windows keep rolling after it has ended.
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 export class RemoteStats {
   readonly #clock: Clock;
-  #told: RequestStats;
+  #received: RequestStats;
   /** Monotonic. */
   #notifiedAt: number;
-  /** Epoch milliseconds; null while it is at work, and where the hour is not limited. */
+  /** Epoch milliseconds; null while it is running, and where the hour is not limited. */
   #starts: readonly number[] | null = null;
   records = 0;
   isLocal = false;
 
-  constructor(clock: Clock, told: RequestStats) {
+  constructor(clock: Clock, received: RequestStats) {
     this.#clock = clock;
-    this.#told = told;
+    this.#received = received;
     this.#notifiedAt = clock.monotonicMs();
   }
 
-  take(told: RequestStats, records: number, isLocal: boolean): void {
-    this.#told = told;
+  take(received: RequestStats, records: number, isLocal: boolean): void {
+    this.#received = received;
     this.#notifiedAt = this.#clock.monotonicMs();
     this.records = records;
     this.isLocal = isLocal;
   }
 
-  /** The client is no more; these are the starts that count for its windows. */
+  /** The client has ended; these are the starts that count for its windows. */
   end(starts: readonly number[]): void {
     if (starts.length > 0) this.#starts = starts;
   }
 
   stats(): RequestStats {
-    const { perMinute, perHour } = this.#told;
+    const { perMinute, perHour } = this.#received;
     return {
-      ...this.#told,
+      ...this.#received,
       perMinute: this.#use(perMinute, MINUTE_MS),
       perHour: this.#use(perHour, HOUR_MS),
     };
   }
 
-  /** Without the single starts a window counts as it was reported until it has wholly passed. */
+  /** Without the times of its starts, a window keeps its reported count until the whole window has passed. */
   #use({ used, limit }: WindowUse, windowMs: number): WindowUse {
     if (this.#starts !== null) {
       const since = this.#clock.now() - windowMs;

@@ -1,4 +1,4 @@
-/** The other end of `child-executor.ts`: one job, done in this process for the daemon that started it. */
+/** The child side of `child-executor.ts`: runs one job in this process for the daemon that started it. */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon.ts';
@@ -16,51 +16,51 @@ interface ChildJobOptions {
   readonly loadConfig: () => Config;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly recentRequests: (source: SourceConfig, mirrorPath: string) => readonly number[];
-  /** To the daemon. Nothing happens where it is gone. */
-  readonly tell: (message: ToDaemon) => void;
-  /** Aborted when the daemon wants it, or is gone. */
+  /** Sends to the daemon; does nothing if the daemon has ended. */
+  readonly send: (message: ToDaemon) => void;
+  /** Aborted when the daemon asks for it, or has ended. */
   readonly signal: AbortSignal;
 }
 
-/** Between two looks at how far a client is. */
-const LOOK_MS = 500;
+/** Interval of progress messages. */
+const PROGRESS_MS = 500;
 
-/** Does the job that was ordered and tells how it ended. */
+/** Runs the ordered job and sends its result. */
 export async function performOrder(
   { job, number, configDigest }: Extract<ToChild, { type: 'order' }>,
   options: ChildJobOptions,
 ): Promise<void> {
-  const { tell, signal, works } = options;
+  const { send, signal, works } = options;
   const config = readSame(options.loadConfig, configDigest);
   const source = config?.sources.find(({ name }) => name === job.source) ?? null;
   const work = works.get(job.name);
   if (config === null || work === undefined) {
-    tell({ type: 'refused' });
+    send({ type: 'refused' });
     return;
   }
   const effects = options.effects(config);
-  const mirrorAccess = new MirrorConnections(effects, new ReportedProblems(tell), () => config);
-  const watch = new ClientWatch(effects, tell);
-  const task = { job, number, work, config, source, signal, onClient: watch.onClient };
+  const mirrorAccess = new MirrorConnections(effects, new ReportedProblems(send), () => config);
+  const progress = new ProgressReporter(effects, send);
+  const task = { job, number, work, config, source, signal, onClient: progress.onClient };
   const { result, lease } = await new InProcessExecutor(effects, mirrorAccess).perform(task, null);
-  watch.stop();
+  progress.stop();
   const starts = lease === null ? [] : startsOf(lease.mirror.path, source, options);
   try {
     lease?.release();
   } catch (error) {
-    // Closing moves the log into the file: the next writer tries it again.
-    tell({ type: 'problem', about: 'mirror', error: wireError(asTidemarkError(error)), level: 'error' });
+    // Closing checkpoints the write-ahead log, which failed: the next writer tries again.
+    send({ type: 'problem', about: 'mirror', error: wireError(asTidemarkError(error)), level: 'error' });
   }
-  tell({ type: 'done', result: wireResult(result), starts });
+  send({ type: 'done', result: wireResult(result), starts });
 }
 
-/** Null for another configuration than the daemon's: what it has in force is no longer there to be read. */
+/** The configuration; null if it differs from the daemon's, since the files have changed or cannot be read. */
 function readSame(loadConfig: () => Config, digest: string): Config | null {
   try {
     const config = loadConfig();
     return config.digest === digest ? config : null;
   } catch {
-    // The daemon says what is wrong with it: it reads it before every job.
+    // The daemon reports why: it reads the configuration before every job.
     return null;
   }
 }
@@ -74,64 +74,64 @@ function startsOf(
   try {
     return recentRequests(source, mirrorPath);
   } catch {
-    // Only for a figure: whatever is wrong with the log is reported by the job.
+    // Only used for a displayed number: the job reports errors of the log.
     return [];
   }
 }
 
-/** Tells every now and then how far the client at work is. */
-class ClientWatch {
+/** Sends the client's stats to the daemon at regular intervals. */
+class ProgressReporter {
   readonly #effects: DaemonEffects;
-  readonly #tell: (message: ToDaemon) => void;
+  readonly #send: (message: ToDaemon) => void;
   readonly #end = new AbortController();
-  #look: () => void = () => undefined;
+  #report: () => void = () => undefined;
 
-  constructor(effects: DaemonEffects, tell: (message: ToDaemon) => void) {
+  constructor(effects: DaemonEffects, send: (message: ToDaemon) => void) {
     this.#effects = effects;
-    this.#tell = tell;
+    this.#send = send;
   }
 
   readonly onClient: JobContext['onClient'] = (client, records, isLocal) => {
-    this.#look = () =>
-      this.#tell({
+    this.#report = () =>
+      this.#send({
         type: 'progress',
         stats: client.stats(),
         records: records(),
         isLocal: isLocal(),
       });
-    void this.#goOn();
+    void this.#reportRegularly();
   };
 
-  /** Tells the last of it. */
+  /** Sends the final stats. */
   stop(): void {
-    this.#look();
+    this.#report();
     this.#end.abort();
   }
 
-  async #goOn(): Promise<void> {
+  async #reportRegularly(): Promise<void> {
     const { signal } = this.#end;
     while (!signal.aborted) {
-      this.#look();
-      await this.#effects.clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      this.#report();
+      await this.#effects.clock.sleep(PROGRESS_MS, signal).catch(() => undefined);
     }
   }
 }
 
-/** Has the daemon note what is wrong. */
+/** Forwards problems to the daemon. */
 class ReportedProblems implements ProblemSink {
-  readonly #tell: (message: ToDaemon) => void;
+  readonly #send: (message: ToDaemon) => void;
   readonly #begun = new Set<string>();
 
-  constructor(tell: (message: ToDaemon) => void) {
-    this.#tell = tell;
+  constructor(send: (message: ToDaemon) => void) {
+    this.#send = send;
   }
 
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
     this.#begun.add(about);
-    this.#tell({ type: 'problem', about, error: wireError(error), level });
+    this.#send({ type: 'problem', about, error: wireError(error), level });
   }
 
   end(about: string, message: string): void {
-    if (this.#begun.delete(about)) this.#tell({ type: 'resolved', about, message });
+    if (this.#begun.delete(about)) this.#send({ type: 'resolved', about, message });
   }
 }

@@ -36,7 +36,7 @@ async function practise(context: JobContext): Promise<DrillDocument> {
   const point = pointOf(mirror, parseReference('latest'), { source: source.name });
   const state = openMirrorState(mirror, source.name, point);
   const services: DrillSandbox[] = [];
-  // What the sandbox and its client say of one another is no concern of the daemon's log: the document tells it.
+  // Log lines of the sandbox and its client are left out of the daemon's log: the document has the results.
   const log = silentLogger;
   try {
     return await runDrill({

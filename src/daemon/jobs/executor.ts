@@ -1,4 +1,4 @@
-/** Where the work of a job is done: in this process, or in one of its own (`child-executor.ts`). */
+/** Where a job runs: in this process, or in a child process (`child-executor.ts`). */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorConnections, WriterLease } from '../mirror-access.ts';

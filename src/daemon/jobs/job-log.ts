@@ -120,7 +120,7 @@ export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
   });
 }
 
-/** A job that failed is a problem until the next one of its kind did not. Its own line in the log tells it. */
+/** A failed job is a problem until the next job of its name succeeds. The job's own log line reports it. */
 export function noteJobProblem(problems: ActiveProblems, row: JobRow, error: TidemarkError | null): void {
   if (row.outcome === 'interrupted') return;
   if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)

@@ -16,7 +16,7 @@ export type ToChild =
       /** Of the daemon's configuration. */
       readonly configDigest: string;
     }
-  /** Give up: the daemon has no more time, or for a reason of its own. */
+  /** Abort: because the daemon stops, or for the given reason. */
   | { readonly type: 'abort'; readonly reason: WireError | null };
 
 /** To the daemon. */

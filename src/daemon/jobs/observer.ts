@@ -38,10 +38,10 @@ export interface JobObserver {
   recorded?(ended: EndedJob, mirror: Mirror): void;
   /** The same after the lock was given back. Not waited for, but for the daemon's end. */
   ended?(ended: EndedJob, context: ObserverContext): Promise<void>;
-  /** Work of its own time: when it wants `wake` to be called next; epoch milliseconds, null for not at all. */
+  /** When `wake` must be called next, epoch milliseconds; null for not at all. */
   wakeAt?(): number | null;
   /** Not called again before it has ended. */
   wake?(context: ObserverContext): Promise<void>;
-  /** Before a daemon leaves that only did what was due: nobody wakes it any more. */
+  /** Called before a daemon with `--once` ends: `wake` is not called any more. */
   finish?(context: ObserverContext): Promise<void>;
 }

@@ -79,7 +79,7 @@ export class Observers {
     const { mirrorAccess, signal } = this.#context();
     if (signal.aborted) return;
     const { code, message } = asTidemarkError(thrown);
-    // A missing mirror is reported by MirrorAccessControl.
+    // A missing mirror is reported by MirrorConnections.
     if (code === 'mirror_missing' && mirrorAccess.isGone()) return;
     this.#log.error({ about: name, code }, message);
   }

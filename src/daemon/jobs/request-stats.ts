@@ -7,7 +7,7 @@ interface Sums {
   requests: number;
   retries: number;
   throttled: number;
-  /** The newest client. Its windows go on rolling after it was closed. */
+  /** The newest client. Its windows keep rolling after it was closed. */
   client: Pick<ReadClient, 'stats'> | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Runs the daemon's jobs, one at a time. A job takes the writer's lock while it works, or only to be
- * written down; between jobs the lock is free for the command line.
+ * Runs the daemon's jobs, one at a time. A job holds the writer lock while it works, or only while it is recorded;
+ * between jobs the lock is free for the command line.
  */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/definition.ts';
@@ -23,7 +23,7 @@ import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue, type QueueEntry } from './queue.ts';
 import { StatsBySource } from './request-stats.ts';
-import { AnswerWatch, LastStarts, SourceBackoff, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
+import { AnswerWatch, LastStarts, SourceBackoff, SILENT_MS, YIELD_CHECK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
@@ -33,31 +33,31 @@ interface RunnerOptions {
   readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
   readonly observers: Observers;
-  /** The configuration for the next job, read anew. */
+  /** The configuration for the next job, reloaded. */
   readonly freshConfig: () => Config;
-  /** Writes down what the daemon remembers beside jobs. The mirror is open for writing. */
+  /** Saves the schedule's state. The mirror is open for writing. */
   readonly saveSchedule: (mirror: Mirror) => void;
-  /** The scheduled work was cut short: it is to start again. */
+  /** Called when a scheduled job was interrupted: it must start again. */
   readonly cutShort: (schedule: ScheduleName) => void;
-  /** The scheduled work could not begin, for an error of this machine: it is to be tried again before its next tick. */
+  /** Called when a local error kept a scheduled job from starting: it must be tried again before its next due time. */
   readonly notBegun: (schedule: ScheduleName) => void;
-  /** After each job, with its exit code: what follows from it may be queued. */
+  /** Called after each job, with its exit code: follow-up jobs may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
 
 interface Current extends RunningEntry {
   readonly startedAt: string;
-  /** The kinds that it is narrowed to by what was asked for; null for all that the source includes. */
+  /** The kinds that the request limits it to; null for all that the source includes. */
   kinds: readonly Kind[] | null;
   number: number;
   client: Pick<ReadClient, 'stats'> | null;
   records: () => number;
-  /** True while it works here, and asks its service for nothing. */
+  /** True while it works locally, without requests. */
   isLocal: () => boolean;
   readonly answers: AnswerWatch;
   readonly abort: AbortController;
-  /** Set when it was asked to give way to others. */
-  gaveWay: TidemarkError | null;
+  /** The error that it was cancelled with for other jobs. */
+  yieldError: TidemarkError | null;
   over: Promise<void>;
 }
 
@@ -84,7 +84,7 @@ export class JobRunner {
     this.#queue = new JobQueue(this.#beginnings.of);
   }
 
-  /** Has a job done when its turn comes. Returns its ticket; null after `stop`, when nothing is taken any more. */
+  /** Queues a job. Returns its ticket; null after `stop`, when no job is accepted any more. */
   add(job: QueuedJob): number | null {
     return this.addAll([job])[0] ?? null;
   }
@@ -102,37 +102,42 @@ export class JobRunner {
     return this.#tickets.statusOf(ticket, this.#current, this.#queue.all());
   }
 
-  /** True while work of that schedule waits or is done for that source (null for the mirror as a whole). */
+  /** True while a job of that schedule is queued or running for that source (null for the mirror as a whole). */
   isAtWork(schedule: ScheduleName, source: string | null): boolean {
     const job = this.#current?.job;
     return this.#queue.holds(schedule, source) || (job?.schedule === schedule && job.source === source);
   }
 
-  /** Until when a source is left out that gave way to others, epoch milliseconds; null for one that is not. */
+  /** Until when a source is skipped whose sync was cancelled for other jobs, epoch milliseconds; null for the others. */
   restsUntil(source: string): number | null {
     return this.#rests.until(source);
   }
 
-  /** Has a sync give way whose service is silent while others wait. To be called every now and then. */
+  /** Cancels a sync whose service is silent while other jobs wait. To be called regularly. */
   look(): void {
     const current = this.#current;
     if (current === null || current.job.name !== 'sync' || current.client === null) return;
     const { client, records, isLocal, answers, abort, job, over } = current;
-    const silentMs = answers.look(client.stats(), records(), isLocal());
-    if (silentMs < SILENT_MS || this.#queue.length === 0 || current.gaveWay !== null || job.source === null)
+    const silentMs = answers.check(client.stats(), records(), isLocal());
+    if (
+      silentMs < SILENT_MS ||
+      this.#queue.length === 0 ||
+      current.yieldError !== null ||
+      job.source === null
+    )
       return;
-    current.gaveWay = this.#rests.begin(job.source, silentMs);
-    abort.abort(current.gaveWay);
+    current.yieldError = this.#rests.begin(job.source, silentMs);
+    abort.abort(current.yieldError);
     const { clock } = this.#options.effects;
-    void settlesWithin(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
+    void settlesWithin(over, CANCEL_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
   }
 
-  /** Milliseconds until `look` is wanted again; null where nobody waits for what is at work. */
+  /** Milliseconds until `look` must be called again; null while no job waits for the running one. */
   lookAgainMs(): number | null {
-    return this.#current?.job.name === 'sync' && this.#queue.length > 0 ? TURN_LOOK_MS : null;
+    return this.#current?.job.name === 'sync' && this.#queue.length > 0 ? YIELD_CHECK_MS : null;
   }
 
-  /** True while such a job waits or is done, whoever wanted it. */
+  /** True while such a job is queued or running. */
   holds({ name, source }: Pick<QueuedJob, 'name' | 'source'>): boolean {
     return [...this.running(), ...this.queued()].some((job) => job.name === name && job.source === source);
   }
@@ -149,15 +154,15 @@ export class JobRunner {
     return [{ job: number, name: job.name, source: job.source, trigger: job.trigger, startedAt, progress }];
   }
 
-  /** Resolves when nothing is at work and nothing waits. */
+  /** Resolves when no job is running or queued. */
   async idle(): Promise<void> {
     if (this.#current === null) return;
     await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
   /**
-   * Takes no more jobs and lets the one at work end, for `finishMs` at most; then it is aborted. Resolves when it
-   * has, or when `graceMs` are over and it was ended from outside, where that can be done.
+   * Accepts no more jobs and lets the running one end, for `finishMs` at most; then it is aborted. Resolves when it has
+   * ended, or after `graceMs`, when its process was killed, if it has one.
    * @returns false where it did not end
    */
   async stop(graceMs: number): Promise<boolean> {
@@ -199,13 +204,13 @@ export class JobRunner {
       isLocal: () => false,
       answers: new AnswerWatch(this.#options.effects.clock),
       abort: new AbortController(),
-      gaveWay: null,
+      yieldError: null,
       over: Promise.resolve(),
     };
     this.#current = current;
     current.over = this.#perform(current)
       .catch((error: unknown) => {
-        // Nothing of ours may end the daemon; what is expected was dealt with before.
+        // No error of a job may end the daemon; expected ones were handled before.
         this.#options.problems.begin(jobKey(job), asTidemarkError(error));
       })
       .then(() => {
@@ -252,10 +257,10 @@ export class JobRunner {
     await this.#end(current, this.#resultOf(current, performed.result), performed.lease);
   }
 
-  /** Of a sync that gave way: its failure is the service's, and starts nothing again at once. */
-  #resultOf({ gaveWay, job }: Current, result: JobResult): JobResult {
-    if (gaveWay !== null && result.outcome === 'interrupted' && !this.#isStopping) {
-      return { ...result, outcome: 'failed', exitCode: exitCodeFor(gaveWay.code), error: gaveWay };
+  /** The result of the job; a sync that was cancelled for other jobs has failed by the service, without a retry at once. */
+  #resultOf({ yieldError, job }: Current, result: JobResult): JobResult {
+    if (yieldError !== null && result.outcome === 'interrupted' && !this.#isStopping) {
+      return { ...result, outcome: 'failed', exitCode: exitCodeFor(yieldError.code), error: yieldError };
     }
     if (job.name === 'sync' && job.source !== null) this.#rests.end(job.source);
     return result;
@@ -267,16 +272,16 @@ export class JobRunner {
     try {
       return await work.isWanted({ config, effects, mirror: mirrorAccess.reader() });
     } catch {
-      // What keeps it from knowing keeps the job from its work, which tells it.
+      // The same error will make the job fail, which reports it.
       return true;
     }
   }
 
-  /** Writes the job's beginning down. @throws TidemarkError where the mirror cannot be written; then it has not begun */
+  /** Records the job's start. @throws TidemarkError where the mirror cannot be written; then it has not started */
   async #begin(current: Current): Promise<WriterLease> {
     const { job } = current;
     const { mirrorAccess, saveSchedule, observers } = this.#options;
-    // Only a sync may make a mirror: the others would find it empty.
+    // Only a sync may create a mirror: other jobs would find it empty.
     const lease = await mirrorAccess.lease(commandOf(job), job.name === 'sync', this.#abort.signal);
     try {
       saveSchedule(lease.mirror);
@@ -295,7 +300,7 @@ export class JobRunner {
     }
   }
 
-  /** Writes the job's end down, in whatever state the mirror is, and tells whoever wants to know. */
+  /** Records the job's end, if the mirror can be written, and notifies the observers. */
   async #end(current: Current, result: JobResult, held: WriterLease | null): Promise<void> {
     const { job } = current;
     const { effects, observers, problems, saveSchedule, mirrorAccess } = this.#options;
@@ -311,7 +316,7 @@ export class JobRunner {
     try {
       if (current.number !== 0) {
         const command = commandOf(job);
-        // While the daemon stops nothing is waited for: a job without an end is known for one that was cut short.
+        // While the daemon stops it does not wait for the lock: a job without a recorded end counts as interrupted.
         if (this.#abort.signal.aborted) lease ??= mirrorAccess.leaseNow(command);
         else lease ??= await mirrorAccess.lease(command, false, this.#abort.signal);
         lease?.mirror.daemonState().finishJob(current.number, end);
@@ -320,7 +325,7 @@ export class JobRunner {
       }
       problems.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
-      // A missing mirror is reported by MirrorAccessControl.
+      // A missing mirror is reported by MirrorConnections.
       if (mirrorAccess.isThere()) problems.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
       this.#giveBack(lease);
@@ -332,7 +337,7 @@ export class JobRunner {
     this.#options.onEnd(job, ended, result.exitCode);
   }
 
-  /** Closing moves the log into the file: on a full disk that fails, and is tried again by the next writer. */
+  /** Closing checkpoints the write-ahead log: on a full disk that fails, and the next writer tries again. */
   #giveBack(lease: WriterLease | null): void {
     try {
       lease?.release();
@@ -343,28 +348,28 @@ export class JobRunner {
   }
 }
 
-/** Of the grace, what work under way is given to end by itself; the rest is for giving it up in order. */
+/** The share of the grace period in which the running job may finish; the rest is for aborting it cleanly. */
 const FINISH_SHARE = 0.7;
-/** Until a sync that is to give way has come to its end in order; then its process is ended. */
-const GIVE_WAY_MS = 10_000;
-/** Until a process that was ended is gone. */
+/** How long a sync that was cancelled for other jobs may take to end; then its process is killed. */
+const CANCEL_MS = 10_000;
+/** How long a killed process may take to be gone. */
 const KILL_MS = 1_000;
 
-// What became of jobs that somebody asked for, for as long as anybody may come back for it.
+// The states of requested jobs, kept for later queries.
 
-/** A job whose turn has come. */
+/** A job that is running. */
 interface RunningEntry extends QueueEntry {
   /** As the mirror has it; 0 for one that is not written down (yet). */
   readonly number: number;
 }
 
-/** Whoever follows a job looks several times a second: these are hours of jobs. */
+/** States kept: hours of jobs, while a client that follows one asks several times a second. */
 const KEPT = 1_000;
 
 class RequestLog {
   readonly #ended = new Map<number, RequestStatus>();
 
-  /** A job is over. The first word holds. */
+  /** Records the end of a job. Only the first call counts. */
   end({ ticket, job, number }: RunningEntry, error: TidemarkError | null): void {
     if (this.#ended.has(ticket)) return;
     this.#ended.set(ticket, { state: 'ended', ...identity(job), job: number === 0 ? null : number, error });

@@ -157,7 +157,7 @@ export interface DrillSummary {
   readonly seconds: number;
 }
 
-/** A job that failed before it had anything to tell leaves an empty object. */
+/** A job that failed before it had a summary stores an empty object. */
 export interface SummaryByJob {
   readonly sync: SyncSummary;
   readonly drift: DriftSummary;
@@ -166,7 +166,7 @@ export interface SummaryByJob {
   readonly drill: DrillSummary;
 }
 
-/** The summary of a job of that name; null for another job, one without an end, and one that had nothing to tell. */
+/** The summary of a job of that name; null for another job, one without an end, and one without a summary. */
 export function summaryOf<Name extends keyof SummaryByJob>(
   name: Name,
   row: Pick<JobRow, 'name' | 'summary'>,

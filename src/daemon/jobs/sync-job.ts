@@ -89,7 +89,7 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
   };
 }
 
-/** Adds up what a run tells while it goes on. */
+/** Sums up the progress events of a run. */
 class Tally {
   readonly events: SyncEvents;
   #endedRecords = 0;

@@ -1,6 +1,6 @@
 /**
- * Order of jobs, and when a running sync must yield: when the jobs of a source last began,
- * and whether their service answers.
+ * Order of jobs, and when a running sync must yield: when the jobs of a source last started, and whether its service
+ * answers.
  */
 import type { RequestStats } from '../../api/request-stats.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -13,16 +13,16 @@ import type { QueuedJob } from './work.ts';
 type JobKey = Pick<QueuedJob, 'name' | 'source'>;
 
 /**
- * A sync without a byte for so long gives way while others wait. A request that brings none for 60 s is given up
- * (`DEFAULT_TIMEOUTS` in api/transport.ts): a service that answers slowly has begun to by then.
+ * A sync that received no byte for this long is cancelled when other jobs wait. Longer than the 60 s after which a request
+ * without a byte times out (`DEFAULT_TIMEOUTS` in api/transport.ts): a slow service has begun to answer by then.
  */
 export const SILENT_MS = 75_000;
-/** How long a source rests that gave way, doubled each time in a row: others get at least half of the time. */
-const LONGEST_REST_MS = 30 * 60_000;
-/** Between two looks at a sync for which others wait. */
-export const TURN_LOOK_MS = 10_000;
+/** The longest pause of a source whose syncs were cancelled for others; it doubles each time in a row. */
+const LONGEST_PAUSE_MS = 30 * 60_000;
+/** Interval of checking a running sync while other jobs wait. */
+export const YIELD_CHECK_MS = 10_000;
 
-/** When jobs last began, by name and source: from the mirror for what earlier daemons and the command line did. */
+/** When jobs last started, by name and source; those of earlier daemons and of the command line from the mirror. */
 export class LastStarts {
   readonly #mirror: () => Mirror;
   readonly #begun = new Map<string, string>();
@@ -33,7 +33,7 @@ export class LastStarts {
     this.#mirror = mirror;
   }
 
-  /** ISO 8601; empty for a job that never began, as far as is known. */
+  /** ISO 8601; empty for a job without a known start. */
   readonly of = (job: JobKey): string => {
     if (!this.#isRead) this.#read();
     return this.#begun.get(keyOf(job)) ?? '';
@@ -58,12 +58,12 @@ export class LastStarts {
       }
       this.#isRead = true;
     } catch {
-      // There is none yet, or it is away: what keeps it from being read is reported by the job that needs it.
+      // No mirror yet, or not readable: the job that needs it reports why.
     }
   }
 }
 
-/** Whether the service answers the sync that is at work. */
+/** Whether the service answers the running sync. */
 export class AnswerWatch {
   readonly #clock: Clock;
   #seen = '';
@@ -75,11 +75,11 @@ export class AnswerWatch {
   }
 
   /**
-   * Looks at the stats of its client.
-   * @param isLocal true where the work is this machine's: what was read is being published
-   * @returns milliseconds since the last sign of the service, or of work of our own
+   * Checks the stats of its client.
+   * @param isLocal true while the sync works locally: it publishes what it read
+   * @returns milliseconds since the service last answered, or the sync last worked locally
    */
-  look({ bytes, throttled, waitingUntil }: RequestStats, records: number, isLocal: boolean): number {
+  check({ bytes, throttled, waitingUntil }: RequestStats, records: number, isLocal: boolean): number {
     const seen = `${bytes} ${throttled} ${records}`;
     const isHeldBack = waitingUntil !== undefined && waitingUntil > this.#clock.now();
     if (seen !== this.#seen || isHeldBack || isLocal) this.#answeredAt = this.#clock.monotonicMs();
@@ -88,7 +88,7 @@ export class AnswerWatch {
   }
 }
 
-/** Sources that gave way, and until when their schedule leaves them out. */
+/** Sources whose sync was cancelled for other jobs, and until when their schedule skips them. */
 export class SourceBackoff {
   readonly #clock: Clock;
   readonly #bySource = new Map<string, { readonly times: number; readonly until: number }>();
@@ -97,11 +97,11 @@ export class SourceBackoff {
     this.#clock = clock;
   }
 
-  /** It gave way. Returns why, for its job. */
+  /** Records that the sync was cancelled; returns the error for its job. */
   begin(source: string, silentMs: number): TidemarkError {
     const times = (this.#bySource.get(source)?.times ?? 0) + 1;
-    const restMs = Math.min(LONGEST_REST_MS, SILENT_MS * 2 ** (times - 1));
-    const until = this.#clock.now() + restMs;
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, SILENT_MS * 2 ** (times - 1));
+    const until = this.#clock.now() + pauseMs;
     this.#bySource.set(source, { times, until });
     return new TidemarkError(
       'timeout',
@@ -113,12 +113,12 @@ export class SourceBackoff {
     );
   }
 
-  /** Its sync came to an end of its own. */
+  /** Its sync ended without being cancelled. */
   end(source: string): void {
     this.#bySource.delete(source);
   }
 
-  /** Epoch milliseconds; null for a source that does not rest. */
+  /** Epoch milliseconds; null for a source that is not skipped. */
   until(source: string): number | null {
     const until = this.#bySource.get(source)?.until ?? 0;
     return until > this.#clock.now() ? until : null;

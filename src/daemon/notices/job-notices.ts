@@ -17,7 +17,7 @@ interface JobNotices {
   readonly at: string;
 }
 
-/** The same job again changes nothing. `mirror` is open for writing. Returns how many notices there are to tell. */
+/** The same job again changes nothing. `mirror` is open for writing. Returns how many notices there are to send. */
 export function recordJobNotices(
   mirror: Mirror,
   { job, details, assumed, at }: JobNotices,

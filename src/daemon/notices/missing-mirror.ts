@@ -29,7 +29,7 @@ export class MissingMirrorAlert {
     this.#clock = clock;
   }
 
-  /** When there is something to tell, epoch milliseconds; null for nothing. */
+  /** When there is something to report, epoch milliseconds; null for nothing. */
   dueAt(isGone: boolean, channels: readonly ChannelConfig[]): number | null {
     if (isGone !== this.#isGone) return this.#clock.now();
     return this.#telling === null || this.#names(this.#telling, channels).length === 0

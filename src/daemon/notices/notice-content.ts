@@ -23,7 +23,7 @@ export interface NoticeContent {
   readonly error: { readonly code: string | null; readonly message: string } | null;
   /** Findings, collections, removals or problems; null for what is not counted. */
   readonly count: number | null;
-  /** All findings that it tells of, by severity; null for what is no drift. */
+  /** All findings that it reports, by severity; null for other events than drift. */
   readonly severities: Readonly<Record<Severity, number>> | null;
   /** The worst of them, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];

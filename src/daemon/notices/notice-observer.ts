@@ -1,6 +1,6 @@
 /**
- * Tells people of jobs: what a job changed is written down under its lock, and sent once that is given back. Where the
- * mirror cannot be written, a failure is reported all the same, once and at once: that is when it matters.
+ * Notifies people of jobs: notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
+ * written, a failure is still reported, once and immediately.
  */
 import type { Config } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -27,7 +27,7 @@ import { transitionsOf } from './transitions.ts';
 interface NoticeObserverOptions {
   /** The configuration in force. */
   readonly config: () => Config;
-  /** Null until the daemon lives. */
+  /** Null until the daemon has started. */
   readonly view: () => DaemonView | null;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -36,14 +36,14 @@ interface NoticeObserverOptions {
   readonly send: Send;
 }
 
-/** Between two looks whether a sync is overdue. */
-const LOOK_MS = 60_000;
-/** The first one, where no sync ends before: what is overdue has begun by then. */
-const FIRST_LOOK_MS = 2 * 60_000;
-/** So long a sync that makes up for what was missed while the daemon was down is waited for, before that is reported. */
+/** Interval of checking whether a sync is overdue. */
+const CHECK_MS = 60_000;
+/** The first check, if no sync ends before: overdue syncs have started by then. */
+const FIRST_CHECK_MS = 2 * 60_000;
+/** How long a catch-up sync after the daemon was down may take before its source is reported as overdue. */
 const CATCH_UP_MS = 15 * 60_000;
 
-/** Latest syncs among which an earlier attempt is looked for. */
+/** Latest syncs that are searched for an earlier attempt. */
 const ATTEMPTS_READ = 5;
 
 export function createNoticeObserver(options: NoticeObserverOptions): JobObserver {
@@ -55,15 +55,15 @@ class NotifyingObserver implements JobObserver {
   readonly #options: NoticeObserverOptions;
   readonly #notifier: Notifier;
   #context: ObserverContext | null = null;
-  #lookAt: number;
+  #checkAt: number;
   readonly #recorded = new WeakSet<JobRow>();
-  /** What was reported though it could not be written down, by job and source. */
+  /** States that were reported but could not be stored, by job and source. */
   readonly #unwritten = new Map<string, NoticeState>();
   readonly #absence: MissingMirrorAlert;
 
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
-    this.#lookAt = options.clock.now() + FIRST_LOOK_MS;
+    this.#checkAt = options.clock.now() + FIRST_CHECK_MS;
     this.#absence = new MissingMirrorAlert(options.clock);
     this.#notifier = createNotifier({
       ...options,
@@ -85,11 +85,11 @@ class NotifyingObserver implements JobObserver {
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
     const { row } = ended;
     this.#context = context;
-    if (!this.#recorded.has(row)) await this.#tellAtOnce(row, detailsOf(ended), context.signal);
+    if (!this.#recorded.has(row)) await this.#reportAtOnce(row, detailsOf(ended), context.signal);
     if (this.#options.view() !== null) await this.#tellAbsence(this.#options.clock.now(), context.signal);
     await this.#whereThere(context, async () => {
-      // The others are looked at once a minute (`wake`).
-      if (row.name === 'sync' && row.source !== null) await this.#lookAtFreshness([row.source]);
+      // The others are checked once a minute (`wake`).
+      if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
       await this.#notifier.deliverDue(context.signal);
     });
   }
@@ -97,7 +97,7 @@ class NotifyingObserver implements JobObserver {
   async finish(context: ObserverContext): Promise<void> {
     this.#context = context;
     await this.#whereThere(context, async () => {
-      await this.#lookAtFreshness();
+      await this.#checkFreshness();
       await this.#notifier.deliverDue(context.signal);
     });
   }
@@ -106,24 +106,24 @@ class NotifyingObserver implements JobObserver {
     const view = this.#options.view();
     if (view === null) return null;
     const absenceAt = this.#absence.dueAt(isMirrorGone(view), this.#options.config().notices);
-    return Math.min(this.#dueAt() ?? this.#lookAt, this.#lookAt, absenceAt ?? this.#lookAt);
+    return Math.min(this.#dueAt() ?? this.#checkAt, this.#checkAt, absenceAt ?? this.#checkAt);
   }
 
   async wake(context: ObserverContext): Promise<void> {
     this.#context = context;
     const now = this.#options.clock.now();
     await this.#tellAbsence(now, context.signal);
-    // Also after a clock that stepped back.
-    const isLookDue = now >= this.#lookAt || this.#lookAt - now > FIRST_LOOK_MS;
-    if (isLookDue) this.#lookAt = now + LOOK_MS;
+    // Also after the clock was set back.
+    const isCheckDue = now >= this.#checkAt || this.#checkAt - now > FIRST_CHECK_MS;
+    if (isCheckDue) this.#checkAt = now + CHECK_MS;
     await this.#whereThere(context, async () => {
-      if (isLookDue) await this.#lookAtFreshness();
+      if (isCheckDue) await this.#checkFreshness();
       const dueAt = this.#dueAt();
       if (dueAt !== null && dueAt <= now) await this.#notifier.deliverDue(context.signal);
     });
   }
 
-  /** Before the first sync has made the mirror nothing can be reported; nor while it is gone, which is reported separately. */
+  /** Runs the work if there is a mirror: not before the first sync, nor while it is gone, which is reported separately. */
   async #whereThere({ mirrorAccess }: ObserverContext, work: () => Promise<void>): Promise<void> {
     if (this.#options.view() === null || !mirrorAccess.isThere()) return;
     try {
@@ -137,7 +137,7 @@ class NotifyingObserver implements JobObserver {
     try {
       return this.#notifier.nextDueAt();
     } catch {
-      // That the mirror cannot be read is reported by health and by the jobs: here it only means that nothing can be sent yet.
+      // Health and the jobs report an unreadable mirror: here it only means that nothing can be sent yet.
       return null;
     }
   }
@@ -149,7 +149,7 @@ class NotifyingObserver implements JobObserver {
   }
 
   /** Of these sources, or of all. */
-  async #lookAtFreshness(names?: readonly string[]): Promise<void> {
+  async #checkFreshness(names?: readonly string[]): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
     const known = readFreshness(view, names);
@@ -183,8 +183,8 @@ class NotifyingObserver implements JobObserver {
     }
   }
 
-  /** Tells of a job that could not be written down, where it failed and that was not told before. */
-  async #tellAtOnce(row: JobRow, details: JobDetails, signal: AbortSignal): Promise<void> {
+  /** Reports the failure of a job that could not be stored, unless it was reported before. */
+  async #reportAtOnce(row: JobRow, details: JobDetails, signal: AbortSignal): Promise<void> {
     const { config, clock } = this.#options;
     // That is reported separately.
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
@@ -199,7 +199,7 @@ class NotifyingObserver implements JobObserver {
     }
   }
 
-  /** One attempt through each of these channels, past the mirror. Returns the names of those that took it. */
+  /** One attempt through each of these channels, without the mirror's queue. Returns the names of those that accepted it. */
   async #sendAtOnce(notice: Notice, names: readonly string[], signal: AbortSignal): Promise<string[]> {
     const { config, log, send } = this.#options;
     const channels = config().notices.filter(({ name }) => names.includes(name));
@@ -231,7 +231,7 @@ function detailsOf({ report, kinds }: EndedJob): JobDetails {
   return { kinds, ...(report === null ? {} : { unread: unreadSweeps(report.sweeps) }) };
 }
 
-/** True while a daemon that has begun not long ago is at the first sync since the source became overdue. */
+/** True while a recently started daemon runs the first sync since the source became overdue. */
 function isCatchingUp(
   view: DaemonView,
   mirror: Mirror,
@@ -250,30 +250,30 @@ function isCatchingUp(
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }
 
-// Notices for the daemon: what a job changed is written down with its notices, and delivered afterwards.
+// Notices for the daemon: changed states are stored with their notices, which are delivered afterwards.
 
 export type NotifierOptions = OutboxOptions;
 
 export interface Notifier {
   /**
-   * Writes down what a job that ended changed, in one transaction with the notices of it; sends nothing. The same job
-   * again changes nothing.
-   * @returns how many notices there are to tell
-   * @throws TidemarkError whatever keeps the mirror from being written: then nothing of it is reported, and the next job tells
+   * Stores the states that an ended job changed, in one transaction with the notices; sends nothing. The same job again
+   * changes nothing.
+   * @returns how many notices there are to send
+   * @throws TidemarkError if the mirror cannot be written: then nothing is reported until the next job
    */
   afterJob(job: JobRow, details?: JobDetails): Promise<number>;
   /**
    * The same within a writer that is open already.
-   * @param assumed states that were reported though they could not be written down
+   * @param assumed states that were reported but could not be stored
    */
   recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
-  /** Looks whether a sync is overdue, or no longer; writes only where that changed. Call it now and then. */
+  /** Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. */
   checkFreshness(sources: readonly Freshness[]): Promise<number>;
   /** As `Outbox.deliverDue`. Need not be awaited. */
   deliverDue(signal: AbortSignal): Promise<void>;
   /** As `Outbox.nextDueAt`. */
   nextDueAt(): number | null;
-  /** Ends what is being sent, without counting it as an attempt, and writes down what was delivered. */
+  /** Stops deliveries under way, without counting them as attempts, and stores which notices were delivered. */
   close(): Promise<void>;
 }
 
@@ -313,7 +313,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
   };
 }
 
-// Transitions of time alone. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
+// Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
 
 export function freshnessTransition(
   states: readonly NoticeState[],

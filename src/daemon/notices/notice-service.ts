@@ -69,7 +69,7 @@ export function createPingObserver(pinger: Pinger, sources: () => readonly strin
     ended: async ({ row, kinds, report }, { mirrorAccess, signal }) => {
       if (row.name !== 'sync' || row.source === null || kinds !== null) return;
       const { source, outcome, error } = row;
-      // The daemon was stopped: no failure of the service. Where nobody starts it again, no success comes.
+      // The daemon was stopped, which is no failure of the service. If it is not started again, there is no success ping.
       if (outcome === 'interrupted') return;
       if (outcome === 'done' && report?.outcome === 'complete') {
         const mirror = mirrorAccess.reader();
@@ -154,7 +154,7 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
   /** Sources whose last sync was not complete: the mirror may not know of it, where the disk is full. */
   const failing = new Set<string>();
   const current = (): readonly Line[] => {
-    // A configuration that was read anew has new objects.
+    // A reloaded configuration has new objects.
     lines = new Map(
       pings().map((ping): [PingConfig, Line] => [
         ping,

@@ -1,5 +1,5 @@
 /**
- * Deliveries that are pending: one queue per channel, oldest first, so that a dead receiver delays itself and nobody else.
+ * Pending deliveries: one queue per channel, oldest first, so that a failing receiver delays no other one.
  * Nothing is locked while something is sent; what came of it is written down afterwards. A mark that could not be written
  * is remembered until it can: a process that dies before then delivers again, under the same id.
  */
@@ -34,7 +34,7 @@ export interface OutboxOptions {
   readonly send: Send;
 }
 
-/** Wait after so many failed attempts, milliseconds: anywhere up to a doubling bound (full jitter), at least a second. */
+/** Wait after that many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. */
 export function waitAfter(attempts: number, random: number): number {
   const bound = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1));
   return Math.max(SHORTEST_WAIT_MS, Math.round(random * bound));

@@ -247,7 +247,7 @@ export function joined(parts: readonly Transition[]): Transition {
   };
 }
 
-/** The state of a subject as it was last told; undefined where all was well. */
+/** The last notified state of a subject; undefined if it was without problems. */
 export function stateOf(
   states: readonly NoticeState[],
   source: string,

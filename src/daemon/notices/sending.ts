@@ -137,7 +137,7 @@ function escaped(text: string): string {
   return withoutMentions(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** At most so many UTF-16 units, never through a character or an escape. */
+/** Cuts to a number of UTF-16 units, never inside a character or an escape. */
 function cut(text: string, length: number): string {
   if (text.length <= length) return text;
   return `${text

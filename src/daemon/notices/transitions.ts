@@ -1,4 +1,4 @@
-/** What a job that ended changes of what was last told. Pure: the same again changes nothing. */
+/** The state transitions of an ended job against the last notified states. Pure: the same job again changes nothing. */
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
@@ -169,7 +169,7 @@ const MASS = 'drift';
 
 function driftTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   const summary = summaryOf('drift', seen.job);
-  // Without a baseline there is nothing to measure from, and what was reported still stands.
+  // Without a baseline drift cannot be measured, and the reported state stays.
   if (summary?.hasBaseline !== true) return NO_TRANSITION;
   const findings = seen.details.drift?.findings ?? summary.findings;
   const source = seen.job.source ?? '';

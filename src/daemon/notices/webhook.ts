@@ -78,9 +78,9 @@ export function requireAccepted(answer: PostAnswer, secrets: readonly Secret[], 
   });
 }
 
-// Mentions in what a record holds: shown by a chat, but notifying nobody.
+// Mentions in values of records: a chat shows them, but must not notify anybody.
 
-/** U+2060: shown as nothing, and part of no name, so that `@\u2060channel` reads as before and calls nobody. */
+/** U+2060 is invisible and part of no name, so that `@\u2060channel` looks the same and notifies nobody. */
 const WORD_JOINER = '\u2060';
 
 /** An address such as `ann@example.com` is left as it is, to be copied; Discord finds its own words within one too. */
@@ -104,7 +104,7 @@ const SHORTEST = 6;
 /** A user's name. The password beside it is hidden however short it is. */
 const SHORTEST_NAME = 4;
 
-/** One short line without control characters, in which no secret stands, nor a part of a URL that could be one. */
+/** One short line without control characters, secrets, and parts of a URL that could be secret. */
 export function scrubbed(text: string, secrets: readonly Secret[]): string {
   const parts = secrets.flatMap((secret) => partsOf(secret.reveal()));
   // Longest first: a part of what was already hidden is no longer there.
@@ -132,7 +132,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // No percent-encoding after all: then the text is what it stands for.
+    // Not percent-encoded after all: the text is taken literally.
     return text;
   }
 }

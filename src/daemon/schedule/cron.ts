@@ -53,7 +53,7 @@ function nextIn(zone: Zone, fields: WallFields, isEveryHour: boolean, after: num
     // Forward: what the wall leaves out comes as the gap ends, and so does what is due at that very moment.
     if (shift > 0 && wall <= change + offset + shift) return change;
     from = change;
-    // Backward: the wall begins anew, and what names times of the day has had them.
+    // Backward: an hour repeats, and expressions with times of the day have had theirs.
     doneWall =
       isEveryHour || shift > 0 ? change + offset + shift - 1 : Math.max(doneWall, change + offset - 1);
   }

@@ -12,7 +12,7 @@ import { type Cron, parseCron } from './cron.ts';
 export interface DueSchedule {
   readonly schedule: ScheduleName;
   readonly sources: readonly string[];
-  /** `overdue`: its time came while nobody looked. */
+  /** `overdue`: it was due while the daemon was not running. */
   readonly trigger: 'schedule' | 'overdue';
   /** Ticks that this one start makes up for, itself not counted. */
   readonly missed: number;

@@ -18,7 +18,7 @@ export function fileSegment(id: string): string {
         ? character
         : `%${byte.toString(16).padStart(2, '0').toUpperCase()}`;
   }
-  // A lone surrogate has no UTF-8: the hash over UTF-16 tells it from the others.
+  // A lone surrogate has no UTF-8: the hash over UTF-16 distinguishes it from others.
   const isAmbiguous = name.length > LONGEST || /[A-Z]/.test(id) || !id.isWellFormed() || name === '';
   if (!isAmbiguous) return name;
   const mark = createHash('sha256').update(Buffer.from(id, 'utf16le')).digest('hex').slice(0, 12);

@@ -74,7 +74,7 @@ export class DataFile {
     if (lineNumber === 0) throw this.#unusable('is not a sandbox data file');
   }
 
-  /** Writes the whole state anew (mode 0600) and keeps the file open for `append`. Where that fails, nothing is left of it. */
+  /** Rewrites the file with the whole state (mode 0600) and keeps it open for `append`. If that fails, no new file is left. */
   rewrite(commits: Iterable<Commit>): void {
     const temporary = `${this.#path}.new`;
     // What a crash left there.

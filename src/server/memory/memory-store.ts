@@ -1,6 +1,7 @@
 /** The sandbox's store: every record in memory as JSON text, each request's changes kept in a data file if one is named. */
 import { CATALOG } from '../../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope } from '../../catalog/definition.ts';
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { acceptBody } from '../rules/request-rules.ts';
@@ -33,7 +34,7 @@ export interface StoredRecord {
 /** For what no key asks for. */
 const NOBODY: Viewer = { userUuid: null, organizations: null };
 
-// One line of the data file when it is written anew.
+// One line of the data file when it is rewritten.
 const ROWS_PER_COMMIT = 500;
 
 export class MemoryStore implements WritableStore {
@@ -128,7 +129,7 @@ export class MemoryStore implements WritableStore {
     });
   }
 
-  /** Puts a record in as it is, past every rule: sets it where the id is known. `id` only where no body tells it. */
+  /** Inserts or replaces a record as it is, without rules. `id` only where the body has none. */
   write(kind: Kind, scope: Scope, body: JsonObject, id?: string): void {
     this.transaction(NOBODY, (writing) => {
       if (id === undefined) writing.save(kind, scope, body, noteFor(kind));
@@ -185,7 +186,7 @@ export class MemoryStore implements WritableStore {
     });
   }
 
-  /** For what is done before the data file is open: it is written anew afterwards. */
+  /** For changes made before the data file is open: it is rewritten afterwards. */
   #unlogged(work: (writing: Writing) => void): void {
     const { clock, random } = this.#effects;
     const writing = new Writing(this.#tables, { now: clock.now(), random }, this.#counters, NOBODY);
@@ -218,7 +219,7 @@ export class MemoryStore implements WritableStore {
     }
   }
 
-  /** The whole state as commits, for a data file that is written anew. */
+  /** The whole state as commits, for rewriting the data file. */
   *commits(): Iterable<Commit> {
     for (const table of this.#tables.names()) {
       for (const each of this.#tables.all(table)) {

@@ -1,4 +1,4 @@
-/** One collection in memory: rows by id, and their order, sorted only when somebody looks. */
+/** One collection in memory: rows by id, and their order, sorted only when needed. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 

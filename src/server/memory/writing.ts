@@ -1,6 +1,7 @@
 /** One request's writes to the tables. They take effect as they are made, and `undo` takes all of them back. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Kind, Scope, ResourceDefinition } from '../../catalog/definition.ts';
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { isoTime } from '../../core/clock.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import type { Counter, Transaction } from '../rules/kind-rules.ts';
@@ -102,7 +103,7 @@ export class Writing extends TablesReading implements Transaction {
     const change = { table, scope, id, row };
     this.changes.push(change);
     this.#reversals.push(this.tables.apply(change, body));
-    // A record put in with a number of its own: the count goes on above it.
+    // A record inserted with a given number: new numbers continue above it.
     const number = Number((body ?? {})['id']);
     if (COUNTED.has(table) && Number.isSafeInteger(number) && number > (this.counters[table] ?? 0)) {
       this.counters[table] = number;

@@ -67,13 +67,13 @@ export class HeldMirror<Memory> {
     }
   }
 
-  /** Reads on in the same mirror, for nobody who waits: where it is not open any more, or fails, nothing is done. */
+  /** Reads ahead in the same mirror: does nothing if it is no longer open, or fails. */
   again(mirror: Mirror, work: () => void): void {
     if (this.#held?.mirror !== mirror) return;
     try {
       mirror.atOnce(work);
     } catch (error) {
-      // The next request meets the same, and tells it.
+      // The next request meets the same error, and reports it.
       this.#place.log.debug({ err: error }, 'nothing could be read ahead');
     }
   }
@@ -118,7 +118,7 @@ export class HeldMirror<Memory> {
     try {
       this.close();
     } catch (error) {
-      // What cannot be read may fail to close as well; the next request opens it anew.
+      // A mirror that cannot be read may fail to close, too; the next request opens it again.
       this.#held = null;
       this.#place.log.debug({ err: error }, 'the mirror could not be closed');
     }

@@ -1,6 +1,7 @@
 /** What the mirror holds of one source at one point: read once per state, not once per request. */
 import { scopeKey } from '../../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope } from '../../catalog/definition.ts';
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';
 import type { Point } from '../../state/point.ts';
@@ -79,14 +80,14 @@ export type PageReader = Pick<Mirror, 'recordPage'>;
 
 interface TakenPage {
   readonly page: RecordPage;
-  /** True where nobody else has it: not kept, and not sent to another one at this moment. */
+  /** True if nothing else uses it: not cached, and not being sent to another client. */
   readonly isOwn: boolean;
 }
 
 export class PageCache {
-  /** The one that was asked for longest ago stands first. */
+  /** Least recently used first. */
   readonly #pages = new Map<string, RecordPage>();
-  /** Of them, those that nobody asked for yet. */
+  /** Of them, those that were not requested yet. */
   readonly #ahead = new Set<string>();
   readonly #asked = new Set<string>();
   #bytes = 0;

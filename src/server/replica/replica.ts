@@ -2,7 +2,8 @@
  * The mirror served over the interface's own paths, read-only (docs/replica.md). One function from a request to an
  * answer, whoever listens: `serve`, or the daemon beside its other pages.
  */
-import type { Kind, ResourceDefinition, Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
+import type { Kind, Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { NOT_MIRRORED } from '../../catalog/not-mirrored.ts';
 import { isLoopback } from '../../config/source.ts';
@@ -37,7 +38,7 @@ export interface ReplicaOptions {
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
   /** Any of them opens it; without one, only requests addressed to this machine are answered. */
   readonly tokens: readonly Secret[];
-  /** What stands before `/api/`, without a slash at its end; empty at the root. */
+  /** Path before `/api/`, without a trailing slash; empty at the root. */
   readonly pathPrefix: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -101,7 +102,7 @@ function stateHeaders({ run, at }: Point, now: number): Record<string, string> {
 const STATES = 4;
 
 class StateMemory {
-  /** The one that was asked for longest ago stands first. */
+  /** Least recently used first. */
   readonly #states = new Map<string, ReplicaState>();
 
   /** @param key names the content: the root that seals the state, and how it is read */

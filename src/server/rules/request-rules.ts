@@ -10,13 +10,13 @@ export interface RequestRules {
   readonly required: readonly string[];
   /** Further fields that refuse null. All others take it: "no value" differs from "not said". */
   readonly notNull: readonly string[];
-  /** Further checks by field name. `attr` is where the value stands, for the refusal. */
+  /** Further checks by field name. `attr` is the value's path, for the error. */
   readonly checks: Readonly<Record<string, (value: JsonValue, attr: string) => void>>;
 }
 
 /**
  * The accepted members of a body, in the order of the documentation. Values are taken as they came.
- * @param prefix where the body stands in the request, e.g. `2__` for the third of a list
+ * @param prefix the body's path in the request, e.g. `2__` for the third of a list
  * @throws WireError 400 for the first field that is missing or wrong
  */
 export function acceptBody(

@@ -1,12 +1,8 @@
 /** The sandbox's rules of every kind: its own, or the plain ones that the catalog says enough for. */
 import { createHash } from 'node:crypto';
 import { CATALOG } from '../../catalog/catalog.ts';
-import {
-  type FieldDefinition,
-  type Kind,
-  type ResourceDefinition,
-  operationOf,
-} from '../../catalog/definition.ts';
+import { type FieldDefinition, type Kind } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { writable } from '../../catalog/fields.ts';
 import { pipelineDestinations as documented } from '../../catalog/kinds/pipeline-components.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
@@ -109,7 +105,7 @@ const projects: KindRules = {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Moves by itself, as on real deployments; by the hour, so that two readings of one state can be compared. */
+/** Volatile, as on real deployments; changes every hour only, so that two readings of one state can be compared. */
 function liveToken(project: JsonObject, now: number): string {
   const seed = `${JSON.stringify(project['id'])} ${Math.floor(now / HOUR_MS)}`;
   return `live_${createHash('sha256').update(seed).digest('base64url')}`;
@@ -232,7 +228,7 @@ const sessionRecordings: KindRules = {
 const recordingSharing: KindRules = {
   order: { by: 'creation' },
   request: null,
-  // Every recording has one; those that nobody shared are worked out, since a project may hold a hundred thousand.
+  // Every recording has one; those of unshared recordings are computed, since a project may hold a hundred thousand.
   implied: (reading, scope, id) => {
     const recording = reading.body('session_recordings', scope, id);
     if (recording === undefined) return undefined;
@@ -251,7 +247,7 @@ const recordingSharing: KindRules = {
 function plainRules(definition: ResourceDefinition): KindRules {
   const { kind, fields, idPath, idType, naturalKey } = definition;
   const order = { by: 'creation' } as const;
-  if (operationOf(definition, 'create') === undefined && operationOf(definition, 'update') === undefined)
+  if (definition.operation('create') === undefined && definition.operation('update') === undefined)
     return { order, request: null };
   const taken = fields.filter(({ isWritable }) => isWritable);
   const [idField = 'id'] = idPath;

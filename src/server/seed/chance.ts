@@ -39,7 +39,7 @@ export function createChance(seed: number): Chance {
   };
 }
 
-/** ISO 8601, so many days (and milliseconds) before the epoch. */
+/** ISO 8601, that many days (and milliseconds) before the epoch. */
 export function daysBefore(days: number, milliseconds = 0): string {
   return isoTime(SEED_EPOCH_MS - days * DAY_MS - milliseconds);
 }

@@ -232,7 +232,7 @@ const VISITORS = [
 ];
 const PAGES = ['/', '/pricing', '/docs/über-uns', '/checkout?step=2', '/app/boards/42', '/signup#plan'];
 
-/** About one in so many recordings is shared. */
+/** One in about this many recordings is shared. */
 const SHARED_EVERY = 250;
 const MINUTES_APART = 7;
 

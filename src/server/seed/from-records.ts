@@ -24,7 +24,7 @@ export function seedRecords(records: readonly AnsweredRecord[]): SeedRecord[] {
     .toSorted((a, b) => (rank.get(a.kind) ?? 0) - (rank.get(b.kind) ?? 0))
     .flatMap(({ kind, scope, id, body }): SeedRecord[] => {
       if (!isJsonObject(body)) return [];
-      // The body tells the id where it can: then numbers are counted on from there.
+      // The id comes from the body if it has one: new numbers then continue after it.
       return [idOf(kind, body) === id ? { kind, scope, body } : { kind, scope, body, id }];
     });
 }

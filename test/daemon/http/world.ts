@@ -17,6 +17,7 @@ import type { DaemonView, JobRequest, RequestStatus, ScheduleView } from '../../
 import type { JobEnd, JobName } from '../../../src/mirror/daemon.ts';
 import { type Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
+import { smallDemo } from '../../server/small-demo.ts';
 import { type Sandbox, createSandbox } from '../../../src/server/sandbox.ts';
 import { silentEvents } from '../../../src/sync/events.ts';
 import { syncSource } from '../../../src/sync/run.ts';
@@ -96,7 +97,7 @@ export class World implements DaemonView {
   ): Promise<World> {
     const sandbox = await createSandbox({
       clock: systemClock,
-      seed: 'demo',
+      seed: smallDemo(),
       keys: [
         { key: FULL_KEY, permissions: 'all' },
         {
