@@ -42,8 +42,8 @@ export async function run({ large, scratch, note }: BenchContext): Promise<Line[
   }
   note(`${RUNS} more runs`);
   const writer = openBenchMirror(path);
-  writer.pin('as-approved', writer.runs({ limit: 1 })[0]?.run ?? 1);
-  writer.setBaseline('as-approved');
+  writer.snapshots.pin('as-approved', writer.runs.list({ limit: 1 })[0]?.run ?? 1);
+  writer.snapshots.setBaseline('as-approved');
   for (let generation = 1; generation <= RUNS; generation += 1) {
     const texts = Array.from({ length: CHANGES }, (_unused, index) =>
       recording(index, generation, large - index),

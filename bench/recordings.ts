@@ -19,7 +19,7 @@ export function openBenchMirror(path: string): Mirror {
 export async function syncRecordings(mirror: Mirror, texts: readonly string[]): Promise<number> {
   const definition = definitionOf(KIND);
   const volatile = volatileFields(definition);
-  const run = mirror.beginRun({
+  const run = mirror.runs.begin({
     source: { name: 'default', baseUrl: 'http://127.0.0.1:1' },
     trigger: 'bench',
     volatileFields: new Map([[KIND, volatile]]),

@@ -6,7 +6,6 @@ import type { BackupOptions } from '../mirror/backup.ts';
 import { dropUnendedBackupJobs } from '../mirror/copied-jobs.ts';
 import { type Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
-import { verifyMirror } from '../mirror/open.ts';
 import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
 import type { BackupManifest } from './manifest.ts';
 
@@ -56,7 +55,7 @@ export async function checkPlainBackup(
 ): Promise<PlainFacts> {
   const backup = openMirror(path, { mode: 'read', command: 'verify', clock });
   try {
-    const result = await verifyMirror(backup, onVerify === undefined ? {} : { onProgress: onVerify });
+    const result = await backup.verify(onVerify);
     refuseProblems(result, subject);
     return factsOf(backup, result, subject);
   } finally {
@@ -78,14 +77,14 @@ function oneLine(text: string): string {
 }
 
 function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): PlainFacts {
-  const [latest] = mirror.runs({ isPublished: true, limit: 1 });
+  const [latest] = mirror.runs.list({ isPublished: true, limit: 1 });
   if (latest === undefined || latest.root === null) {
     throw new TidemarkError('mirror_missing', `${subject} holds no published run`, {
       hint: 'run `tidemark sync` first',
     });
   }
-  const sources = mirror.sources().flatMap((source) => {
-    const run = mirror.latestRun(source);
+  const sources = mirror.runs.sources().flatMap((source) => {
+    const run = mirror.runs.latest(source);
     return run === undefined
       ? []
       : [{ source, run: run.run, outcome: run.outcome, finished_at: run.finishedAt }];
@@ -105,7 +104,7 @@ function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): Pl
 export function mirrorId(mirror: Mirror): string {
   return createHash('sha256')
     .update('tidemark.backups\0')
-    .update(mirror.fingerprintKey())
+    .update(mirror.acceptances.fingerprintKey())
     .digest('hex')
     .slice(0, 16);
 }

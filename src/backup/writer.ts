@@ -92,7 +92,7 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
     make,
     afterCompleteRun: async (mirror, runs, signal) => {
       const isWhole = (number: number): boolean => {
-        const run = mirror.run(number);
+        const run = mirror.runs.get(number);
         return run?.outcome === 'complete' && run.kinds === null;
       };
       if (!runs.some(isWhole)) return null;

@@ -67,7 +67,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     };
     const found = sources
       .flatMap((source): RunChanges[] => {
-        const runs = mirror.runs({ source }).filter(isPublished).reverse();
+        const runs = mirror.runs.list({ source }).filter(isPublished).reverse();
         return runs.flatMap((run, index): RunChanges[] => {
           if (!isWithin(period, run)) return [];
           const from = runs[index - 1];

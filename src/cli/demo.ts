@@ -253,11 +253,11 @@ async function send(base: string, method: string, path: string, body: unknown): 
 function setBaseline(context: CommandContext): string {
   const mirror = openConfiguredMirror(readConfig(context, {}), 'write', 'demo', context.pid);
   try {
-    const { source } = mirror.runs({ limit: 1 })[0] ?? {};
-    const latest = source === undefined ? undefined : mirror.latestRun(source);
+    const { source } = mirror.runs.list({ limit: 1 })[0] ?? {};
+    const latest = source === undefined ? undefined : mirror.runs.latest(source);
     if (latest === undefined) throw new TidemarkError('internal', 'the demo needs a run');
-    const { name, run } = mirror.pin('as-approved', latest.run);
-    mirror.setBaseline(name);
+    const { name, run } = mirror.snapshots.pin('as-approved', latest.run);
+    mirror.snapshots.setBaseline(name);
     return `run ${run} is pinned as ${name}, and drift is measured from it`;
   } finally {
     mirror.close();

@@ -99,7 +99,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         definitions,
         ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
         ...(options.id === undefined ? {} : { typedIds: options.id }),
-        idMap: source === null ? [] : (opener.mirrorIfAny()?.idMap(source) ?? []),
+        idMap: source === null ? [] : (opener.mirrorIfAny()?.restores.idMap(source) ?? []),
         signal,
       });
       const warnings = pairWarnings(sides);
@@ -267,7 +267,7 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: string | null): StateFilter {
   const { ids = [], kinds } = filter;
   if (mirror === null || source === null || kinds !== undefined || ids.length === 0) return filter;
-  if (mirror.latestRun(source) === undefined || !ids.every((id) => UUID.test(id))) return filter;
+  if (mirror.runs.latest(source) === undefined || !ids.every((id) => UUID.test(id))) return filter;
   const latest = openMirrorState(mirror, source, pointOf(mirror, parseReference('latest'), { source }));
   try {
     const found = new Map<string, Set<Kind>>();

@@ -86,7 +86,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     });
     if (accepted.length === 0) throw otherFields(findings, options);
     for (const { fingerprint, scope, id, ...where } of accepted) {
-      mirror.acceptDrift({
+      mirror.acceptances.add({
         source: drift.source,
         fingerprint,
         kind,

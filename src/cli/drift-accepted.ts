@@ -29,7 +29,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
     const now = systemClock.now();
     const sources = sourcesToRead(config, mirror);
     const accepted = sources
-      .flatMap((source) => mirror.acceptances(source))
+      .flatMap((source) => mirror.acceptances.list(source))
       .map((acceptance) => ({
         ...acceptance,
         ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
@@ -89,7 +89,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   const mirror = openExistingMirror(config, 'drift unaccept', context.pid);
   try {
     const acceptances = sourcesToRead(config, mirror)
-      .flatMap((source) => mirror.acceptances(source))
+      .flatMap((source) => mirror.acceptances.list(source))
       .filter((acceptance) => acceptance.kind === kind);
     const hasId = ({ source, id }: DriftAcceptance): boolean =>
       id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id;
@@ -117,7 +117,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
     const withdrawn = acceptances
       .filter(isMeant)
-      .flatMap(({ source, fingerprint }) => mirror.withdrawAcceptance(source, fingerprint) ?? []);
+      .flatMap(({ source, fingerprint }) => mirror.acceptances.withdraw(source, fingerprint) ?? []);
     if (withdrawn.length === 0) {
       const others = acceptances
         .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
@@ -152,9 +152,11 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
 
 /** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
 function bodiesOf(mirror: Mirror, { source, kind, scope, id }: DriftAcceptance): JsonValue[] {
-  const runs = [mirror.latestRun(source)?.run, mirror.baseline()?.run].filter((run) => run !== undefined);
+  const runs = [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run].filter(
+    (run) => run !== undefined,
+  );
   return runs.flatMap((run) => {
-    const records = mirror.readRecordsAt(run, { sources: [source], kinds: [kind], ids: [id] });
+    const records = mirror.records.readAt(run, { sources: [source], kinds: [kind], ids: [id] });
     return [...records]
       .filter((record) => scopeKey(record.scope) === scopeKey(scope))
       .map((record) => parseLossless(record.body));

@@ -81,7 +81,7 @@ export function isAtLeast(severity: Severity, threshold: Severity | undefined): 
 
 /** @throws TidemarkError `reference_unknown`, before anything is read, when drift would be measured from a baseline that is not set */
 export function requireBaseline(mirror: Mirror, from: Reference): void {
-  if (from.form !== 'baseline' || mirror.baseline() !== undefined) return;
+  if (from.form !== 'baseline' || mirror.snapshots.baseline() !== undefined) return;
   throw new TidemarkError('reference_unknown', 'no baseline is set: there is nothing to measure drift from', {
     hint: 'pin a state and set it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`; or name one with --from',
   });

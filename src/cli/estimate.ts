@@ -89,7 +89,7 @@ function openWhatIsThere(context: CommandContext): {
     const { mirror, error } = opened;
     if (error !== null) printNote(context, [`the mirror cannot be used: ${error.message}`]);
     const isKnown =
-      mirror !== null && config.sources.every(({ name }) => mirror.latestRun(name) !== undefined);
+      mirror !== null && config.sources.every(({ name }) => mirror.runs.latest(name) !== undefined);
     if (isKnown && config.sources.length > 0) return { config, opened };
     return { config: readConfig(context, context.options), opened };
   } catch (error) {
@@ -110,7 +110,7 @@ async function estimateSource(
   const now = systemClock.now();
   const isEachNamed = options.kind !== undefined;
   const parents = what === 'sync' ? 'budget' : isEachNamed ? 'all' : 'all_or_none';
-  const run = mirror?.latestRun(source.name);
+  const run = mirror?.runs.latest(source.name);
   let found: SourceEstimate;
   if (mirror === null || run === undefined) {
     const reach = await probeSource(context, source, mirror, mirrorPath, options.kind ?? null);
@@ -188,14 +188,14 @@ function comingBack(
   { from = 'latest', kind }: EstimateOptions,
 ): ComingBack {
   const point = resolvePoint(mirror, from, { source: source.name });
-  const latest = mirror.latestRun(source.name);
+  const latest = mirror.runs.latest(source.name);
   if (latest === undefined) return { steps: 0, held: 0, looks: 0 };
   const written = new Map(
     source.definitions
       .filter((each) => each.restore.never === null && (kind?.includes(each.kind) ?? true))
       .map((each) => [each.kind, each]),
   );
-  const held = mirror
+  const held = mirror.runs
     .heldRemovals(source.name)
     .filter((each) => written.has(each.kind))
     .reduce((total, { records, below }) => total + records + below, 0);
@@ -203,7 +203,7 @@ function comingBack(
   let looks = 0;
   if (latest.run === point.run) return { steps, held, looks };
   const filter = { sources: [source.name], kinds: [...written.keys()] };
-  for (const changed of mirror.changesBetween(point.run, latest.run, filter)) {
+  for (const changed of mirror.records.changesBetween(point.run, latest.run, filter)) {
     if (changed.before === changed.after || changed.before === undefined) continue;
     steps += 1;
     const definition = written.get(changed.kind);

@@ -35,14 +35,14 @@ export function staleCollections(
 ): StaleCollection[] {
   const isAsked = askedCollections(mirror, sources, options, run);
   if (run !== null) {
-    const source = mirror.run(run)?.source ?? '';
-    return mirror
-      .sweepsOf(run)
+    const source = mirror.runs.get(run)?.source ?? '';
+    return mirror.runs
+      .sweeps(run)
       .filter((sweep) => sweep.outcome !== 'complete' && isAsked({ ...sweep, source }))
       .map(({ kind, scope, outcome }) => ({ source, kind, scope, outcome, lastComplete: null }));
   }
-  return mirror
-    .collectionsOf()
+  return mirror.runs
+    .collections()
     .filter((row) => row.retiredRun === null && row.lastOutcome !== 'complete')
     .filter(isAsked)
     .map(({ source, kind, scope, lastOutcome, lastCompleteRun, lastCompleteAt }) => ({
@@ -69,10 +69,10 @@ export function askedCollections(
     ...(organization === undefined ? {} : { organization }),
     ...(project === undefined ? {} : { project }),
   };
-  const latest = Math.max(0, ...sources.map((source) => mirror.latestRun(source)?.run ?? 0));
+  const latest = Math.max(0, ...sources.map((source) => mirror.runs.latest(source)?.run ?? 0));
   const nameOf = ({ source, kind, scope }: Place): string => JSON.stringify([source, kind, scopeKey(scope)]);
   const asked = new Set(
-    mirror.recordCountsAt(run ?? latest, recordFilter(sources, collections)).map((place) => nameOf(place)),
+    mirror.records.countsAt(run ?? latest, recordFilter(sources, collections)).map((place) => nameOf(place)),
   );
   return (place) => asked.has(nameOf(place));
 }
@@ -145,9 +145,9 @@ export function filterText(options: FilterOptions): string {
  * @throws TidemarkError `mirror_missing` when that is all of them: there is no state to export
  */
 export function unpublishedSources(mirror: Mirror, sources: readonly string[]): string[] {
-  const unpublished = sources.filter((source) => mirror.latestRun(source) === undefined);
+  const unpublished = sources.filter((source) => mirror.runs.latest(source) === undefined);
   if (unpublished.length < sources.length) return unpublished;
-  const last = mirror.runs({ limit: 1 })[0];
+  const last = mirror.runs.list({ limit: 1 })[0];
   const why = last === undefined ? 'there was no run yet' : `run ${last.run} ${runFailure(last)}`;
   throw new TidemarkError('mirror_missing', `${mirror.path} holds no published run: ${why}`, {
     hint: 'run `tidemark sync`; what it reads can be exported then',
@@ -190,14 +190,14 @@ function requireKnownParents(
   asked: readonly string[],
 ): void {
   const known = new Set(
-    mirror
-      .collectionsOf()
+    mirror.runs
+      .collections()
       .filter(({ source }) => sources.includes(source))
       .map(({ scope }) => scope[`${parent}_id`])
       .filter((id) => id !== undefined),
   );
   for (const id of asked) {
-    if (known.has(id) || mirror.findRecords(`${parent}s`, id, { sources }).length > 0) continue;
+    if (known.has(id) || mirror.records.find(`${parent}s`, id, { sources }).length > 0) continue;
     const near = suggest(id, known);
     throw new TidemarkError(
       'not_found',

@@ -259,12 +259,12 @@ function extentOf(
   };
   const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
   const whole = sources.flatMap((source) => {
-    if (mirror.latestRun(source) === undefined) return [];
+    if (mirror.runs.latest(source) === undefined) return [];
     const at = point ?? resolvePoint(mirror, 'latest', { source });
     const state = openMirrorState(mirror, source, at);
     const retired = new Set(
-      mirror
-        .collectionsOf(source)
+      mirror.runs
+        .collections(source)
         .filter(({ retiredRun }) => retiredRun !== null && retiredRun <= at.run)
         .map((collection) => nameOf(collection)),
     );
@@ -348,8 +348,8 @@ class ExportContent {
    */
   *records(narrowing: Narrowing = {}): Generator<ExportRecord> {
     const filter = this.#narrowed(narrowing);
-    const expected = this.#mirror
-      .recordCountsAt(this.run, filter)
+    const expected = this.#mirror.records
+      .countsAt(this.run, filter)
       .reduce((sum, { records }) => sum + records, 0);
     let found = 0;
     for (const record of this.look(narrowing)) {
@@ -373,8 +373,8 @@ class ExportContent {
 
   #read(filter: RecordFilter): Iterable<MirrorRecord> {
     return this.#run === null
-      ? this.#mirror.readRecords(filter)
-      : this.#mirror.readRecordsAt(this.#run, filter);
+      ? this.#mirror.records.read(filter)
+      : this.#mirror.records.readAt(this.#run, filter);
   }
 
   #narrowed({ kind, source }: Narrowing): RecordFilter {
@@ -386,6 +386,6 @@ class ExportContent {
   }
 
   #latest(): number {
-    return Math.max(...this.sources.map((source) => this.#mirror.latestRun(source)?.run ?? 0));
+    return Math.max(...this.sources.map((source) => this.#mirror.runs.latest(source)?.run ?? 0));
   }
 }

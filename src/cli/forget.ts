@@ -26,7 +26,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   if (options.dryRun === true) {
     const mirror = openConfiguredMirror(config, 'read', 'forget', context.pid);
     try {
-      await show(context, mirror, policy, mirror.planForget(choice), null);
+      await show(context, mirror, policy, mirror.retention.plan(choice), null);
       return EXIT.done;
     } finally {
       mirror.close();
@@ -35,7 +35,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   const mirror = openExistingMirror(config, 'forget', context.pid);
   try {
     const isEqual = contentComparison(config);
-    const result = await mirror.forget({ ...choice, isEqual });
+    const result = await mirror.retention.forget({ ...choice, isEqual });
     await show(context, mirror, policy, result, result);
     if (result.cleanupError === null) return EXIT.done;
     const { message, hint } = result.cleanupError;

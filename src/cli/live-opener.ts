@@ -56,7 +56,10 @@ export async function openLive(
 
 /** What the mirror knows beside the records. */
 function knownOf(mirror: Mirror, { name }: SourceConfig): Pick<LiveOptions, 'fingerprintKey' | 'newIdOf'> {
-  return { fingerprintKey: mirror.fingerprintKey(), newIdOf: idLookup(mirror.idMap(name)) };
+  return {
+    fingerprintKey: mirror.acceptances.fingerprintKey(),
+    newIdOf: idLookup(mirror.restores.idMap(name)),
+  };
 }
 
 /** What of a state that is read live is needed: of the others everything is at hand. */

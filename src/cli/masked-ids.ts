@@ -33,7 +33,9 @@ export function withRealIds<T extends { readonly id?: readonly string[]; readonl
       held === null
         ? []
         : kinds.flatMap((kind) =>
-            idsMaskedAs(held, config, kind, id, { sources: sources.length > 0 ? sources : held.sources() }),
+            idsMaskedAs(held, config, kind, id, {
+              sources: sources.length > 0 ? sources : held.runs.sources(),
+            }),
           );
     if (ids.length > 0) return ids;
     throw new TidemarkError(
@@ -61,7 +63,7 @@ export function idsMaskedAs(
   if (own.length === 0) return [];
   const all = { ...filter, sources: own, kinds: [kind] };
   const ids = new Set<string>();
-  for (const records of [mirror.readRecords(all), mirror.removedRecords(all)])
+  for (const records of [mirror.records.read(all), mirror.records.removed(all)])
     for (const record of records) if (isMeant(record)) ids.add(record.id);
   return [...ids];
 }

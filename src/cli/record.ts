@@ -59,17 +59,17 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     row,
     definition: definitionsFor(config, row.source)(kind),
   });
-  const byId = mirror.findRecords(kind, question.id, filter);
+  const byId = mirror.records.find(kind, question.id, filter);
   if (byId.length === 0 && isMaskedId(question.id))
     for (const id of idsMaskedAs(mirror, config, kind, question.id, filter))
-      byId.push(...mirror.findRecords(kind, id, filter));
+      byId.push(...mirror.records.find(kind, id, filter));
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'stands in');
   if (byId[0] !== undefined) return found(byId[0]);
 
   const search = searchByName(mirror, config, { kind, name: question.id }, filter);
   const rows = search.matches.flatMap((key) =>
-    mirror
-      .findRecords(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
+    mirror.records
+      .find(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
       .map((row) => found(row)),
   );
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
@@ -110,7 +110,7 @@ function searchByName(
     name,
     named.flatMap(({ source, definition }) => {
       const question = { kind, name, pointers: definition.nameFrom };
-      return [...mirror.recordsNamed(question, { ...filter, sources: [source] })].map((record) => ({
+      return [...mirror.records.named(question, { ...filter, sources: [source] })].map((record) => ({
         ...record,
         definition,
       }));
@@ -118,7 +118,11 @@ function searchByName(
   );
   if (current.length > 0 || named.length === 0) return { matches: current, isCut: false };
   const definitions = new Map(named.map(({ source, definition }) => [source, definition]));
-  const removed = mirror.removedBodies({ ...filter, sources: [...definitions.keys()], kinds: [kind] });
+  const removed = mirror.records.removedBodies({
+    ...filter,
+    sources: [...definitions.keys()],
+    kinds: [kind],
+  });
   let isCut = false;
   const matches = namesakes(
     name,
@@ -161,7 +165,7 @@ function nearest(
   const ids = new Set<string>();
   const names = new Set<string>();
   let read = 0;
-  for (const { source, id, body } of mirror.readRecords({ ...filter, kinds: [definition.kind] })) {
+  for (const { source, id, body } of mirror.records.read({ ...filter, kinds: [definition.kind] })) {
     const name = recordName(definitionsFor(config, source)(definition.kind), parseLossless(body), id);
     // A secret id must not be shown after a typing mistake.
     if (!isSecretId(definition)) ids.add(id);
@@ -339,5 +343,5 @@ export function kindArgument(text: string): Kind {
 
 /** The configured sources; without any, a command that only reads the mirror takes what the mirror holds. */
 export function sourcesToRead(config: Config, mirror: Mirror): string[] {
-  return config.sources.length > 0 ? config.sources.map(({ name }) => name) : mirror.sources();
+  return config.sources.length > 0 ? config.sources.map(({ name }) => name) : mirror.runs.sources();
 }

@@ -144,9 +144,9 @@ export async function gatherFor(
     readLive: (filter) => session.readLive(filter, desired),
     source,
     definitions,
-    idMap: mirror?.idMap(source.name) ?? [],
-    held: mirror?.heldRecords(source.name) ?? [],
-    redaction: source.redact && mirror !== null ? redactionWith(mirror.fingerprintKey()) : null,
+    idMap: mirror?.restores.idMap(source.name) ?? [],
+    held: mirror?.runs.heldRecords(source.name) ?? [],
+    redaction: source.redact && mirror !== null ? redactionWith(mirror.acceptances.fingerprintKey()) : null,
     now: systemClock.now(),
   });
 }
@@ -228,10 +228,10 @@ function earlierStateNotes(
   options: RestoreOptions,
 ): string[] {
   if (reference.form !== 'latest' || mirror === null || plan.steps.some(isExecutable)) return [];
-  const runs = mirror.runs({ source: source.name }).filter(isPublished);
+  const runs = mirror.runs.list({ source: source.name }).filter(isPublished);
   const kinds = (options.kind ?? KINDS).filter((kind) => definitions(kind).restore.never === null);
   const filter = { ...filterOf(options), kinds };
-  const newId = idLookup(mirror.idMap(source.name));
+  const newId = idLookup(mirror.restores.idMap(source.name));
   for (const [index, run] of runs.slice(0, RUNS_SEARCHED).entries()) {
     const before = runs[index + 1];
     if (before === undefined) break;

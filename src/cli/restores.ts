@@ -24,8 +24,8 @@ export async function restores(
   try {
     const names = context.options.source;
     const limit = options.limit ?? 20;
-    const rows = mirror
-      .restores()
+    const rows = mirror.restores
+      .list()
       .filter(({ source }) => names?.includes(source) !== false)
       .slice(0, limit);
     if (context.options.json === true) {
@@ -48,7 +48,7 @@ export async function restores(
         'undoes',
       ],
       rows.map((row) => {
-        const counts = countsOf(mirror.restoreSteps(row.restore));
+        const counts = countsOf(mirror.restores.steps(row.restore));
         return [
           String(row.restore),
           row.source,
@@ -81,7 +81,7 @@ export async function showRestore(
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
-    const row = mirror.restore(number);
+    const row = mirror.restores.get(number);
     if (row === undefined) {
       throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
         hint: '`tidemark restores` lists them',
@@ -117,7 +117,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     outcome: outcomeNow(row, mirror),
     started_at: startedAt,
     finished_at: finishedAt,
-    summary: countsOf(mirror.restoreSteps(restore)),
+    summary: countsOf(mirror.restores.steps(restore)),
   };
 }
 

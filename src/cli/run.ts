@@ -44,8 +44,8 @@ export interface ReportedRun {
 /** A run that ended, with facts from the mirror. */
 export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
   return {
-    report: withReason(report, mirror.run(report.run)),
-    schemaChanges: mirror.schemaChanges({ run: report.run }),
+    report: withReason(report, mirror.runs.get(report.run)),
+    schemaChanges: mirror.runs.schemaChanges({ run: report.run }),
     firstReads: newlyReadInRun(mirror, report.run),
     createdAgain: recreatedInRun(mirror, report.run),
   };
@@ -85,11 +85,11 @@ export function runDocument(runs: readonly ReportedRun[]): object {
  * The note before a run whose predecessor crashed: that it did, and which run the mirror shows meanwhile. Empty if the
  * predecessor ended, in whatever way.
  */
-export function crashedRunNote(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: string): string[] {
-  const [last] = mirror.runs({ source, limit: 1 });
+export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): string[] {
+  const [last] = mirror.runs.list({ source, limit: 1 });
   // Its process did not record an end; the next opening for writing marked it as interrupted.
   if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
-  const published = mirror.latestRun(source);
+  const published = mirror.runs.latest(source);
   return [
     `run ${last.run} of ${source}, begun ${last.startedAt}, did not end: its process died; ` +
       (published === undefined ? 'nothing was published before' : `going on from run ${published.run}`),
@@ -216,13 +216,13 @@ function outcomes(sweeps: readonly SweepReport[]): string {
 
 /** The collections that it read for the first time; none for a run that was not published, and for a source's first run. */
 function newlyReadInRun(mirror: Mirror, number: number): FirstRead[] {
-  const run = mirror.run(number);
+  const run = mirror.runs.get(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
   if (previous === undefined) return [];
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
   const reads = new FirstReadCollections(openMirrorState(mirror, previous.source, before));
-  return mirror.sweepsOf(number).flatMap(({ kind, scope, added }): FirstRead[] => {
+  return mirror.runs.sweeps(number).flatMap(({ kind, scope, added }): FirstRead[] => {
     if (added === 0) return [];
     const reason = reads.reasonFor({ kind, scope });
     return reason === null ? [] : [{ kind, scope, records: added, reason }];
@@ -231,7 +231,7 @@ function newlyReadInRun(mirror: Mirror, number: number): FirstRead[] {
 
 /** Those of its added and removed records that restores created again. */
 export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[] {
-  const run = mirror.run(number);
+  const run = mirror.runs.get(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
   return run === undefined || previous === undefined ? [] : recreatedIn(mirror, { from: previous, to: run });
 }
@@ -274,7 +274,7 @@ export function changesBetween(
 
 /** Records of its source as of a run: not what a first run added, since retention may have dropped runs before it. */
 export function recordsAt(mirror: Mirror, { run, source }: RunRow): number {
-  return mirror.recordCountsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
+  return mirror.records.countsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
 }
 
 /** The `changes` of a run's JSON document; null for a source's first run and for one that was not published. */
@@ -310,7 +310,7 @@ export function printRunChanges(
   if (!isPublished(run)) return { text: '', summary: null, firstReads: [], createdAgain: [] };
   const from = previousRun(mirror, run);
   if (from === undefined) {
-    const kept = mirror.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
+    const kept = mirror.retention.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
     const records = plural(recordsAt(mirror, run), 'record');
     return {
       text: `the first run of ${run.source}${kept}: ${records}, all new\n`,

@@ -27,8 +27,8 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
     // Without a configured source, the mirror itself knows whose runs it holds.
     const found =
       names.size === 0
-        ? mirror.runs({ limit })
-        : [...names].flatMap((source) => mirror.runs({ source, limit }));
+        ? mirror.runs.list({ limit })
+        : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
     const rows = found.sort((a, b) => b.run - a.run).slice(0, limit);
     if (context.options.json === true) {
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) })}\n`);
@@ -70,7 +70,7 @@ export async function showRun(
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
   try {
-    const run = mirror.run(Number(options.run));
+    const run = mirror.runs.get(Number(options.run));
     if (run === undefined) {
       // Of one that retention dropped, this and where its changes are.
       resolvePoint(mirror, `run:${Number(options.run)}`);
@@ -78,8 +78,8 @@ export async function showRun(
         hint: '`tidemark runs` lists them',
       });
     }
-    const sweeps = mirror.sweepsOf(run.run);
-    const schemaChanges = mirror.schemaChanges({ run: run.run });
+    const sweeps = mirror.runs.sweeps(run.run);
+    const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);
     if (context.options.json === true) {
       const compared = runChangesDocument(mirror, config, run, { showsSecrets });

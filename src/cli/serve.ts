@@ -81,7 +81,7 @@ function startingPoint(
         hint: `choose one with --source: ${sources.join(', ')}`,
       });
     }
-    return { source, latest: mirror.latestRun(source) };
+    return { source, latest: mirror.runs.latest(source) };
   } finally {
     mirror.close();
   }

@@ -63,7 +63,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
 
 /** As a reader of that run would have seen it. */
 function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number): Shown {
-  const known = mirror.recordAsOf(row, run);
+  const known = mirror.records.asOf(row, run);
   if (known === undefined) {
     const nothing = { body: null, firstSeen: null, changed: null, lastSeen: null, removed: null };
     return { ...nothing, state: 'absent', name: row.id };

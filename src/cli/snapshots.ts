@@ -14,7 +14,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
   try {
-    const all = mirror.snapshots();
+    const all = mirror.snapshots.list();
     const text =
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
@@ -46,7 +46,7 @@ export async function pinSnapshot(
       source?.length === 1 && source[0] !== undefined ? { source: source[0] } : {},
     );
     if (point.note !== undefined) printNote(context, [point.note]);
-    const { name, run } = mirror.pin(options.name, point.run);
+    const { name, run } = mirror.snapshots.pin(options.name, point.run);
     return `${name} is pinned to run ${run} (${point.at}): use it as snapshot:${name}`;
   });
 }
@@ -73,12 +73,12 @@ export async function unpinSnapshot(
   options: { readonly name: string; readonly force?: boolean },
 ): Promise<ExitCode> {
   return await change(context, 'snapshots unpin', (mirror) => {
-    if (options.force !== true && mirror.baseline()?.name === options.name) {
+    if (options.force !== true && mirror.snapshots.baseline()?.name === options.name) {
       throw new TidemarkError('usage', `${options.name} is the baseline that drift is measured from`, {
         hint: 'make another one the baseline first (`tidemark snapshots baseline OTHER`), or use --force to have none',
       });
     }
-    const { name, run, isBaseline } = mirror.unpin(options.name);
+    const { name, run, isBaseline } = mirror.snapshots.unpin(options.name);
     return `${name} is no longer pinned: retention may let run ${run} go${isBaseline ? '. There is no baseline now' : ''}`;
   });
 }
@@ -91,8 +91,8 @@ export async function baseline(
   const { name } = options;
   if (name !== undefined) {
     return await change(context, 'snapshots baseline', (mirror) => {
-      const before = mirror.baseline();
-      const { run } = mirror.setBaseline(name);
+      const before = mirror.snapshots.baseline();
+      const { run } = mirror.snapshots.setBaseline(name);
       const instead = before === undefined || before.name === name ? '' : `, no longer ${before.name}`;
       return `drift is measured from ${name} (run ${run})${instead}`;
     });
@@ -100,7 +100,7 @@ export async function baseline(
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'snapshots baseline', context.pid);
   try {
-    const current = mirror.baseline();
+    const current = mirror.snapshots.baseline();
     if (current === undefined) {
       throw new TidemarkError('not_found', 'there is no baseline', {
         hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
@@ -141,11 +141,11 @@ async function answer(
     await print(context, `${text}\n`);
     return;
   }
-  const rows = (only ?? mirror.snapshots()).map(({ name, run, pinnedAt, isBaseline }) => ({
+  const rows = (only ?? mirror.snapshots.list()).map(({ name, run, pinnedAt, isBaseline }) => ({
     name,
     run,
-    source: mirror.run(run)?.source ?? null,
-    at: mirror.run(run)?.finishedAt ?? null,
+    source: mirror.runs.get(run)?.source ?? null,
+    at: mirror.runs.get(run)?.finishedAt ?? null,
     pinned_at: pinnedAt,
     is_baseline: isBaseline,
   }));
@@ -158,7 +158,7 @@ function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[], width: nu
     rows.map(({ name, run, pinnedAt, isBaseline }) => [
       name,
       String(run),
-      mirror.run(run)?.finishedAt ?? '',
+      mirror.runs.get(run)?.finishedAt ?? '',
       pinnedAt,
       isBaseline ? 'baseline' : '',
     ]),

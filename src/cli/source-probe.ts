@@ -45,12 +45,12 @@ export async function probeSource(
 }
 
 function knownOrganizations(mirror: Mirror | null, source: string): string[] {
-  const scopes = mirror?.collectionsOf(source).map(({ scope }) => scope.organization_id) ?? [];
+  const scopes = mirror?.runs.collections(source).map(({ scope }) => scope.organization_id) ?? [];
   return [...new Set(scopes.filter((id) => id !== undefined))];
 }
 
 function heldOrganizations(mirror: Mirror | null, source: string): number {
-  const lists = mirror?.collectionsOf(source).filter(({ kind }) => kind === 'organizations') ?? [];
+  const lists = mirror?.runs.collections(source).filter(({ kind }) => kind === 'organizations') ?? [];
   return lists.reduce((sum, { records }) => sum + records, 0);
 }
 

@@ -91,7 +91,7 @@ export class StateOpener {
     const isOther = opened.source !== null && opened.source !== source;
     if (reference.form !== 'live' || source === null || organizations === undefined || isOther)
       return this.open(reference, source, beside(opened, source, wanted));
-    const idMap = this.mirrorIfAny()?.idMap(source) ?? [];
+    const idMap = this.mirrorIfAny()?.restores.idMap(source) ?? [];
     const { live } = await readNamed({
       asked: organizations,
       namesOf: (id) => withMappedIds(SCOPE_KIND.organization_id, [id], idMap),
@@ -142,7 +142,7 @@ export class StateOpener {
   /** A list that leaves a record out is found out by who knows of the record. */
   #latest(source: string): LoadedState | undefined {
     const mirror = this.mirrorIfAny();
-    if (mirror === null || mirror.latestRun(source) === undefined) return undefined;
+    if (mirror === null || mirror.runs.latest(source) === undefined) return undefined;
     return openMirrorState(mirror, source, pointOf(mirror, parseReference('latest'), { source }));
   }
 

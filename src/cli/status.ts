@@ -25,7 +25,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   try {
     const now = systemClock.now();
     const configured = config.sources.map(({ name }) => name);
-    const mirrored = mirror.sources();
+    const mirrored = mirror.runs.sources();
     // Without a configured source, the mirror itself knows whose records it holds.
     const asked = configured.length > 0 ? configured : mirrored;
     const others =
@@ -305,9 +305,9 @@ function sourceStatus(
   source: string,
   facts: { readonly isConfigured: boolean; readonly now: number },
 ): SourceStatus {
-  const runs = mirror.runs({ source, limit: UNENDED_RUNS });
-  const lastPublished = mirror.latestRun(source) ?? null;
-  const collections = mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null);
+  const runs = mirror.runs.list({ source, limit: UNENDED_RUNS });
+  const lastPublished = mirror.runs.latest(source) ?? null;
+  const collections = mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null);
   const known = {
     source,
     isConfigured: facts.isConfigured,
@@ -319,8 +319,9 @@ function sourceStatus(
     oldestWholeAt: oldestOf(collections.map(({ lastCompleteAt }) => lastCompleteAt)),
     records: collections.reduce((sum, { records }) => sum + records, 0),
     collections,
-    held: mirror.heldRemovals(source),
-    schemaChanges: lastPublished === null ? [] : mirror.schemaChanges({ source, run: lastPublished.run }),
+    held: mirror.runs.heldRemovals(source),
+    schemaChanges:
+      lastPublished === null ? [] : mirror.runs.schemaChanges({ source, run: lastPublished.run }),
   };
   return { ...known, state: stateOf(known, facts.now) };
 }

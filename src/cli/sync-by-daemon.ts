@@ -128,9 +128,9 @@ function reportOf(context: CommandContext, config: Config, ended: RequestState):
   if (number === null) throw endedWithout(ended);
   const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
   try {
-    const job = mirror.daemonState().job(number);
+    const job = mirror.daemon.job(number);
     if (job === undefined || job.outcome === 'running') throw endedWithout(ended);
-    const run = job.run === null ? undefined : mirror.run(job.run);
+    const run = job.run === null ? undefined : mirror.runs.get(job.run);
     if (run === undefined) throw failureOf(job);
     const source = config.configured.find(({ name }) => name === job.source);
     const definitions = source?.definitions ?? [];
@@ -175,7 +175,9 @@ function reportFromMirror(
   summary: SyncSummary | null,
   definitions: readonly ResourceDefinition[],
 ): RunReport {
-  const caps = new Map(mirror.collectionsOf(run.source).map((each) => [collectionKey(each), each.pageCap]));
+  const caps = new Map(
+    mirror.runs.collections(run.source).map((each) => [collectionKey(each), each.pageCap]),
+  );
   const unread = new Map(summary?.unread.map((each) => [collectionKey(each), each]));
   const unfinished = new Map(summary?.unfinished?.map((each) => [collectionKey(each), each]));
   return {
@@ -186,7 +188,7 @@ function reportFromMirror(
     finished_at: run.finishedAt ?? run.startedAt,
     requests: run.requests,
     retries: run.retries,
-    sweeps: mirror.sweepsOf(run.run).map((row): SweepReport => {
+    sweeps: mirror.runs.sweeps(run.run).map((row): SweepReport => {
       const { errorCode, error, ...sweep } = row;
       const problem = unread.get(collectionKey(row));
       return {

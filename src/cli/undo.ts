@@ -36,7 +36,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
   try {
     const { source, definitions } = session;
     const mirror = journalOf(session);
-    const row = mirror.restore(number);
+    const row = mirror.restores.get(number);
     if (row === undefined || row.source !== source.name) {
       throw new TidemarkError('reference_unknown', `there is no restore ${number} of source ${source.name}`, {
         hint: '`tidemark restores` lists them',

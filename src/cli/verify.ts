@@ -14,7 +14,6 @@ import { recordJobNotices } from '../daemon/notices/job-notices.ts';
 import type { JobStart } from '../mirror/daemon.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import { type Mirror } from '../mirror/mirror.ts';
-import { verifyMirror } from '../mirror/open.ts';
 import type { VerifyProblem } from '../mirror/verify-findings.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -58,16 +57,14 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
     const isShown = isInteractive(context);
     const startedAt = systemClock.now();
     const startedMs = systemClock.monotonicMs();
-    const verified = await verifyMirror(mirror, {
-      onProgress: ({ records, of }) => {
-        if (isShown) context.stderr.write(`\rverifying ${count(records)} of ${plural(of, 'record')} `);
-      },
+    const verified = await mirror.verify(({ records, of }) => {
+      if (isShown) context.stderr.write(`\rverifying ${count(records)} of ${plural(of, 'record')} `);
     });
     if (isShown) context.stderr.write('\r\u001b[K');
     const { checked, notes } = verified;
     const problems = verified.problems.map((problem) => withMaskedId(problem, config));
     const result = verifyResult(verified, config, mirror, systemClock.monotonicMs() - startedMs);
-    const latest = mirror.runs().find(({ root }) => root !== null);
+    const latest = mirror.runs.list().find(({ root }) => root !== null);
     if (context.options.json === true) {
       const document = {
         schema: 'tidemark.verify/1',
@@ -178,7 +175,7 @@ const LOOK_MS = 200;
 
 /** True where a daemon ever used this mirror. The result is not stored in others, where nothing reads it. */
 function isDaemons(mirror: Mirror): boolean {
-  const state = mirror.daemonState();
+  const state = mirror.daemon;
   return state.schedules().length > 0 || state.jobs({ limit: 1 }).length > 0;
 }
 
@@ -219,7 +216,7 @@ function record(
   mirror: Mirror,
   { startedAt, result }: Verification,
 ): void {
-  const state = mirror.daemonState();
+  const state = mirror.daemon;
   const now = systemClock.now();
   const start: JobStart = {
     name: 'verify',

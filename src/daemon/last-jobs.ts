@@ -14,7 +14,7 @@ export interface LastJobs {
 }
 
 export function readLastJobs(mirror: Mirror): LastJobs {
-  const state = mirror.daemonState();
+  const state = mirror.daemon;
   const rows = selectRows<{ job: number }>(
     mirror,
     'SELECT max(job) AS job FROM jobs GROUP BY name, source ORDER BY name, source',
@@ -36,7 +36,7 @@ export function readLastJobs(mirror: Mirror): LastJobs {
 
 /** The latest of each source that came to its own end, whatever was cut short or failed since. */
 export function lastFinishedJobs(mirror: Mirror, name: JobName): readonly JobRow[] {
-  const state = mirror.daemonState();
+  const state = mirror.daemon;
   return selectRows<{ job: number }>(
     mirror,
     `SELECT max(job) AS job FROM jobs WHERE name = ${sqlText(name)} AND outcome IN ('done', 'partial')
@@ -49,8 +49,7 @@ export function drillScores(
   mirror: Mirror,
   source: string | null,
 ): { readonly last: number | null; readonly before: number | null } {
-  const scores = mirror
-    .daemonState()
+  const scores = mirror.daemon
     .jobs({ name: 'drill', source, limit: 10 })
     .flatMap((row) => summaryOf('drill', row)?.score ?? []);
   return { last: scores[0] ?? null, before: scores[1] ?? null };

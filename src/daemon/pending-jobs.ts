@@ -31,7 +31,7 @@ export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boole
  * baseline. Drift that could be judged only in part counts: what was unread then is a change of the run that reads it.
  */
 export function isDriftPending(mirror: Mirror, source: string): boolean {
-  const baseline = mirror.baseline();
+  const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = lastFinishedJobs(mirror, 'drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
@@ -45,7 +45,7 @@ export function isDriftPending(mirror: Mirror, source: string): boolean {
 }
 
 function isCutShort(mirror: Mirror, source: string): boolean {
-  const [last] = mirror.daemonState().jobs({ name: 'sync', source, limit: 1 });
+  const [last] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
   return last?.outcome === 'running' || last?.outcome === 'interrupted';
 }
 

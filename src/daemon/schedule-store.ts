@@ -47,7 +47,7 @@ export class ScheduleStore {
   /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
   load(): StoredSchedules {
     try {
-      const state = this.#mirrorAccess.reader().daemonState();
+      const state = this.#mirrorAccess.reader().daemon;
       const dead = state.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
       // One that was made up for already is not tried again, but for what is pending: it may be what the process dies of.
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
@@ -80,7 +80,7 @@ export class ScheduleStore {
     try {
       const [run] = this.#mirrorAccess
         .reader()
-        .runs({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
+        .runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
       const at = run?.finishedAt;
       return at !== null && at !== undefined && this.#effects.clock.now() - Date.parse(at) < intervalMs;
     } catch {
@@ -91,7 +91,7 @@ export class ScheduleStore {
 
   /** Writes down what is due when. The mirror is open for writing. */
   keep(mirror: Mirror): void {
-    const state = mirror.daemonState();
+    const state = mirror.daemon;
     if (!this.#hasMarkedDeadJobs) {
       state.endDeadJobs(isoTime(this.#effects.clock.now()));
       this.#hasMarkedDeadJobs = true;

@@ -215,11 +215,13 @@ const MEASURED = 300;
 export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstimate {
   const { mirror, source, run, kinds } = options;
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
-  const held = mirror.collectionsOf(source.name).filter(({ retiredRun }) => retiredRun === null);
+  const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
   const sweeps = sweepsByRun(mirror);
   const sizes = new Map<Kind, number | null>();
   const removals = new Map(
-    mirror.heldRemovals(source.name).map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each.records]),
+    mirror.runs
+      .heldRemovals(source.name)
+      .map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each.records]),
   );
   const parents = new Map(held.map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row.records]));
   const collections = held.flatMap((row): CollectionEstimate[] => {
@@ -259,7 +261,9 @@ function sweepsByRun(mirror: Mirror): Sweeps {
     if (run === null) return undefined;
     let found = runs.get(run);
     if (found === undefined) {
-      found = new Map(mirror.sweepsOf(run).map((sweep) => [`${sweep.kind} ${scopeKey(sweep.scope)}`, sweep]));
+      found = new Map(
+        mirror.runs.sweeps(run).map((sweep) => [`${sweep.kind} ${scopeKey(sweep.scope)}`, sweep]),
+      );
       runs.set(run, found);
     }
     return found.get(`${kind} ${scopeKey(scope)}`);

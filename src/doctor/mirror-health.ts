@@ -89,7 +89,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
     sources: isSound ? config.sources.map(({ name }) => sourceHealth(mirror, name)) : [],
     schedules: isSound ? schedules(config, mirror, now) : [],
     notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
-    lastDrill: isSound ? (mirror.daemonState().jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
+    lastDrill: isSound ? (mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
   };
 }
 
@@ -140,10 +140,10 @@ function lockCheck(
 }
 
 function sourceHealth(mirror: Mirror, source: string): SourceHealth {
-  const runs = mirror.runs({ source, limit: 20 });
+  const runs = mirror.runs.list({ source, limit: 20 });
   return {
     source,
-    lastPublished: mirror.latestRun(source) ?? null,
+    lastPublished: mirror.runs.latest(source) ?? null,
     lastEnded: runs.find(({ outcome }) => outcome !== 'running') ?? null,
     lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
     lastComplete: lastCompleteRun(mirror, source),
@@ -151,12 +151,7 @@ function sourceHealth(mirror: Mirror, source: string): SourceHealth {
 }
 
 function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[] {
-  const rows = new Map(
-    mirror
-      .daemonState()
-      .schedules()
-      .map((row) => [row.schedule, row]),
-  );
+  const rows = new Map(mirror.daemon.schedules().map((row) => [row.schedule, row]));
   return SCHEDULE_NAMES.flatMap((schedule) => {
     const settings = config.schedules[schedule];
     // Without retention rules nothing is forgotten.
@@ -175,7 +170,7 @@ function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[
 }
 
 function notices(mirror: Mirror): MirrorHealth['notices'] {
-  const state = mirror.daemonState();
+  const state = mirror.daemon;
   const pending = state.pendingDeliveries();
   const givenUp = state.deliveries(DELIVERIES).filter(({ givenUpAt }) => givenUpAt !== null);
   return {

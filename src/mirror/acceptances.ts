@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { sealRow } from './row-seals.ts';
 
@@ -32,8 +33,35 @@ const FINGERPRINT_KEY_BYTES = 32;
 
 const COLUMNS = `source, fingerprint, kind, scope, remote_id AS id, path, reason, accepted_at AS acceptedAt, until`;
 
-/** By source, kind, scope, id and path. */
-export function readAcceptances(connection: Connection, source?: string): DriftAcceptance[] {
+export class AcceptanceStore {
+  readonly #access: MirrorAccess;
+
+  constructor(access: MirrorAccess) {
+    this.#access = access;
+  }
+
+  /** Accepted drift, of one source or of all; by source, kind, scope, id and path. */
+  list(source?: string): DriftAcceptance[] {
+    return this.#access.read((connection) => readAcceptances(connection, source));
+  }
+
+  /** The random bytes from which this mirror's drift fingerprints are made: the same as long as it lives. */
+  fingerprintKey(): Uint8Array {
+    return this.#access.read(readFingerprintKey);
+  }
+
+  /** Replaces the one of the same source, kind, scope, id and path. */
+  add(acceptance: DriftAcceptance): void {
+    this.#access.change((writer) => storeAcceptance(writer, acceptance));
+  }
+
+  /** Returns what was withdrawn; undefined if there was none. */
+  withdraw(source: string, fingerprint: string): DriftAcceptance | undefined {
+    return this.#access.change((writer) => dropAcceptance(writer, source, fingerprint));
+  }
+}
+
+function readAcceptances(connection: Connection, source?: string): DriftAcceptance[] {
   return connection
     .prepare<{ source: string | null }, StoredAcceptance>(
       `SELECT ${COLUMNS} FROM acceptances WHERE :source IS NULL OR source = :source
@@ -43,8 +71,7 @@ export function readAcceptances(connection: Connection, source?: string): DriftA
     .map(acceptanceOf);
 }
 
-/** Keeps it in the place of any earlier one of the same source, kind, scope, id and path. */
-export function storeAcceptance(writer: Connection, acceptance: DriftAcceptance): void {
+function storeAcceptance(writer: Connection, acceptance: DriftAcceptance): void {
   const { source, fingerprint, kind, scope, id, path, reason, acceptedAt, until = null } = acceptance;
   const place = scopeKey(scope);
   writer
@@ -77,7 +104,7 @@ export function makeFingerprintKey(writer: Connection): void {
  * The key of this mirror's fingerprints, 32 bytes.
  * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: under another one no acceptance would hold
  */
-export function readFingerprintKey(connection: Connection): Uint8Array {
+function readFingerprintKey(connection: Connection): Uint8Array {
   const key = connection.prepare('SELECT key FROM fingerprint_key').pluck().get();
   if (key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES) return key;
   const state = key === undefined ? 'is gone from the mirror' : 'cannot be read: the mirror is damaged';
@@ -86,8 +113,7 @@ export function readFingerprintKey(connection: Connection): Uint8Array {
   });
 }
 
-/** Drops it and returns it; undefined where there is none. */
-export function dropAcceptance(
+function dropAcceptance(
   writer: Connection,
   source: string,
   fingerprint: string,

@@ -4,6 +4,7 @@
  */
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
+import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 
 export interface ScheduleRow {
@@ -16,53 +17,71 @@ export interface ScheduleRow {
   readonly missedTicks: number;
 }
 
-export interface DaemonState {
-  schedules(): ScheduleRow[];
+export class DaemonStore {
+  readonly #access: MirrorAccess;
+
+  constructor(access: MirrorAccess) {
+    this.#access = access;
+  }
+
+  schedules(): ScheduleRow[] {
+    return this.#access.read(readSchedules);
+  }
+
   /** Replaces the row of the same schedule. */
-  saveSchedule(row: ScheduleRow): void;
-  dropSchedule(schedule: string): void;
+  saveSchedule(row: ScheduleRow): void {
+    this.#access.change((writer) => saveSchedule(writer, row));
+  }
+
+  dropSchedule(schedule: string): void {
+    this.#access.change((writer) => writer.prepare('DELETE FROM schedules WHERE schedule = ?').run(schedule));
+  }
+
   /** Newest first. */
-  jobs(filter?: JobFilter): JobRow[];
-  job(job: number): JobRow | undefined;
-  beginJob(start: JobStart): number;
-  /** @throws TidemarkError `internal` for a job that there is not */
-  finishJob(job: number, end: JobEnd): void;
-  /** Marks jobs that were running when their process died. Call it when no other daemon can be at work. */
-  endDeadJobs(at: string): number;
-  noticeStates(source?: string): NoticeState[];
+  jobs(filter: JobFilter = {}): JobRow[] {
+    return this.#access.read((connection) => readJobs(connection, filter));
+  }
+
+  job(job: number): JobRow | undefined {
+    return this.#access.read((connection) => readJob(connection, job));
+  }
+
+  beginJob(start: JobStart): number {
+    return this.#access.change((writer) => beginJob(writer, start));
+  }
+
+  /** @throws TidemarkError `internal` for a job that does not exist */
+  finishJob(job: number, end: JobEnd): void {
+    this.#access.change((writer) => finishJob(writer, job, end));
+  }
+
+  /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
+  endDeadJobs(at: string): number {
+    return this.#access.change((writer) => endDeadJobs(writer, at));
+  }
+
+  noticeStates(source?: string): NoticeState[] {
+    return this.#access.read((connection) => readNoticeStates(connection, source));
+  }
+
   /** All of it or nothing. */
-  recordNotices(change: NoticeChange): void;
+  recordNotices(change: NoticeChange): void {
+    this.#access.change((writer) => recordNotices(writer, change));
+  }
+
   /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
-  pendingDeliveries(now?: string): Delivery[];
-  /** The newest deliveries whatever came of them, newest first. */
-  deliveries(limit: number): Delivery[];
-  recordDelivery(result: DeliveryResult): void;
-}
+  pendingDeliveries(now?: string): Delivery[] {
+    return this.#access.read((connection) => readPendingDeliveries(connection, now));
+  }
 
-/** How the mirror lets its connections be used: reads see one published state, a write has the writer to itself. */
-interface MirrorAccess {
-  readonly read: <T>(work: (connection: Connection) => T) => T;
-  /** @throws TidemarkError `internal` where the mirror is open for reading only, `mirror_locked` while a run is published */
-  readonly change: <T>(work: (writer: Connection) => T) => T;
-}
+  /** The newest deliveries whatever their result, newest first. */
+  deliveries(limit: number): Delivery[] {
+    return this.#access.read((connection) => readDeliveries(connection, limit));
+  }
 
-export function openDaemonState({ read, change }: MirrorAccess): DaemonState {
-  return {
-    schedules: () => read(readSchedules),
-    saveSchedule: (row) => change((writer) => saveSchedule(writer, row)),
-    dropSchedule: (schedule) =>
-      change((writer) => void writer.prepare('DELETE FROM schedules WHERE schedule = ?').run(schedule)),
-    jobs: (filter = {}) => read((connection) => readJobs(connection, filter)),
-    job: (job) => read((connection) => readJob(connection, job)),
-    beginJob: (start) => change((writer) => beginJob(writer, start)),
-    finishJob: (job, end) => change((writer) => finishJob(writer, job, end)),
-    endDeadJobs: (at) => change((writer) => endDeadJobs(writer, at)),
-    noticeStates: (source) => read((connection) => readNoticeStates(connection, source)),
-    recordNotices: (noticed) => change((writer) => recordNotices(writer, noticed)),
-    pendingDeliveries: (now) => read((connection) => readPendingDeliveries(connection, now)),
-    deliveries: (limit) => read((connection) => readDeliveries(connection, limit)),
-    recordDelivery: (result) => change((writer) => recordDelivery(writer, result)),
-  };
+  recordDelivery(result: DeliveryResult): void {
+    this.#access.change((writer) => recordDelivery(writer, result));
+  }
 }
 
 function readSchedules(connection: Connection): ScheduleRow[] {

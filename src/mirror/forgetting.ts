@@ -3,9 +3,10 @@ import { statSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind } from '../catalog/definition.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { sqliteTemporaryPlace } from '../core/temporary-place.ts';
+import type { WriterContext } from './access.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
 import { inWorker, performTaskNow } from './file-task.ts';
 import { type ForgottenTotals, forgetSteps } from './forget.ts';
@@ -38,15 +39,6 @@ export interface ForgetResult extends RetentionPlan {
   readonly cleanupError: TidemarkError | null;
 }
 
-/** What the mirror lends to a forget. */
-interface ForgetContext {
-  readonly writer: Connection;
-  readonly path: string;
-  readonly clock: Clock;
-  /** Called when the connection is the forget's alone, and when that is over. */
-  readonly onPublishing: (isPublishing: boolean) => void;
-}
-
 /** What would go; changes nothing. */
 export function planForget(connection: Connection, choice: ForgetChoice): RetentionPlan {
   const { policy, sources } = choice;
@@ -59,7 +51,7 @@ export function planForget(connection: Connection, choice: ForgetChoice): Retent
 }
 
 /** @throws TidemarkError; then nothing was forgotten */
-export async function forgetRuns(context: ForgetContext, options: ForgetOptions): Promise<ForgetResult> {
+export async function forgetRuns(context: WriterContext, options: ForgetOptions): Promise<ForgetResult> {
   const { writer, path, onPublishing } = context;
   const plan = translated(path, () => planForget(writer, options));
   onPublishing(true);
@@ -74,7 +66,7 @@ export async function forgetRuns(context: ForgetContext, options: ForgetOptions)
 }
 
 async function drop(
-  { writer, path, clock }: ForgetContext,
+  { writer, path, clock }: WriterContext,
   { policy, sources, isEqual }: ForgetOptions,
   plan: RetentionPlan,
 ): Promise<ForgottenTotals> {
@@ -95,7 +87,7 @@ async function drop(
 }
 
 async function giveBack(
-  { writer, path }: ForgetContext,
+  { writer, path }: WriterContext,
   freeBytes: FreeBytes,
 ): Promise<TidemarkError | null> {
   try {

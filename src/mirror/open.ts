@@ -1,24 +1,14 @@
-/** Opens a mirror, to read or to write, and verifies one. */
+/** Opens a mirror, to read or to write. */
 import { type LockHolder, acquireWriterLock } from './lock.ts';
 import { translated, withoutVerifyHint, type Connection } from './database.ts';
-import type { Mirror, MirrorOptions } from './mirror.ts';
-import { OpenMirror } from './open-mirror.ts';
-import { type Reader, createDirectory, openReader, openWriter } from './opening.ts';
-import type { VerifyProgress, VerifyResult } from './verify.ts';
+import { MirrorAccess, type ReaderConnection } from './access.ts';
+import { Mirror, type MirrorOptions } from './mirror.ts';
+import { createDirectory, openReader, openWriter } from './opening.ts';
 import { hostname } from 'node:os';
 import { isoTime } from '../core/clock.ts';
 import { realMirrorPath } from './real-path.ts';
 
-/** Checks everything that the mirror holds; see `VerifyResult`. One snapshot; the event loop gets air. */
-export async function verifyMirror(
-  mirror: Mirror,
-  options: { onProgress?: (progress: VerifyProgress) => void } = {},
-): Promise<VerifyResult> {
-  if (!(mirror instanceof OpenMirror)) throw new TypeError('not a mirror of openMirror');
-  return await mirror.verify(options.onProgress ?? ((): void => undefined));
-}
-
-function openForReading(path: string, holder: LockHolder): Reader {
+function openForReading(path: string, holder: LockHolder): ReaderConnection {
   try {
     return translated(path, () => openReader(path, holder));
   } catch (error) {
@@ -42,7 +32,7 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   if (options.mode === 'read') {
     const path = realMirrorPath(name);
     const reader = openForReading(path, holder);
-    return new OpenMirror(path, options, reader, null);
+    return new Mirror('read', new MirrorAccess(path, options, reader, null));
   }
   translated(name, () => createDirectory(name));
   // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
@@ -53,7 +43,7 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
     writer = translated(path, () => openWriter(path));
     if (options.isTemporary === true) writer.pragma('synchronous = OFF');
     const reader = translated(path, () => openReader(path, holder));
-    return new OpenMirror(path, options, reader, { connection: writer, lock });
+    return new Mirror('write', new MirrorAccess(path, options, reader, { connection: writer, lock }));
   } catch (error) {
     writer?.close();
     lock.release();

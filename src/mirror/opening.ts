@@ -6,6 +6,7 @@ import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
+import type { ReaderConnection } from './access.ts';
 import { type Connection, connect, createPrivateFile, sqliteCode } from './database.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
@@ -111,14 +112,6 @@ function lookAt(path: string): void {
   }
 }
 
-/** A reader's connection, and what else has to go when it closes. */
-export interface Reader {
-  readonly connection: Connection;
-  /** Another one over the same mirror; where this one reads a copy, over the same copy, without making a second. */
-  another(): Reader;
-  close(): void;
-}
-
 /**
  * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
  * file can be written (a read-only disk), SQLite cannot share the file's log with writers: then a private copy in the
@@ -126,7 +119,7 @@ export interface Reader {
  * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, or `mirror_locked` when it needs an upgrade
  * while somebody writes
  */
-export function openReader(path: string, holder: LockHolder): Reader {
+export function openReader(path: string, holder: LockHolder): ReaderConnection {
   if (fileSize(path) === 0) throw missing(path);
   const reader = connectReader(path, holder);
   try {
@@ -147,7 +140,7 @@ export function openReader(path: string, holder: LockHolder): Reader {
   return connectReader(path, holder);
 }
 
-function connectReader(path: string, holder: LockHolder): Reader {
+function connectReader(path: string, holder: LockHolder): ReaderConnection {
   let connection: Connection | undefined;
   try {
     connection = connect(path, { isReadonly: true });
@@ -168,9 +161,9 @@ function connectReader(path: string, holder: LockHolder): Reader {
 }
 
 /** All readers of one copy share it; the last one that closes deletes it. */
-function readBackup(copy: PrivateCopy): Reader {
+function readBackup(copy: PrivateCopy): ReaderConnection {
   let readers = 0;
-  const open = (): Reader => {
+  const open = (): ReaderConnection => {
     // The copy is ours alone, and its log has to be taken into account: that needs writing.
     const connection = connect(copy.path, { isReadonly: false });
     readers += 1;

@@ -1,6 +1,8 @@
 /** Snapshots: published runs pinned under a name, and the one of them that drift is measured from. */
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
+import { isoTime } from '../core/clock.ts';
+import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { isSealed, readSealedSnapshots, snapshotSeal } from './verify-chain.ts';
 
@@ -16,6 +18,50 @@ export interface SnapshotRow {
 
 const MAX_NAME = 100;
 
+export class SnapshotStore {
+  readonly #access: MirrorAccess;
+
+  constructor(access: MirrorAccess) {
+    this.#access = access;
+  }
+
+  /** Pinned runs, by name. */
+  list(): SnapshotRow[] {
+    return this.#access.read(readSnapshots);
+  }
+
+  /** The snapshot that drift is measured from. */
+  baseline(): SnapshotRow | undefined {
+    return this.list().find(({ isBaseline }) => isBaseline);
+  }
+
+  /**
+   * Pins a published run under a name, so that retention keeps it. Pinning it again changes nothing.
+   * @throws TidemarkError `usage` (a name that no reference could hold, or that another run has), `reference_unknown`
+   * for a run that was never published
+   */
+  pin(name: string, run: number): SnapshotRow {
+    const at = isoTime(this.#access.clock.now());
+    return this.#access.change((writer) => pinSnapshot(writer, name, run, at));
+  }
+
+  /**
+   * Lets retention have the run again; the run itself stays until then. Returns what was pinned.
+   * @throws TidemarkError `reference_unknown`
+   */
+  unpin(name: string): SnapshotRow {
+    return this.#access.change((writer) => unpinSnapshot(writer, name));
+  }
+
+  /**
+   * Measures drift from this snapshot, and from no other one.
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
+   */
+  setBaseline(name: string): SnapshotRow {
+    return this.#access.change((writer) => markBaseline(writer, name));
+  }
+}
+
 /** By name. */
 export function readSnapshots(connection: Connection): SnapshotRow[] {
   return connection
@@ -26,12 +72,7 @@ export function readSnapshots(connection: Connection): SnapshotRow[] {
     .map((row) => ({ ...row, isBaseline: row.isBaseline === 1 }));
 }
 
-/**
- * Pins a published run. Pinning the same run under the same name again changes nothing.
- * @throws TidemarkError `usage` for a name that no reference could hold, or that another run has; `reference_unknown`
- * for a run that was never published
- */
-export function pinSnapshot(writer: Connection, name: string, run: number, at: string): SnapshotRow {
+function pinSnapshot(writer: Connection, name: string, run: number, at: string): SnapshotRow {
   checkName(name);
   return writer
     .transaction((): SnapshotRow => {
@@ -54,11 +95,7 @@ export function pinSnapshot(writer: Connection, name: string, run: number, at: s
     .immediate();
 }
 
-/**
- * Lets retention have the run again; the run itself stays until then. Returns what was pinned.
- * @throws TidemarkError `reference_unknown`
- */
-export function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
+function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
@@ -68,11 +105,7 @@ export function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
     .immediate();
 }
 
-/**
- * Measures drift from this snapshot, and from no other one.
- * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
- */
-export function markBaseline(writer: Connection, name: string): SnapshotRow {
+function markBaseline(writer: Connection, name: string): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);

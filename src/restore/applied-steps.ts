@@ -26,13 +26,13 @@ export interface AppliedSteps {
 
 /** @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known */
 export function appliedSteps(mirror: Mirror, restore: number): AppliedSteps {
-  const row = mirror.restore(restore);
+  const row = mirror.restores.get(restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
       hint: '`tidemark restores list` lists them',
     });
   }
-  const rows = new Map(mirror.restoreSteps(restore).map((step) => [step.n, step]));
+  const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
   if ([...rows.values()].some(({ outcome }) => outcome === 'sent')) {
     throw new TidemarkError('usage', `what restore ${restore} did is not known whole: an answer was lost`, {
       hint: `\`tidemark restore --resume ${restore}\` looks it up; then undo it`,

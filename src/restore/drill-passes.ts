@@ -158,7 +158,7 @@ function requireWhole(state: LoadedState): void {
 
 function planInput(options: PassOptions, live: PlanState): PlanInput {
   const { desired, definitions, secrets, keyUser, organizations, mirror, source, clock } = options;
-  const recreated = idLookup(mirror.idMap(source.name));
+  const recreated = idLookup(mirror.restores.idMap(source.name));
   return {
     desired,
     live,

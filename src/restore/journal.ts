@@ -51,7 +51,7 @@ export class RestoreJournal {
     this.#mirror = mirror;
     this.#clock = clock;
     this.restore = restore;
-    this.#rows = new Map(mirror.restoreSteps(restore).map((row) => [row.n, row]));
+    this.#rows = new Map(mirror.restores.steps(restore).map((row) => [row.n, row]));
   }
 
   /** Writes the whole plan down. */
@@ -72,7 +72,7 @@ export class RestoreJournal {
         })),
       ...(undoes === undefined ? {} : { undoes }),
     };
-    return new RestoreJournal(mirror, clock, mirror.beginRestore(start));
+    return new RestoreJournal(mirror, clock, mirror.restores.begin(start));
   }
 
   /**
@@ -83,13 +83,13 @@ export class RestoreJournal {
     { mirror, clock, plan }: Pick<JournalStart, 'mirror' | 'clock' | 'plan'>,
     restore: number,
   ): RestoreJournal {
-    const row = mirror.restore(restore);
+    const row = mirror.restores.get(restore);
     if (row !== undefined && row.planHash !== plan.hash) {
       throw new TidemarkError('unsafe_plan', `restore ${restore} has another plan`, {
         hint: '`tidemark restore --resume` goes on with what was approved; `tidemark restore` makes a new plan',
       });
     }
-    mirror.resumeRestore(restore);
+    mirror.restores.resume(restore);
     return new RestoreJournal(mirror, clock, restore);
   }
 
@@ -144,7 +144,7 @@ export class RestoreJournal {
     this.#next = null;
     this.#writtenAt = systemClock.monotonicMs();
     this.#writeAll([], 'process');
-    await this.#mirror.journalSettled();
+    await this.#mirror.restores.settled();
   }
 
   /** Changes the step's row. */
@@ -164,7 +164,7 @@ export class RestoreJournal {
 
   finish(outcome: Exclude<RestoreOutcome, 'running'>): void {
     this.#writeAll([], 'process');
-    this.#mirror.finishRestore(this.restore, outcome, this.#time());
+    this.#mirror.restores.finish(this.restore, outcome, this.#time());
   }
 
   #write(n: number, change: StepChange, durability: Durability): void {
@@ -187,7 +187,7 @@ export class RestoreJournal {
     const all = new Map(this.#waiting);
     for (const entry of entries) all.set(entry.row.n, { ...all.get(entry.row.n), ...entry });
     if (all.size === 0) return;
-    this.#mirror.journalSteps([...all.values()], durability);
+    this.#mirror.restores.journal([...all.values()], durability);
     this.#waiting.clear();
     for (const { row } of entries) this.#rows.set(row.n, row);
   }

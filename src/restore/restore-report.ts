@@ -117,14 +117,14 @@ export function restoreExitCode(report: RestoreReport): ExitCode {
 
 /** The report of a restore from the journal: the result of applying, and of `restores show`. */
 export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
-  const row = mirror.restore(restore);
+  const row = mirror.restores.get(restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
       hint: '`tidemark restores list` lists them',
     });
   }
   const plan = readPlan(row.plan);
-  const rows = new Map(mirror.restoreSteps(restore).map((step) => [step.n, step]));
+  const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
   const newId = (n: number): string | null => rows.get(n)?.newId ?? null;
   const steps = plan.steps.flatMap((step) => {
     const journaled = rows.get(step.n);
@@ -193,11 +193,11 @@ function undoneBy(mirror: Mirror, source: string, restore: number): Pick<Restore
  * count. Undefined without one. While the result of a request is unknown, any undo counts that applied something.
  */
 export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
-  const undoes = mirror.restores({ source }).filter((row) => row.undoes === restore);
+  const undoes = mirror.restores.list({ source }).filter((row) => row.undoes === restore);
   const applying = undoes.find((row) =>
-    mirror.restoreSteps(row.restore).some(({ outcome }) => outcome === 'applied'),
+    mirror.restores.steps(row.restore).some(({ outcome }) => outcome === 'applied'),
   );
-  const row = mirror.restore(restore);
+  const row = mirror.restores.get(restore);
   if (applying === undefined || row === undefined) return undefined;
   try {
     const chain = undoChain(mirror, row);

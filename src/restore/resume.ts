@@ -30,7 +30,7 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
  * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
  */
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
-  const [newest] = mirror.restores({ source, limit: 1 });
+  const [newest] = mirror.restores.list({ source, limit: 1 });
   if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
   const { restore } = newest;
   // With the lock held, no other process can be applying it.
@@ -51,7 +51,7 @@ export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<Resto
 
 /** The latest restore: an older one, or one that was undone, may no longer be wanted. */
 function latest(mirror: Mirror, source: string): RestoreRow {
-  const rows = mirror.restores({ source });
+  const rows = mirror.restores.list({ source });
   const unfinished = rows.filter((row) => isUnfinished(mirror, row));
   if (unfinished.length === 0) {
     throw new TidemarkError('not_found', `no restore of ${source} is unfinished`, {
@@ -77,7 +77,7 @@ function latest(mirror: Mirror, source: string): RestoreRow {
 }
 
 function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
-  const row = mirror.restores({ source }).find((each) => each.restore === restore);
+  const row = mirror.restores.list({ source }).find((each) => each.restore === restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
       hint: '`tidemark restores list` lists them',
@@ -93,7 +93,7 @@ function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
 function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean {
   if (outcome === 'complete') return false;
   if (outcome === 'interrupted' || outcome === 'running') return true;
-  return mirror.restoreSteps(restore).some((step) => isOpenStep(step));
+  return mirror.restores.steps(restore).some((step) => isOpenStep(step));
 }
 
 /** True for a step that a resumed restore continues: not applied yet, or applied and not read back. */

@@ -35,7 +35,7 @@ export interface UndoChain {
  */
 export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSITIVE_INFINITY): UndoChain {
   const depths = new Map([[row.restore, 0]]);
-  for (const { restore, undoes } of mirror.restores({ source: row.source }).toReversed()) {
+  for (const { restore, undoes } of mirror.restores.list({ source: row.source }).toReversed()) {
     const depth = undoes === null || restore >= before ? undefined : depths.get(undoes);
     if (depth !== undefined) depths.set(restore, depth + 1);
   }
@@ -44,7 +44,7 @@ export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSIT
     takesBack: depth % 2 === 1,
     steps: appliedSteps(mirror, restore).steps,
   }));
-  const mappings = mirror.idMap(row.source).filter(({ restore }) => restore < before);
+  const mappings = mirror.restores.idMap(row.source).filter(({ restore }) => restore < before);
   const next = recreated(steps, mappings);
   const digests = new Map<string, string | null>();
   const last = new Map<string, { readonly restore: number; readonly takesBack: boolean }>();

@@ -62,7 +62,7 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
     desired: state,
     live: options.live,
     definitions: options.definitions,
-    idMap: idLookup(mirror.idMap(applied.row.source)),
+    idMap: idLookup(mirror.restores.idMap(applied.row.source)),
     secrets: options.secrets,
     options: {
       // Only existing records that the restore created and, if forced, their children created since.

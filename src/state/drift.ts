@@ -82,7 +82,7 @@ export async function driftBetween(
     definitions,
     leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, whyLeftOut]) : []),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
-    idMap: mirror?.idMap(source) ?? [],
+    idMap: mirror?.restores.idMap(source) ?? [],
     ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
@@ -91,14 +91,14 @@ export async function driftBetween(
       ? (change, field) => placeFingerprint(source, change, field)
       : fingerprints({
           source,
-          key: mirror.fingerprintKey(),
+          key: mirror.acceptances.fingerprintKey(),
           whole: wholeChanges(diff, sides.to, definitions, extent),
         });
   const drift = assessDrift({
     fingerprintOf,
     diff,
     rules: ignore,
-    acceptances: mirror?.acceptances(source) ?? [],
+    acceptances: mirror?.acceptances.list(source) ?? [],
     ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, { source, filter, definitions }) }),
     covers:
       mirror === null || isBaseline(mirror, sides.from, extent)
@@ -159,7 +159,7 @@ function coverage(
 
 /** What was accepted against the baseline may well not differ from another state: that says nothing against it. */
 function isBaseline(mirror: Mirror, from: LoadedState, { source, now }: DriftExtent): boolean {
-  if (mirror.baseline() === undefined) return true;
+  if (mirror.snapshots.baseline() === undefined) return true;
   return from.point?.run === pointOf(mirror, parseReference('baseline'), { source, now }).run;
 }
 
@@ -218,7 +218,7 @@ function formFacts(
   };
   // The mirror reads in the order of `compareKeys`; one record is held.
   function* valuesThen({ kind, field, runs }: FormChange): Generator<ValueThen> {
-    for (const record of mirror.readRecordsAt(runs.at(-1) ?? 0, { sources: [source], kinds: [kind] })) {
+    for (const record of mirror.records.readAt(runs.at(-1) ?? 0, { sources: [source], kinds: [kind] })) {
       const value = resolvePointer(parseState(record).body, field);
       if (value !== undefined) yield { kind, scope: record.scope, id: record.id, value };
     }
@@ -246,7 +246,7 @@ function formsBetween(mirror: Mirror, source: string, from: LoadedState, to: Loa
   if (from.point === null || (to.point === null && !isLive)) return [];
   const until = to.point?.run ?? Infinity;
   const forms = new Map<string, FormChange>();
-  for (const { run, kind, field, change, before, after } of mirror
+  for (const { run, kind, field, change, before, after } of mirror.runs
     .schemaChanges({ source, sinceRun: from.point.run + 1 })
     .toReversed()) {
     if (run > until || change === 'unwatched') continue;

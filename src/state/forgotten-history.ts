@@ -1,15 +1,19 @@
 /** Runs that retention dropped next to a point of the mirror: the times of changes between two kept runs are unknown. */
 import type { StateReference } from '../diff/change.ts';
-import type { Mirror } from '../mirror/mirror.ts';
+import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { ForgottenBefore } from '../mirror/forgotten-runs.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
+import type { RunStore } from '../mirror/run-store.ts';
 
 /** Runs that were dropped, and the kept one that has their changes: a key of JSON documents too. */
 export interface ForgottenRuns extends ForgottenBefore {
   readonly into: number;
 }
 
-type History = Pick<Mirror, 'runs' | 'forgottenBefore'>;
+interface History {
+  readonly runs: Pick<RunStore, 'list'>;
+  readonly retention: Pick<RetentionStore, 'forgottenBefore'>;
+}
 
 /**
  * What was dropped between the run that a time means and the next one that is kept: some of it may have been the state at
@@ -21,15 +25,15 @@ export function forgottenAfter(
   { at, source }: { readonly at: string; readonly source: string | undefined },
 ): ForgottenRuns | undefined {
   if (run.finishedAt === at) return undefined;
-  const next = mirror
-    .runs({ isPublished: true, ...(source === undefined ? {} : { source }) })
+  const next = mirror.runs
+    .list({ isPublished: true, ...(source === undefined ? {} : { source }) })
     .findLast((each) => each.run > run.run);
   return next === undefined ? undefined : forgottenInto(mirror, next.run);
 }
 
 /** What was dropped before a kept run, and is part of it. */
 export function forgottenInto(mirror: History, run: number): ForgottenRuns | undefined {
-  const before = mirror.forgottenBefore(run);
+  const before = mirror.retention.forgottenBefore(run);
   return before === undefined ? undefined : { ...before, into: run };
 }
 

@@ -150,7 +150,7 @@ async function readEach(
   const { source, filter } = options;
   const { from } = definitionOf(kind).discovery;
   const { sharingPerRun } = source.recordings;
-  const parents = temporary.mirror.collectionsOf(source.name).filter((each) => each.kind === from);
+  const parents = temporary.mirror.runs.collections(source.name).filter((each) => each.kind === from);
   const small: string[] = [];
   for (const { scope, records } of parents) {
     const project = scope.project_id;
@@ -221,7 +221,7 @@ class LiveState implements LoadedState {
     if (!source.redact) return record;
     const definition =
       source.definitions.find(({ kind }) => kind === record.kind) ?? definitionOf(record.kind);
-    const key = fingerprintKey ?? this.#temporary.mirror.fingerprintKey();
+    const key = fingerprintKey ?? this.#temporary.mirror.acceptances.fingerprintKey();
     return { ...record, body: redactionWith(key).text(definition, record.body) };
   }
 
@@ -268,12 +268,12 @@ class LiveState implements LoadedState {
   }
 
   records(filter: StateFilter): Iterable<RecordState> {
-    const listed = this.#temporary.mirror.readRecords({ ...filter });
+    const listed = this.#temporary.mirror.records.read({ ...filter });
     return this.#withFound(filter, listed, ({ kind, scope, id, body }) => ({ kind, scope, id, body }));
   }
 
   keys(filter: StateFilter): Iterable<RecordKey> {
-    return this.#withFound(filter, this.#temporary.mirror.readKeys({ ...filter }), (key) => key);
+    return this.#withFound(filter, this.#temporary.mirror.records.keys({ ...filter }), (key) => key);
   }
 
   /** Listed records merged with those found by id, in one order. */

@@ -54,7 +54,7 @@ interface PointDiffOptions {
 
 /**
  * What changed from one run to the other: the document that comparing all records of both would give (`diffStates` over
- * `readRecordsAt`), in every mode, but for what was only read for the first time (`first_read`), where the filter names
+ * `records.readAt`), in every mode, but for what was only read for the first time (`first_read`), where the filter names
  * one source. A record without a revision in between reads the same as of both, since what moves without a revision is
  * not part of history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved
  * while a record had none.
@@ -92,13 +92,13 @@ export function stepsOverPoints(
   options: PointDiffOptions,
 ): DiffSteps {
   const { filter, collections, isUnknown, through, ...compare } = options;
-  const changes = mirror.changesBetween(from.run, to.run, filter);
+  const changes = mirror.records.changesBetween(from.run, to.run, filter);
   return stepsOverPairs(
     {
       from: referenceOf(from),
       to: referenceOf(to),
       pairs: pairsOf(through === undefined ? changes : through(changes)),
-      sizes: mirror.recordCountsAt(to.run, filter),
+      sizes: mirror.records.countsAt(to.run, filter),
       ...(collections === undefined ? {} : { collections }),
     },
     { ...compare, ...(isUnknown === undefined ? {} : { isUnknown }) },
@@ -191,10 +191,10 @@ class MirrorState implements LoadedState {
 
   wasReadWhole(kind: Kind, scope: Scope): boolean {
     this.#idByKey ??= new Map(
-      this.#mirror.collectionsOf(this.source).map((row) => [collectionKey(row), row.id]),
+      this.#mirror.runs.collections(this.source).map((row) => [collectionKey(row), row.id]),
     );
     const id = this.#idByKey.get(collectionKey({ kind, scope }));
-    return id !== undefined && this.#mirror.lastFullSweep(id, this.point.run + 1) !== undefined;
+    return id !== undefined && this.#mirror.runs.lastFullSweep(id, this.point.run + 1) !== undefined;
   }
 
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
@@ -209,7 +209,7 @@ class MirrorState implements LoadedState {
       };
     }
     if (this.point.isLatest) {
-      const unchecked = new Set(this.#mirror.uncheckedParents(this.source, kind, scope));
+      const unchecked = new Set(this.#mirror.records.uncheckedParents(this.source, kind, scope));
       return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
     }
     // Which parents had been asked for by then is not kept: one without a record may only not have had its turn.
@@ -238,7 +238,7 @@ class MirrorState implements LoadedState {
   }
 
   keys(filter: StateFilter & { readonly scope?: Scope }): Iterable<RecordKey> {
-    return this.#mirror.readKeysAt(this.point.run, { ...filter, sources: [this.source] });
+    return this.#mirror.records.keysAt(this.point.run, { ...filter, sources: [this.source] });
   }
 
   projectsOf(organizations: readonly string[]): readonly string[] {
@@ -251,7 +251,7 @@ class MirrorState implements LoadedState {
 
   #read(filter: StateFilter & { readonly scope?: Scope }): Iterable<MirrorRecord> {
     // Also for the latest run: another one may be published while this state is being read.
-    return this.#mirror.readRecordsAt(this.point.run, { ...filter, sources: [this.source] });
+    return this.#mirror.records.readAt(this.point.run, { ...filter, sources: [this.source] });
   }
 
   #hasAny(filter: StateFilter, scope: Scope): boolean {

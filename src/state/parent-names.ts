@@ -26,8 +26,8 @@ function nameOf(
   id: string,
 ): string | undefined {
   // A project can stand in the lists of several organizations: any of them names it.
-  const row = mirror
-    .findRecords(definition.kind, id, { sources: [source] })
+  const row = mirror.records
+    .find(definition.kind, id, { sources: [source] })
     .find(({ body }) => body !== null);
   if (row === undefined || row.body === null) return undefined;
   const name = recordName(definition, parseLossless(row.body), id);

@@ -1,8 +1,10 @@
 /** Points of the mirror: the published run that a reference means. */
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import type { Mirror } from '../mirror/mirror.ts';
+import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
+import type { RunStore } from '../mirror/run-store.ts';
+import type { SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
 import { isPublished } from './published-run.ts';
 import { type Reference, parseReference } from './reference.ts';
@@ -32,10 +34,11 @@ interface PointChoice {
 /** Said of a time that no run can have ended at yet. */
 const AHEAD = 'that time is in the future: the latest run is shown';
 
-type PointSource = Pick<
-  Mirror,
-  'runs' | 'run' | 'snapshots' | 'baseline' | 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'
->;
+interface PointSource {
+  readonly runs: Pick<RunStore, 'list' | 'get'>;
+  readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline'>;
+  readonly retention: Pick<RetentionStore, 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'>;
+}
 
 /**
  * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
@@ -62,7 +65,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice);
     case 'snapshot': {
       const { name } = reference;
-      const pinned = mirror.snapshots();
+      const pinned = mirror.snapshots.list();
       const found = pinned.find((snapshot) => snapshot.name === name);
       if (found === undefined) {
         const near = suggest(
@@ -78,7 +81,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       return pointAt(mirror, text, publishedRun(mirror, text, found.run), choice);
     }
     case 'baseline': {
-      const baseline = mirror.baseline();
+      const baseline = mirror.snapshots.baseline();
       if (baseline === undefined) {
         throw new TidemarkError('reference_unknown', 'no baseline is set', {
           hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name another state',
@@ -125,7 +128,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {
-  const gone = mirror
+  const gone = mirror.retention
     .sourcesForgottenAt(run.run)
     .filter((source) => choice.source === undefined || choice.source === source);
   if (choice.source !== undefined && gone.length > 0) {
@@ -173,15 +176,15 @@ function published(
   { source }: PointChoice,
   filter: Pick<RunFilter, 'endedBy' | 'upTo' | 'limit'> = {},
 ): RunRow[] {
-  return mirror.runs({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
+  return mirror.runs.list({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
 }
 
 function publishedRun(mirror: PointSource, text: string, number: number): RunRow {
-  const run = mirror.run(number);
+  const run = mirror.runs.get(number);
   if (run !== undefined && isPublished(run)) return run;
   const [latest] = published(mirror, {}, { limit: 1 });
   if (latest === undefined) throw nothingPublished({});
-  const forgotten = run === undefined ? mirror.forgottenRun(number) : undefined;
+  const forgotten = run === undefined ? mirror.retention.forgottenRun(number) : undefined;
   if (forgotten !== undefined) {
     const { at, into } = forgotten;
     throw new TidemarkError('reference_unknown', `run ${number} was dropped by retention on ${at}`, {

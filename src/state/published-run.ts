@@ -9,5 +9,5 @@ export function isPublished({ root, outcome }: RunRow): boolean {
 
 /** The run of the same source that was published last before this one. */
 export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
-  return mirror.runs({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
+  return mirror.runs.list({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
 }

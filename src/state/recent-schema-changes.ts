@@ -12,15 +12,15 @@ export interface DatedSchemaChange extends SchemaChange {
 
 /** What the published runs of a source found in the last 30 days, newest run first. `now` in milliseconds. */
 export function recentSchemaChanges(
-  mirror: Pick<Mirror, 'schemaChanges' | 'run'>,
+  mirror: Pick<Mirror, 'runs'>,
   source: string,
   now: number,
 ): DatedSchemaChange[] {
   const times = new Map<number, string | undefined>();
   const recent: DatedSchemaChange[] = [];
-  for (const change of mirror.schemaChanges({ source })) {
+  for (const change of mirror.runs.schemaChanges({ source })) {
     if (!times.has(change.run)) {
-      const run = mirror.run(change.run);
+      const run = mirror.runs.get(change.run);
       times.set(change.run, run?.finishedAt ?? run?.startedAt);
     }
     const at = times.get(change.run);

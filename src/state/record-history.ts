@@ -28,7 +28,7 @@ export function recordHistory(
   until: number,
   definitions: (kind: Kind) => ResourceDefinition,
 ): RecordHistory {
-  const found = mirror.revisionsOf(row).filter(({ run }) => run <= until);
+  const found = mirror.records.revisions(row).filter(({ run }) => run <= until);
   const revisions = continuous(mirror, row, found, definitions);
   const [newest] = found;
   const written = found.find(({ body }) => body !== null);
@@ -37,8 +37,10 @@ export function recordHistory(
     revisions,
     // The replaced revision belongs to the collection that the record was in before.
     sightingBefore: (run) =>
-      mirror.lastFullSweep((found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection, run) ??
-      null,
+      mirror.runs.lastFullSweep(
+        (found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection,
+        run,
+      ) ?? null,
     lastSeen:
       written === undefined
         ? null
@@ -57,7 +59,7 @@ export function lastSeen(
   until: number,
 ): Sighting {
   // Only a complete sweep of the whole list shows every record: a walk of the head may have ended before it.
-  const look = mirror.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
+  const look = mirror.runs.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
 }
 
@@ -75,7 +77,7 @@ function continuous(
     if (newer !== undefined && newer.id !== id && body === null && newer.run === run) return [];
     const older = found[index + 1];
     if (older === undefined || older.id === id) return [{ run, at, change, body }];
-    const mappings: readonly IdMapping[] = mirror.idMap(source);
+    const mappings: readonly IdMapping[] = mirror.restores.idMap(source);
     newIds ??= new RecreatedIds(mirror, mappings);
     const again = newIds.recreationOf(kind, id, older.id);
     if (again === undefined) return [{ run, at, change, body }];

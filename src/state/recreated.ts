@@ -28,11 +28,11 @@ export interface RecreatedCount {
 
 /** Records that restores gave new ids, by their new id. */
 export class RecreatedIds {
-  readonly #mirror: Pick<Mirror, 'restoreSteps'>;
+  readonly #mirror: Pick<Mirror, 'restores'>;
   readonly #byNew = new Map<string, IdMapping>();
   readonly #created = new Map<number, ReadonlySet<string>>();
 
-  constructor(mirror: Pick<Mirror, 'restoreSteps'>, mappings: readonly IdMapping[]) {
+  constructor(mirror: Pick<Mirror, 'restores'>, mappings: readonly IdMapping[]) {
     this.#mirror = mirror;
     // Oldest first: the last restore that gave an id is the one that it goes back to.
     for (const mapping of mappings)
@@ -51,7 +51,7 @@ export class RecreatedIds {
   #createdBy(restore: number): ReadonlySet<string> {
     let ids = this.#created.get(restore);
     if (ids === undefined) {
-      ids = new Set(this.#mirror.restoreSteps(restore).flatMap(({ newId }) => newId ?? []));
+      ids = new Set(this.#mirror.restores.steps(restore).flatMap(({ newId }) => newId ?? []));
       this.#created.set(restore, ids);
     }
     return ids;
@@ -87,7 +87,7 @@ export class RecreatedBetween {
     },
     definitions: (kind: Kind) => ResourceDefinition,
   ) {
-    const mappings = mirror.idMap(source);
+    const mappings = mirror.restores.idMap(source);
     const stateAt = ({ ref, run, at = '' }: RunPoint): ReturnType<typeof openMirrorState> =>
       openMirrorState(mirror, source, { ref, run, at, isLatest: false });
     this.#newIds = new RecreatedIds(mirror, mappings);
@@ -111,7 +111,8 @@ export class RecreatedBetween {
     definitions: (kind: Kind) => ResourceDefinition,
   ): RecreatedBetween {
     // Its own counts do not include runs that retention merged into it.
-    const isNone = (to.added === 0 || to.removed === 0) && mirror.forgottenBefore(to.run) === undefined;
+    const isNone =
+      (to.added === 0 || to.removed === 0) && mirror.retention.forgottenBefore(to.run) === undefined;
     const runs = { from: { ref: '', run: from.run }, to: { ref: '', run: to.run }, isNone };
     return new RecreatedBetween(mirror, to.source, runs, definitions);
   }

@@ -24,12 +24,12 @@ export interface SeenCollection {
 
 /** In catalog order, then by scope. */
 export function sweepsAsOf(mirror: Mirror, source: string, run: number): SeenCollection[] {
-  const collections = mirror.collectionsOf(source);
+  const collections = mirror.runs.collections(source);
   // Without a later sweep the collections' own rows say it all, and a long history need not be read.
   if (collections.every(({ lastRun }) => lastRun === null || lastRun <= run))
     return collections.map(seenLast);
   const sweeps = new Map<string, SeenCollection>(
-    mirror
+    mirror.runs
       .sweepsAsOf(source, run)
       .map((row) => [collectionKey(row), { ...row, wasRead: row.readRun !== null }]),
   );

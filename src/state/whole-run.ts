@@ -10,11 +10,11 @@ const UNENDED_RUNS = 5;
 
 /** The latest run of a source that read everything whole; null where none did. Retention keeps it (`mirror/retention.ts`). */
 export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
-  return mirror.runs({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
+  return mirror.runs.list({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
 }
 
 /** The latest one that ended, however it did. */
 export function lastEndedRunOfAllKinds(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
-  const newest = mirror.runs({ source, isOfAllKinds: true, limit: UNENDED_RUNS });
+  const newest = mirror.runs.list({ source, isOfAllKinds: true, limit: UNENDED_RUNS });
   return newest.find(({ outcome }) => outcome !== 'running') ?? null;
 }

@@ -28,8 +28,10 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const { signal } = limit;
   const startedAt = isoTime(clock.now());
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
-  const redaction = source.redact ? redactionWith(options.fingerprintKey ?? mirror.fingerprintKey()) : null;
-  const run = mirror.beginRun({
+  const redaction = source.redact
+    ? redactionWith(options.fingerprintKey ?? mirror.acceptances.fingerprintKey())
+    : null;
+  const run = mirror.runs.begin({
     source: { name: source.name, baseUrl: source.baseUrl.href },
     trigger: options.trigger,
     kinds: narrowedKinds(source, options.kinds, options.only),
@@ -43,7 +45,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       : { redact: (kind, record) => redaction.record(required(definitions.get(kind)), record) }),
   });
   try {
-    const held = mirror.collectionsOf(source.name).filter(({ retiredRun }) => retiredRun === null);
+    const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
     const gone = new Set<string>();
     const context: SweepContext = {
       client,

@@ -47,7 +47,9 @@ export class SyncRun {
     this.#options = options;
     this.#held = held;
     this.#waiting = new Set(
-      options.mirror.heldRemovals(options.source.name).map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
+      options.mirror.runs
+        .heldRemovals(options.source.name)
+        .map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
     );
     this.#limits = parentLimits(options.source, options.only);
     this.#discovery = new Discovery(this.#limits);
@@ -162,8 +164,8 @@ export class SyncRun {
   #wasRemoved(parent: Kind, id: string, below: Scope): boolean {
     const { mirror, source } = this.#options;
     const within = Object.entries(below);
-    const records = mirror
-      .findRecords(parent, id, { sources: [source.name] })
+    const records = mirror.records
+      .find(parent, id, { sources: [source.name] })
       .filter(({ scope }) => within.every(([key, value]) => (scope[key as ScopeKey] ?? value) === value));
     return (
       records.length > 0 &&
@@ -178,7 +180,7 @@ export class SyncRun {
    */
   #isInNoList(parent: Kind, id: string): boolean {
     const { mirror, source } = this.#options;
-    if (mirror.findRecords(parent, id, { sources: [source.name] }).length > 0) return false;
+    if (mirror.records.find(parent, id, { sources: [source.name] }).length > 0) return false;
     const own = this.#reports.filter(({ kind }) => kind === parent);
     const above = parentsOf(this.#context.definitionOf(parent)).flatMap((kind) =>
       this.#reports.filter((report) => report.kind === kind),
@@ -230,7 +232,7 @@ export class SyncRun {
     // Parents that are new in this run are not in the mirror yet; the mirror selects the others.
     const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
     const ids = new Set([...added].slice(0, budget));
-    const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
+    const due = mirror.records.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
     // Parents that this run removes are not asked for: their records are removed with them.
     for (const id of due) if (ids.size < budget && !parents.willBeRemoved(id)) ids.add(id);
     return sweepByParent(this.#context, definition, scope, {
@@ -238,8 +240,8 @@ export class SyncRun {
       ids: [...ids],
       mayWait: sharingPerRun !== 'all',
       isMirrored: (id) =>
-        mirror
-          .findRecords(definition.kind, id, { sources: [source.name], scope })
+        mirror.records
+          .find(definition.kind, id, { sources: [source.name], scope })
           .some(({ isRemoved }) => !isRemoved),
     });
   }

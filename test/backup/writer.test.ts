@@ -53,7 +53,7 @@ describe('a backup', () => {
     expect(manifest).toMatchObject({
       schema: 'tidemark.backup/1',
       run: 1,
-      root: mirror.run(1)?.root,
+      root: mirror.runs.get(1)?.root,
       bytes: statSync(path).size,
       encryption: null,
       sources: [{ source: 'production', run: 1, outcome: 'complete' }],
@@ -369,7 +369,7 @@ describe('reading a backup', () => {
 
   it('does not hold the job that made it for one that was cut short', async () => {
     const { writer, mirror, directory, home } = await setting();
-    const state = mirror.daemonState();
+    const state = mirror.daemon;
     const job = { source: null, trigger: 'after_run', startedAt: '2026-03-01T00:00:00.000Z' } as const;
     const end = { run: null, summary: {}, errorCode: null, error: null };
     const earlier = state.beginJob({ ...job, name: 'backup' });
@@ -382,7 +382,7 @@ describe('reading a backup', () => {
     const [backup] = await listBackups(directory);
     const to = join(home, 'restored.db');
     await restoreBackup(backup!, to, { identities: [], clock: systemClock, signal: never, holder });
-    const restored = open({ path: to, mode: 'read' }).daemonState();
+    const restored = open({ path: to, mode: 'read' }).daemon;
     // A sync that was at work is cut short in the backup, in earnest: the daemon starts it again.
     expect(restored.jobs().map((row) => [row.job, row.name, row.outcome])).toEqual([
       [sync, 'sync', 'running'],

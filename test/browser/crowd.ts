@@ -15,8 +15,8 @@ export async function gatherCrowd(world: World): Promise<void> {
   await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: 'unbroken'.repeat(20) });
   const first = await world.sync();
   world.write((mirror) => {
-    mirror.pin('as-approved', first);
-    mirror.setBaseline('as-approved');
+    mirror.snapshots.pin('as-approved', first);
+    mirror.snapshots.setBaseline('as-approved');
   });
   for (const { method, path, body } of carelessAdmin()) await world.send(method, path, body);
   clock.at += DAY_MS;
@@ -28,7 +28,7 @@ export async function gatherCrowd(world: World): Promise<void> {
   await acceptSome(world);
   world.job('drill', null, { source: LONG_SOURCE, outcome: 'failed' });
   world.write((mirror) => {
-    const state = mirror.daemonState();
+    const state = mirror.daemon;
     const at = isoTime(clock.at);
     const notice = { at, source: 'default', subject: 'sync', event: 'run_failed', content: {} };
     state.recordNotices({
@@ -43,7 +43,7 @@ export async function gatherCrowd(world: World): Promise<void> {
       attempts: 9,
       error: `https://${'hook.'.repeat(20)}example: not found`,
     });
-    mirror.beginRun({
+    mirror.runs.begin({
       source: { name: LONG_SOURCE, baseUrl: world.url },
       trigger: 'sync',
       volatileFields: new Map(),
@@ -67,7 +67,7 @@ async function acceptSome(world: World): Promise<void> {
       const until = index === 0 ? {} : { until: isoTime(world.clock.at + index * DAY_MS) };
       const reason = `agreed with ${'the-owner-of-it'.repeat(6)} until the next review`;
       const at = { acceptedAt: isoTime(world.clock.at), ...until };
-      mirror.acceptDrift({ source: 'default', fingerprint, kind, scope, id, path, reason, ...at });
+      mirror.acceptances.add({ source: 'default', fingerprint, kind, scope, id, path, reason, ...at });
     }
   });
 }

@@ -110,7 +110,7 @@ describe.skipIf(why('bash') !== 'bash')('the function of bash', () => {
 async function prepared(shell: Shell): Promise<string> {
   const mirror = open();
   await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"One"}']);
-  mirror.pin('before-migration', 1);
+  mirror.snapshots.pin('before-migration', 1);
   mirror.close();
   const directory = scratch();
   writeFileSync(join(directory, 'script'), (await tidemark(['completion', shell])).stdout);

@@ -129,9 +129,9 @@ describe('what a word means without its quotes', () => {
 async function machine() {
   const mirror = open();
   for (const name of ['One', 'Two']) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
-  mirror.pin('approved', 1);
-  mirror.pin('before-migration', 2);
-  mirror.setBaseline('approved');
+  mirror.snapshots.pin('approved', 1);
+  mirror.snapshots.pin('before-migration', 2);
+  mirror.snapshots.setBaseline('approved');
   mirror.close();
   const directory = scratch();
   const lines = [

@@ -66,7 +66,7 @@ describe('a lease that is lent', () => {
     other.close();
     await rig.advance(5_000);
     await regained;
-    lease.mirror.daemonState().schedules();
+    lease.mirror.daemon.schedules();
     lease.release();
     openElsewhere().close();
   });

@@ -38,7 +38,7 @@ describe('the beginning', () => {
     await rig.advanceMinutes(200);
     await rig.start();
     expect(outcomes(rig)).toEqual(['sync overdue done', 'sync overdue done']);
-    expect(rig.read((mirror) => mirror.daemonState().schedules())).toMatchObject([
+    expect(rig.read((mirror) => mirror.daemon.schedules())).toMatchObject([
       { schedule: 'sync', missedTicks: 3, dueAt: '2026-03-02T14:00:00.000Z' },
     ]);
   });
@@ -48,9 +48,7 @@ describe('the beginning', () => {
     await (await rig.start()).stop();
     const die = (trigger: 'schedule' | 'overdue'): void => {
       const mirror = openMirror(rig.mirrorPath, { mode: 'write', command: 'test', clock: rig.clock });
-      mirror
-        .daemonState()
-        .beginJob({ name: 'sync', source: 'a', trigger, startedAt: '2026-03-02T10:00:00.000Z' });
+      mirror.daemon.beginJob({ name: 'sync', source: 'a', trigger, startedAt: '2026-03-02T10:00:00.000Z' });
       mirror.close();
     };
     die('schedule');
@@ -227,7 +225,7 @@ describe('what is asked for', () => {
     ]);
     expect(standing()).toMatchObject([3, 4, 5].map((job) => ({ state: 'ended', job, error: null })));
     const kinds = (run: number): string[] =>
-      rig.read((mirror) => mirror.sweepsOf(run).map(({ kind }) => kind));
+      rig.read((mirror) => mirror.runs.sweeps(run).map(({ kind }) => kind));
     expect(kinds(2)).toEqual(expect.arrayContaining(['roles', 'domains']));
     expect(kinds(2)).not.toContain('members');
     expect(kinds(3)).not.toContain('roles');

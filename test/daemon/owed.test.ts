@@ -25,15 +25,18 @@ function write<T>(rig: Rig, work: (mirror: Mirror) => T): T {
 /** A job whose process was killed. */
 function die(rig: Rig, name: JobName, trigger: JobTrigger): void {
   write(rig, (mirror) =>
-    mirror
-      .daemonState()
-      .beginJob({ name, source: 'a', trigger, startedAt: new Date(rig.clock.now()).toISOString() }),
+    mirror.daemon.beginJob({
+      name,
+      source: 'a',
+      trigger,
+      startedAt: new Date(rig.clock.now()).toISOString(),
+    }),
   );
 }
 
 function failDrift(rig: Rig, outcome: JobEnd['outcome']): void {
   write(rig, (mirror) => {
-    const state = mirror.daemonState();
+    const state = mirror.daemon;
     const at = new Date(rig.clock.now()).toISOString();
     const job = state.beginJob({ name: 'drift', source: 'a', trigger: 'schedule', startedAt: at });
     const end = { finishedAt: at, outcome, run: null, summary: {}, errorCode: 'internal', error: 'no' };
@@ -50,8 +53,8 @@ async function withBaseline(): Promise<Rig> {
   const rig = await Rig.create(HOURLY_AND_DRIFT);
   await (await rig.start()).stop();
   write(rig, (mirror) => {
-    mirror.pin('start', 1);
-    mirror.setBaseline('start');
+    mirror.snapshots.pin('start', 1);
+    mirror.snapshots.setBaseline('start');
   });
   return rig;
 }
@@ -157,8 +160,8 @@ describe('drift of what a sync changed', () => {
     await (await rig.start()).stop();
     await (await rig.start()).stop();
     write(rig, (mirror) => {
-      mirror.pin('start', 1);
-      mirror.setBaseline('start');
+      mirror.snapshots.pin('start', 1);
+      mirror.snapshots.setBaseline('start');
     });
     await (await rig.start()).stop();
     expect(outcomes(rig)).toEqual([]);

@@ -84,7 +84,7 @@ describe('this machine', () => {
     other.close();
     await rig.advanceMinutes(1);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
-    expect(rig.read((mirror) => mirror.daemonState().schedules()[0]?.skippedTicks)).toBe(1);
+    expect(rig.read((mirror) => mirror.daemon.schedules()[0]?.skippedTicks)).toBe(1);
     expect(rig.lines.at(-1)?.message).toBe('sync is done');
   });
 

@@ -172,7 +172,7 @@ export class Rig {
   }
 
   jobs(filter: JobFilter = {}): JobRow[] {
-    return this.read((mirror) => mirror.daemonState().jobs(filter)).toReversed();
+    return this.read((mirror) => mirror.daemon.jobs(filter)).toReversed();
   }
 
   read<T>(work: (mirror: Mirror) => T): T {

@@ -66,7 +66,7 @@ describe('a service that accepts and never answers', () => {
       error: expect.stringContaining('has not answered for 80 s while other jobs waited') as string,
     });
     // The run itself says the same.
-    const runs = rig.read((mirror) => mirror.runs({ source: 'a' }));
+    const runs = rig.read((mirror) => mirror.runs.list({ source: 'a' }));
     expect(runs.find(({ outcome }) => outcome === 'failed')).toMatchObject({
       errorCode: 'timeout',
       error: expect.stringContaining('has not answered for 80 s while other jobs waited') as string,

@@ -136,7 +136,7 @@ class Story {
   pending(): string[] {
     const mirror = openMirror(this.mirror, { mode: 'read', command: 'test', clock: systemClock });
     try {
-      const deliveries = mirror.daemonState().deliveries(20);
+      const deliveries = mirror.daemon.deliveries(20);
       return deliveries.map(({ about }) => about.event).toReversed();
     } finally {
       mirror.close();
@@ -266,10 +266,10 @@ describe('how sound the copy is', () => {
     expect((await story.cli('verify')).code).toBe(0);
     const writer = openMirror(story.mirror, { mode: 'write', command: 'sync', clock: systemClock });
     onTestFinished(() => writer.close());
-    const jobs = (): number => writer.daemonState().jobs({ name: 'verify' }).length;
+    const jobs = (): number => writer.daemon.jobs({ name: 'verify' }).length;
     expect(jobs()).toBe(0);
     const row = { schedule: 'sync', cron: '* * * * *', zone: 'UTC', skippedTicks: 0, missedTicks: 0 };
-    writer.daemonState().saveSchedule({ ...row, dueAt: '2026-01-01T00:00:00.000Z' });
+    writer.daemon.saveSchedule({ ...row, dueAt: '2026-01-01T00:00:00.000Z' });
     const { code, stderr } = await story.cli('verify');
     expect([code, jobs()]).toEqual([0, 0]);
     expect(stderr).toMatch(/^tidemark: the daemon will not know of this verification: .* is held by /);

@@ -285,7 +285,7 @@ describe('doctor', () => {
     const reader = { command: 'sync', clock: systemClock, host: 'harbor', pid: 4711 };
     const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', ...reader });
     onTestFinished(() => mirror.close());
-    const state = mirror.daemonState();
+    const state = mirror.daemon;
     const row = { cron: '*/30 * * * *', zone: 'UTC', skippedTicks: 0, missedTicks: 3 };
     state.saveSchedule({ schedule: 'sync', dueAt: at, ...row });
     const notice = { at, source: 'default', subject: 'sync', event: 'failed', content: {} };

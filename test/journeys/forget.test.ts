@@ -133,7 +133,7 @@ describe('forget', () => {
       clock.move(HOUR);
       await sync(mirror, 'roles', ORG, roles(count, name));
     }
-    mirror.pin('first', 1);
+    mirror.snapshots.pin('first', 1);
     mirror.close();
     const run = (...args: string[]) =>
       commandLine(args, { env: { TIDEMARK_MIRROR: mirror.path }, cwd: dirname(mirror.path) });

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -19,9 +18,9 @@ function domains(count: number, version: number): string[] {
 async function shown(path: string): Promise<{ versions: number; problems: readonly unknown[] }> {
   const mirror = openMirror(path, { mode: 'read', command: 'test', clock: systemClock });
   try {
-    const bodies = [...mirror.readRecords({ kinds: ['domains'] })].map(({ body }) => body);
+    const bodies = [...mirror.records.read({ kinds: ['domains'] })].map(({ body }) => body);
     const versions = new Set(bodies.map((body) => (JSON.parse(body) as { domain: string }).domain));
-    return { versions: versions.size, problems: (await verifyMirror(mirror)).problems };
+    return { versions: versions.size, problems: (await mirror.verify()).problems };
   } finally {
     mirror.close();
   }

@@ -95,7 +95,7 @@ describe('absent records', () => {
       retries: 0,
     });
     expect(Object.keys(bodies(mirror, 'roles'))).toEqual(['b', 'c']);
-    expect(mirror.heldRemovals('production')).toMatchObject([{ kind: 'roles', records: 1 }]);
+    expect(mirror.runs.heldRemovals('production')).toMatchObject([{ kind: 'roles', records: 1 }]);
   });
 
   it('that are held leave the list without a whole look since', async () => {
@@ -105,7 +105,7 @@ describe('absent records', () => {
     await run.stage('roles', ORG).decideAbsent('hold');
     const sweeps = [sweep('roles', ORG, 0, { outcome: 'held' })];
     await run.publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 });
-    expect(mirror.collectionsOf()).toMatchObject([{ lastOutcome: 'held', lastFullRun: 1 }]);
+    expect(mirror.runs.collections()).toMatchObject([{ lastOutcome: 'held', lastFullRun: 1 }]);
   });
 });
 

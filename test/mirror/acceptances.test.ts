@@ -20,11 +20,11 @@ describe('the key of fingerprints', () => {
     const path = join(temporaryDirectory(), 'mirror.db');
     open({ path }).close();
     const read = open({ path, mode: 'read' });
-    const key = Buffer.from(read.fingerprintKey());
+    const key = Buffer.from(read.acceptances.fingerprintKey());
     expect(key).toHaveLength(32);
     const writing = open({ path });
-    expect(Buffer.from(writing.fingerprintKey())).toEqual(key);
-    expect(Buffer.from(open().fingerprintKey())).not.toEqual(key);
+    expect(Buffer.from(writing.acceptances.fingerprintKey())).toEqual(key);
+    expect(Buffer.from(open().acceptances.fingerprintKey())).not.toEqual(key);
   });
 
   it('is missed where it is gone', () => {
@@ -32,7 +32,9 @@ describe('the key of fingerprints', () => {
     const file = new Database(mirror.path);
     file.exec('DELETE FROM fingerprint_key');
     file.close();
-    expect(() => mirror.fingerprintKey()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+    expect(() => mirror.acceptances.fingerprintKey()).toThrow(
+      expect.objectContaining({ code: 'mirror_corrupt' }),
+    );
   });
 
   it.each(["x'00'", "'text'", '7'])('is refused where it was damaged: %s', (value) => {
@@ -40,7 +42,9 @@ describe('the key of fingerprints', () => {
     const file = new Database(mirror.path);
     file.exec(`UPDATE fingerprint_key SET key = ${value}`);
     file.close();
-    expect(() => mirror.fingerprintKey()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+    expect(() => mirror.acceptances.fingerprintKey()).toThrow(
+      expect.objectContaining({ code: 'mirror_corrupt' }),
+    );
   });
 });
 
@@ -49,53 +53,55 @@ describe('accepted drift', () => {
     const mirror = open();
     const ending = { ...accepted, path: '', fingerprint: 'f2', until: '2026-04-01T00:00:00.000Z' };
     const elsewhere = { ...accepted, source: 'other', scope: PROJECT, kind: 'session_recordings' as const };
-    for (const one of [accepted, elsewhere, ending]) mirror.acceptDrift(one);
-    expect(mirror.acceptances()).toEqual([elsewhere, ending, accepted]);
-    expect(mirror.acceptances('production')).toEqual([ending, accepted]);
-    expect(mirror.acceptances('nobody')).toEqual([]);
+    for (const one of [accepted, elsewhere, ending]) mirror.acceptances.add(one);
+    expect(mirror.acceptances.list()).toEqual([elsewhere, ending, accepted]);
+    expect(mirror.acceptances.list('production')).toEqual([ending, accepted]);
+    expect(mirror.acceptances.list('nobody')).toEqual([]);
   });
 
   it('is replaced by another of the same place', () => {
     const mirror = open();
-    mirror.acceptDrift({ ...accepted, until: '2026-04-01T00:00:00.000Z' });
-    mirror.acceptDrift({ ...accepted, fingerprint: 'f9', scope: { ...ORG } });
-    expect(mirror.acceptances()).toEqual([{ ...accepted, fingerprint: 'f9' }]);
+    mirror.acceptances.add({ ...accepted, until: '2026-04-01T00:00:00.000Z' });
+    mirror.acceptances.add({ ...accepted, fingerprint: 'f9', scope: { ...ORG } });
+    expect(mirror.acceptances.list()).toEqual([{ ...accepted, fingerprint: 'f9' }]);
   });
 
   it('is withdrawn by source and fingerprint', () => {
     const mirror = open();
-    mirror.acceptDrift(accepted);
-    expect(mirror.withdrawAcceptance('other', 'f1')).toBeUndefined();
-    expect(mirror.withdrawAcceptance('production', 'f0')).toBeUndefined();
-    expect(mirror.withdrawAcceptance('production', 'f1')).toEqual(accepted);
-    expect(mirror.acceptances()).toEqual([]);
+    mirror.acceptances.add(accepted);
+    expect(mirror.acceptances.withdraw('other', 'f1')).toBeUndefined();
+    expect(mirror.acceptances.withdraw('production', 'f0')).toBeUndefined();
+    expect(mirror.acceptances.withdraw('production', 'f1')).toEqual(accepted);
+    expect(mirror.acceptances.list()).toEqual([]);
   });
 
   it('needs a mirror that is open for writing, between publications', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
     const reader = open({ path: mirror.path, mode: 'read' });
-    expect(() => reader.acceptDrift(accepted)).toThrow(expect.objectContaining({ code: 'internal' }));
+    expect(() => reader.acceptances.add(accepted)).toThrow(expect.objectContaining({ code: 'internal' }));
     const run = begin(mirror);
-    mirror.acceptDrift(accepted);
+    mirror.acceptances.add(accepted);
     const publishing = run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
-    expect(() => mirror.acceptDrift(accepted)).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
+    expect(() => mirror.acceptances.add(accepted)).toThrow(
+      expect.objectContaining({ code: 'mirror_locked' }),
+    );
     await publishing;
-    expect(reader.acceptances()).toEqual([accepted]);
+    expect(reader.acceptances.list()).toEqual([accepted]);
   });
 
   it('goes where a copy of the mirror goes, snapshots too', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
-    mirror.acceptDrift(accepted);
-    mirror.pin('golden', 1);
-    mirror.setBaseline('golden');
+    mirror.acceptances.add(accepted);
+    mirror.snapshots.pin('golden', 1);
+    mirror.snapshots.setBaseline('golden');
     const copy = join(temporaryDirectory(), 'copy.db');
     const file = new Database(mirror.path, { readonly: true });
     await file.backup(copy);
     file.close();
     const copied = open({ path: copy, mode: 'read' });
-    expect(copied.acceptances()).toEqual([accepted]);
-    expect(copied.baseline()).toMatchObject({ name: 'golden', run: 1 });
+    expect(copied.acceptances.list()).toEqual([accepted]);
+    expect(copied.snapshots.baseline()).toMatchObject({ name: 'golden', run: 1 });
   });
 });

@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, bodies, open, sync, temporaryDirectory } from './fixture.ts';
 
 const roles = (count: number, name: string): string[] =>
@@ -26,8 +25,8 @@ describe('a backup', () => {
     const copy = open({ path, mode: 'read' });
     expect(bodies(copy, 'roles')).toEqual(bodies(mirror, 'roles'));
     expect(bodies(copy, 'roles', 1)).toEqual(bodies(mirror, 'roles', 1));
-    expect(copy.runs()).toEqual(mirror.runs());
-    expect(await verifyMirror(copy)).toMatchObject({ problems: [], checked: { runs: 2 } });
+    expect(copy.runs.list()).toEqual(mirror.runs.list());
+    expect(await copy.verify()).toMatchObject({ problems: [], checked: { runs: 2 } });
   });
 
   it('is of the moment at which it began, and a run that is published meanwhile is not held up', async () => {
@@ -44,14 +43,14 @@ describe('a backup', () => {
       },
     });
     await published;
-    expect(mirror.runs()).toHaveLength(2);
+    expect(mirror.runs.list()).toHaveLength(2);
     // In several steps, each nearer to the end: it never began again.
     expect(left.length).toBeGreaterThan(1);
     expect(left).toEqual(left.toSorted((a, b) => b - a));
     const copy = open({ path, mode: 'read' });
-    expect(copy.runs().filter(({ root }) => root !== null)).toHaveLength(1);
+    expect(copy.runs.list().filter(({ root }) => root !== null)).toHaveLength(1);
     expect(bodies(copy, 'roles')['r7']).toContain('A 7');
-    expect(await verifyMirror(copy)).toMatchObject({ problems: [] });
+    expect(await copy.verify()).toMatchObject({ problems: [] });
   });
 
   it('takes the place of what stood there, with its log', async () => {

@@ -3,7 +3,6 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, begin, open, sync, temporaryDirectory } from './fixture.ts';
 
 const FLIPS = 150;
@@ -22,7 +21,7 @@ async function smallMirror(): Promise<Buffer> {
   await sync(mirror, 'session_recordings', PROJECT, ['{"id":"r","click_count":1,"viewed":true}']);
   await begin(mirror).publish({ outcome: 'failed', sweeps: [], requests: 7, retries: 2 });
   begin(mirror).abandon({ code: 'unreachable', message: 'no answer' });
-  mirror.pin('before', 1);
+  mirror.snapshots.pin('before', 1);
   const accepted = {
     source: 'production',
     kind: 'roles',
@@ -33,7 +32,7 @@ async function smallMirror(): Promise<Buffer> {
   for (const [index, id] of ['a', 'b', 'c'].entries()) {
     const acceptedAt = `2026-03-0${index + 1}T12:00:00.000Z`;
     const until = index === 1 ? { until: '2026-04-01T00:00:00.000Z' } : {};
-    mirror.acceptDrift({ ...accepted, ...until, id, acceptedAt, fingerprint: `fingerprint-${id}` });
+    mirror.acceptances.add({ ...accepted, ...until, id, acceptedAt, fingerprint: `fingerprint-${id}` });
   }
   mirror.close();
   return readFileSync(mirror.path);
@@ -43,21 +42,23 @@ async function smallMirror(): Promise<Buffer> {
 function shown(path: string): string {
   const mirror = open({ path, mode: 'read' });
   try {
-    const records = [...mirror.readRecords()];
+    const records = [...mirror.records.read()];
     return JSON.stringify([
-      mirror.sources(),
-      mirror.runs(),
-      mirror.runs().map(({ run }) => mirror.sweepsOf(run)),
-      mirror.collectionsOf(),
-      mirror.snapshots(),
+      mirror.runs.sources(),
+      mirror.runs.list(),
+      mirror.runs.list().map(({ run }) => mirror.runs.sweeps(run)),
+      mirror.runs.collections(),
+      mirror.snapshots.list(),
       records,
-      [...mirror.readRecordsAt(1)],
-      mirror.acceptances(),
-      Buffer.from(mirror.fingerprintKey()).toString('hex'),
-      [...mirror.changesBetween(1, 3)],
-      [...mirror.changesBetween(3, 1)],
-      mirror.recordCountsAt(2),
-      ['a', 'b', 'c'].map((id) => mirror.findRecords('roles', id).map((row) => mirror.revisionsOf(row))),
+      [...mirror.records.readAt(1)],
+      mirror.acceptances.list(),
+      Buffer.from(mirror.acceptances.fingerprintKey()).toString('hex'),
+      [...mirror.records.changesBetween(1, 3)],
+      [...mirror.records.changesBetween(3, 1)],
+      mirror.records.countsAt(2),
+      ['a', 'b', 'c'].map((id) =>
+        mirror.records.find('roles', id).map((row) => mirror.records.revisions(row)),
+      ),
     ]);
   } finally {
     mirror.close();
@@ -96,7 +97,7 @@ it(`${FLIPS} single flips, each found or harmless, and none told as a defect`, a
     const isFound = await outcome(async () => {
       const mirror = open({ path, mode: 'read' });
       try {
-        return (await verifyMirror(mirror)).problems.length > 0;
+        return (await mirror.verify()).problems.length > 0;
       } finally {
         mirror.close();
       }

@@ -9,7 +9,7 @@ import { ORG, PROJECT, begin, open, sync } from './fixture.ts';
 const role = (id: string, name: string): string => JSON.stringify({ id, name });
 
 function between(mirror: Mirror, from: number, to: number, filter: RecordFilter = {}): string[] {
-  return [...mirror.changesBetween(from, to, filter)].map(
+  return [...mirror.records.changesBetween(from, to, filter)].map(
     ({ id, before, after }) => `${id}: ${nameIn(before)} > ${nameIn(after)}`,
   );
 }
@@ -37,7 +37,7 @@ describe('changes between two runs', () => {
     await sync(mirror, 'roles', ORG, [role('a', '2'), role('b', '1'), '{"id":"n","name":"x","n":1.00}']);
     expect(between(mirror, 1, 3)).toEqual(['a: 1 > 2', 'n: x > x']);
     expect(between(mirror, 2, 3)).toEqual(['a: - > 2', 't: 1 > -']);
-    expect([...mirror.changesBetween(1, 3, { ids: ['n'] })]).toMatchObject([
+    expect([...mirror.records.changesBetween(1, 3, { ids: ['n'] })]).toMatchObject([
       { before: '{"id":"n","name":"x","n":1.0}', after: '{"id":"n","name":"x","n":1.00}' },
     ]);
   });
@@ -56,7 +56,7 @@ describe('changes between two runs', () => {
     expect(between(mirror, 1, 3, { kinds: ['plugins'] })).toEqual([]);
     expect(between(mirror, 1, 3, { sources: ['elsewhere'] })).toEqual([]);
     const counts = (at: number, filter: RecordFilter = {}): number[] =>
-      mirror.recordCountsAt(at, filter).map(({ records }) => records);
+      mirror.records.countsAt(at, filter).map(({ records }) => records);
     expect([0, 1, 2, 3].map((at) => counts(at))).toEqual([
       [0, 0],
       [2, 0],
@@ -75,8 +75,8 @@ describe('changes between two runs', () => {
     await sync(mirror, 'roles', ORG, [role('a', '2')]);
     expect(between(mirror, 1, 3, { sources: ['production'] })).toEqual(['a: 1 > 2']);
     expect(between(mirror, 1, 3)).toEqual(['a: 1 > 2', 'a: - > 7', 's: - > 7']);
-    expect(mirror.recordCountsAt(1, { sources: ['production'] })).toMatchObject([{ records: 1 }]);
-    expect(mirror.recordCountsAt(1).map(({ records }) => records)).toEqual([1, 0]);
+    expect(mirror.records.countsAt(1, { sources: ['production'] })).toMatchObject([{ records: 1 }]);
+    expect(mirror.records.countsAt(1).map(({ records }) => records)).toEqual([1, 0]);
   });
 
   it('come in the order of scopes by value, not by their text in JSON', async () => {
@@ -84,8 +84,8 @@ describe('changes between two runs', () => {
     for (const organization_id of ['a!', 'a', 'b', 'a"', '😀', 'ﬀ'])
       await sync(mirror, 'roles', { organization_id }, [role('x', organization_id)]);
     const order = ['a', 'a!', 'a"', 'b', 'ﬀ', '😀'];
-    expect([...mirror.changesBetween(0, 6)].map(({ scope }) => scope.organization_id)).toEqual(order);
-    expect([...mirror.readRecords()].map(({ scope }) => scope.organization_id)).toEqual(order);
+    expect([...mirror.records.changesBetween(0, 6)].map(({ scope }) => scope.organization_id)).toEqual(order);
+    expect([...mirror.records.read()].map(({ scope }) => scope.organization_id)).toEqual(order);
   });
 
   it('read the revisions in between and what they name, no table of records', async () => {

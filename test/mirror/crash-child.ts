@@ -13,7 +13,7 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const mirror = openMirror(path, { mode: 'write', command: 'crash test', clock: systemClock });
 say('open');
 for (;;) {
-  const run = mirror.beginRun({
+  const run = mirror.runs.begin({
     source: { name: 'production', baseUrl: 'https://svc.example.com' },
     trigger: 'test',
     volatileFields: new Map(),

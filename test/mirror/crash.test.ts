@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { packageFile } from '../../src/core/package-root.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, open, sync, temporaryDirectory } from './fixture.ts';
 
 const RECORDS = 1000;
@@ -43,22 +42,22 @@ describe('a process that is killed', () => {
     for (const lines of [1, 3, 5, 7, 40, 300]) {
       await killAfter(path, lines);
       const mirror = open({ path });
-      const latest = mirror.latestRun('production');
+      const latest = mirror.runs.latest('production');
       const generations = new Set<unknown>();
       let records = 0;
-      for (const { body } of mirror.readRecords()) {
+      for (const { body } of mirror.records.read()) {
         generations.add((JSON.parse(body) as { generation: number }).generation);
         records += 1;
       }
       expect([...generations]).toEqual(latest === undefined ? [] : [latest.run]);
       expect(records).toBe(latest === undefined ? 0 : RECORDS);
-      expect(mirror.collectionsOf()[0]?.records ?? 0).toBe(records);
-      expect(mirror.runs().filter(({ outcome }) => outcome === 'running')).toEqual([]);
-      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      expect(mirror.runs.collections()[0]?.records ?? 0).toBe(records);
+      expect(mirror.runs.list().filter(({ outcome }) => outcome === 'running')).toEqual([]);
+      expect((await mirror.verify()).problems).toEqual([]);
       expect(existsSync(`${path}-stage`)).toBe(false);
       mirror.close();
     }
-    expect(open({ path }).latestRun('production')).toBeDefined();
+    expect(open({ path }).runs.latest('production')).toBeDefined();
   });
 });
 
@@ -69,10 +68,10 @@ describe('a process that is killed while it forgets', () => {
     for (const lines of [2, 4, 9, 60, 400]) {
       await killAfter(path, lines, 'forget-crash-child.ts', FORGETTING_RECORDS);
       const mirror = open({ path });
-      const runs = mirror.runs().filter(({ root }) => root !== null);
+      const runs = mirror.runs.list().filter(({ root }) => root !== null);
       expect(runs.length).toBeGreaterThan(0);
       for (const { run } of runs) {
-        const generations = [...mirror.readRecordsAt(run)].map(
+        const generations = [...mirror.records.readAt(run)].map(
           ({ body }) => (JSON.parse(body) as { generation: number }).generation,
         );
         expect(generations).toHaveLength(FORGETTING_RECORDS);
@@ -80,16 +79,16 @@ describe('a process that is killed while it forgets', () => {
       }
       // What was dropped, and only that, is missing from the numbers.
       const dropped = new Set(
-        mirror
+        mirror.retention
           .forgets()
           .flatMap(({ runs: ranges }) =>
             ranges.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, i) => first + i)),
           ),
       );
-      const numbers = new Set(mirror.runs().map(({ run }) => run));
+      const numbers = new Set(mirror.runs.list().map(({ run }) => run));
       for (let run = 1; run <= (runs[0]?.run ?? 0); run += 1)
         expect(numbers.has(run)).toBe(!dropped.has(run));
-      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      expect((await mirror.verify()).problems).toEqual([]);
       mirror.close();
     }
   });
@@ -126,16 +125,16 @@ describe('a full disk', () => {
       expect(runLimited(limit, path, records, 'second')).toMatch(said);
       const mirror = open({ path });
       const seeds = new Set(
-        [...mirror.readRecords()].map(({ body }) => (JSON.parse(body) as { seed: string }).seed),
+        [...mirror.records.read()].map(({ body }) => (JSON.parse(body) as { seed: string }).seed),
       );
       expect([...seeds]).toEqual(['first']);
-      expect(mirror.runs()).toMatchObject([
+      expect(mirror.runs.list()).toMatchObject([
         { run: 2, outcome: 'failed' },
         { run: 1, outcome: 'complete' },
       ]);
-      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      expect((await mirror.verify()).problems).toEqual([]);
       await sync(mirror, 'roles', ORG, ['{"id":"r1","seed":"third"}']);
-      expect([...mirror.readRecords()]).toMatchObject([{ id: 'r1' }]);
+      expect([...mirror.records.read()]).toMatchObject([{ id: 'r1' }]);
     },
   );
 });

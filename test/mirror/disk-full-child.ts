@@ -17,7 +17,7 @@ function noise(of: string): string {
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const mirror = openMirror(path, { mode: 'write', command: 'disk test', clock: systemClock });
-const run = mirror.beginRun({
+const run = mirror.runs.begin({
   source: { name: 'production', baseUrl: 'https://svc.example.com' },
   trigger: 'test',
   volatileFields: new Map(),

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/definition.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { ORG, begin, open, scan, sweep, sync } from './fixture.ts';
 
@@ -22,7 +21,7 @@ async function changesOf(mirror: Mirror, kind: Kind, records: readonly object[])
 }
 
 function told(mirror: Mirror, run: number): string[] {
-  return mirror
+  return mirror.runs
     .schemaChanges({ run })
     .map(({ field, change, before, after }) =>
       `${change} ${field} ${before.join('|')}>${after.join('|')}`.trim(),
@@ -30,7 +29,7 @@ function told(mirror: Mirror, run: number): string[] {
 }
 
 async function expectSound(mirror: Mirror): Promise<void> {
-  expect((await verifyMirror(mirror)).problems).toEqual([]);
+  expect((await mirror.verify()).problems).toEqual([]);
 }
 
 describe('changes of the contract', () => {
@@ -46,7 +45,7 @@ describe('changes of the contract', () => {
     const mirror = open();
     await roles(mirror, { id: 'a', name: 'A', level: 1 }, { id: 'b', name: 'B', level: 2 });
     await roles(mirror, { id: 'a', title: 'A', level: '1' }, { id: 'b', title: 'B', level: 2 });
-    expect(mirror.schemaChanges()).toEqual([
+    expect(mirror.runs.schemaChanges()).toEqual([
       {
         run: 2,
         source: 'production',
@@ -75,9 +74,9 @@ describe('changes of the contract', () => {
         after: ['string'],
       },
     ]);
-    expect(mirror.schemaChanges({ source: 'elsewhere' })).toEqual([]);
-    expect(mirror.schemaChanges({ sinceRun: 3 })).toEqual([]);
-    expect(mirror.schemaChanges({ sinceRun: 2 })).toHaveLength(3);
+    expect(mirror.runs.schemaChanges({ source: 'elsewhere' })).toEqual([]);
+    expect(mirror.runs.schemaChanges({ sinceRun: 3 })).toEqual([]);
+    expect(mirror.runs.schemaChanges({ sinceRun: 2 })).toHaveLength(3);
     await expectSound(mirror);
   });
 
@@ -238,7 +237,9 @@ describe('changes of the contract', () => {
     const source = { name: 'staging', baseUrl: 'https://staging.example.com' };
     await sync(mirror, 'roles', ORG, ['{"id":"a"}'], { source });
     const { run } = await sync(mirror, 'roles', ORG, ['{"id":"a","x":1}'], { source });
-    expect(mirror.schemaChanges()).toMatchObject([{ run, source: 'staging', field: '/x', change: 'gained' }]);
+    expect(mirror.runs.schemaChanges()).toMatchObject([
+      { run, source: 'staging', field: '/x', change: 'gained' },
+    ]);
     await expectSound(mirror);
   });
 
@@ -287,7 +288,7 @@ describe('the counts', () => {
               requests: 1,
               retries: 0,
             });
-            expect((await verifyMirror(mirror)).problems).toEqual([]);
+            expect((await mirror.verify()).problems).toEqual([]);
           }
           mirror.close();
         },
@@ -306,14 +307,14 @@ describe('the counts', () => {
     run.stage('roles', ORG).accept([scan('roles', '{"id":"b","y":1}')]);
     await run.publish({ outcome: 'failed', sweeps: [], requests: 1, retries: 0 });
     expect(counts()).toEqual(before);
-    expect(mirror.schemaChanges()).toEqual([]);
+    expect(mirror.runs.schemaChanges()).toEqual([]);
   });
 
   it('of a mirror that has none yet are made by the next run, which tells nothing', async () => {
     const mirror = open();
     await roles(mirror, { id: 'a', x: 1 }, { id: 'b', x: 1 });
     tamper(mirror, `DELETE FROM field_shapes`);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
     expect(await roles(mirror, { id: 'a' }, { id: 'b', x: 1 })).toEqual([]);
     await expectSound(mirror);
     expect(await roles(mirror, { id: 'a' }, { id: 'b' })).toEqual(['lost /x number>']);
@@ -323,7 +324,7 @@ describe('the counts', () => {
     const mirror = open();
     await roles(mirror, { id: 'a', x: 1 }, { id: 'b', x: 1 });
     tamper(mirror, `UPDATE field_shapes SET records = 0 WHERE field = '/x'`);
-    expect((await verifyMirror(mirror)).problems).toEqual([
+    expect((await mirror.verify()).problems).toEqual([
       {
         kind: 'index',
         message: 'roles of production has 2 records with /x of type number where 0 are counted',
@@ -339,7 +340,7 @@ describe('the counts', () => {
     await roles(mirror, { id: 'a', x: 1 }, { id: 'b', x: 1 });
     tamper(mirror, `UPDATE roles SET body = '{' WHERE _remote_id = 'b'`);
     expect(await roles(mirror, { id: 'a', x: 2 })).toEqual([]);
-    const problems = (await verifyMirror(mirror)).problems.map(({ kind, message }) => `${kind}: ${message}`);
+    const problems = (await mirror.verify()).problems.map(({ kind, message }) => `${kind}: ${message}`);
     // The history keeps what was damaged; the counts are those of what is left.
     expect(problems).toEqual(['revision: an earlier body does not match its hash']);
   });

@@ -97,7 +97,7 @@ export const ORG: Scope = { organization_id: 'o1' };
 export const PROJECT: Scope = { project_id: '1' };
 
 export function begin(mirror: Mirror, options: Partial<RunOptions> = {}): RunWriter {
-  return mirror.beginRun({
+  return mirror.runs.begin({
     source: { name: 'production', baseUrl: 'https://svc.example.com' },
     trigger: 'sync',
     volatileFields: VOLATILE,
@@ -149,8 +149,8 @@ export async function sync(
 /** Current bodies by id. */
 export function bodies(mirror: Mirror, kind: Kind, at?: number): Record<string, string> {
   const filter = { kinds: [kind] };
-  const records = [...(at === undefined ? mirror.readRecords(filter) : mirror.readRecordsAt(at, filter))];
-  const keys = [...(at === undefined ? mirror.readKeys(filter) : mirror.readKeysAt(at, filter))];
+  const records = [...(at === undefined ? mirror.records.read(filter) : mirror.records.readAt(at, filter))];
+  const keys = [...(at === undefined ? mirror.records.keys(filter) : mirror.records.keysAt(at, filter))];
   // Both ways of reading tell of the same records, in the same order.
   expect(keys).toEqual(records.map(({ source, kind: own, scope, id }) => ({ source, kind: own, scope, id })));
   return Object.fromEntries(records.map(({ id, body }) => [id, body]));

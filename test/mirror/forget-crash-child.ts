@@ -14,7 +14,7 @@ const mirror = openMirror(path, { mode: 'write', command: 'crash test', clock: s
 say('open');
 for (;;) {
   for (let n = 0; n < 3; n += 1) {
-    const run = mirror.beginRun({
+    const run = mirror.runs.begin({
       source: { name: 'production', baseUrl: 'https://svc.example.com' },
       trigger: 'test',
       volatileFields: new Map(),
@@ -38,7 +38,7 @@ for (;;) {
     setImmediate(tick);
   };
   tick();
-  await mirror.forget({ policy: { last: 2 }, isEqual: () => false });
+  await mirror.retention.forget({ policy: { last: 2 }, isEqual: () => false });
   isForgetting = false;
   say('forgotten');
 }

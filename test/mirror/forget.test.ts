@@ -5,7 +5,6 @@ import { describe, expect, it } from 'vitest';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import type { ForgetResult } from '../../src/mirror/forgetting.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import type { RetentionPolicy } from '../../src/mirror/retention.ts';
 import type { PublishedRun } from '../../src/mirror/run-rows.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
@@ -30,14 +29,14 @@ function isEqual(_source: string, kind: Kind, one: string, other: string): boole
 }
 
 async function forget(mirror: Mirror, policy: RetentionPolicy, sources?: string[]): Promise<ForgetResult> {
-  return await mirror.forget({ policy, isEqual, ...(sources === undefined ? {} : { sources }) });
+  return await mirror.retention.forget({ policy, isEqual, ...(sources === undefined ? {} : { sources }) });
 }
 
 /** Every record as of a run, byte for byte. */
 function stateAt(mirror: Mirror, run: number, source?: string): string[] {
   const filter = source === undefined ? {} : { sources: [source] };
-  const records = [...mirror.readRecordsAt(run, filter)];
-  expect([...mirror.readKeysAt(run, filter)].map(({ id }) => id)).toEqual(records.map(({ id }) => id));
+  const records = [...mirror.records.readAt(run, filter)];
+  expect([...mirror.records.keysAt(run, filter)].map(({ id }) => id)).toEqual(records.map(({ id }) => id));
   return records.map((record) => JSON.stringify(record));
 }
 
@@ -75,8 +74,8 @@ async function someHistory(): Promise<Mirror> {
 describe('forgetting', () => {
   it('merges what forgotten runs did into the next kept one, and leaves nothing of what only they showed', async () => {
     const mirror = await someHistory();
-    mirror.pin('four', 4);
-    mirror.pin('six', 6);
+    mirror.snapshots.pin('four', 4);
+    mirror.snapshots.pin('six', 6);
     const before = [4, 6, 9].map((run) => stateAt(mirror, run));
     const result = await forget(mirror, { last: 1 });
     expect(result.kept.map(({ run }) => run)).toEqual([9, 6, 4]);
@@ -90,53 +89,59 @@ describe('forgetting', () => {
     ]);
     expect(result.done).toMatchObject({ forget: 1, revisions: 13 });
     expect([4, 6, 9].map((run) => stateAt(mirror, run))).toEqual(before);
-    expect(mirror.runs().map(({ run }) => run)).toEqual([9, 6, 4]);
+    expect(mirror.runs.list().map(({ run }) => run)).toEqual([9, 6, 4]);
     const changes = (id: string): unknown =>
-      mirror.revisionsOf(mirror.record('production', 'roles', id)!).map(({ run, change }) => [run, change]);
+      mirror.records
+        .revisions(mirror.records.get('production', 'roles', id)!)
+        .map(({ run, change }) => [run, change]);
     expect(changes('a')).toEqual([
       [9, 'changed'],
       [4, 'added'],
     ]);
     // Away in run 5 and back in run 6: nobody can see that any longer.
     expect(changes('back')).toEqual([[4, 'added']]);
-    expect(mirror.findRecords('roles', 'brief')).toEqual([]);
-    expect(mirror.findRecords('roles', 'gone')).toEqual([]);
-    expect([...mirror.removedRecords()]).toEqual([]);
+    expect(mirror.records.find('roles', 'brief')).toEqual([]);
+    expect(mirror.records.find('roles', 'gone')).toEqual([]);
+    expect([...mirror.records.removed()]).toEqual([]);
     expect(sql(mirror.path, `SELECT DISTINCT run FROM revisions UNION SELECT run FROM sweeps`)).toEqual([
       [4],
       [6],
       [9],
     ]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('keeps tombstones that a kept run is before, and lets their records return under their number', async () => {
     const mirror = await someHistory();
-    mirror.pin('one', 1);
+    mirror.snapshots.pin('one', 1);
     await forget(mirror, { last: 1 });
-    expect([...mirror.removedRecords()]).toMatchObject([{ id: 'gone', run: 9 }]);
-    const { record } = mirror.record('production', 'roles', 'gone')!;
+    expect([...mirror.records.removed()]).toMatchObject([{ id: 'gone', run: 9 }]);
+    const { record } = mirror.records.get('production', 'roles', 'gone')!;
     await sync(mirror, 'roles', ORG, [role('a', '6'), role('gone', 'again')]);
-    expect(mirror.record('production', 'roles', 'gone')).toMatchObject({ record, run: 10, isRemoved: false });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect(mirror.records.get('production', 'roles', 'gone')).toMatchObject({
+      record,
+      run: 10,
+      isRemoved: false,
+    });
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('does nothing where there is nothing to forget, and refuses an empty policy', async () => {
     const mirror = await someHistory();
-    const { root } = mirror.latestRun('production')!;
+    const { root } = mirror.runs.latest('production')!;
     expect(await forget(mirror, { last: 9 })).toMatchObject({ done: null, forgotten: [] });
     await expect(forget(mirror, {})).rejects.toMatchObject({ code: 'usage' });
-    expect(mirror.forgets()).toEqual([]);
-    expect(mirror.latestRun('production')?.root).toBe(root);
+    expect(mirror.retention.forgets()).toEqual([]);
+    expect(mirror.runs.latest('production')?.root).toBe(root);
   });
 
   it('plans without a change, also on a mirror that is open for reading', async () => {
     const mirror = await someHistory();
     mirror.close();
     const reader = open({ path: mirror.path, mode: 'read' });
-    expect(reader.planForget({ policy: { last: 2 } }).forgotten).toHaveLength(7);
+    expect(reader.retention.plan({ policy: { last: 2 } }).forgotten).toHaveLength(7);
     await expect(forget(reader, { last: 2 })).rejects.toMatchObject({ code: 'internal' });
-    expect(reader.runs()).toHaveLength(9);
+    expect(reader.runs.list()).toHaveLength(9);
   });
 
   it('waits for a run that is under way', async () => {
@@ -153,11 +158,11 @@ describe('forgetting', () => {
   it('holds everybody else off while it works', async () => {
     const mirror = await someHistory();
     const forgetting = forget(mirror, { last: 1 });
-    expect(() => mirror.pin('now', 9)).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
+    expect(() => mirror.snapshots.pin('now', 9)).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
     await expect(forget(mirror, { last: 1 })).rejects.toMatchObject({ code: 'mirror_locked' });
     expect(() => begin(mirror)).toThrow();
     await forgetting;
-    expect(mirror.pin('now', 9)).toMatchObject({ run: 9 });
+    expect(mirror.snapshots.pin('now', 9)).toMatchObject({ run: 9 });
   });
 
   it('keeps when a collection was last whole, though that run is gone', async () => {
@@ -165,7 +170,7 @@ describe('forgetting', () => {
     const mirror = open({ clock });
     // A complete run of all kinds would be kept.
     await sync(mirror, 'roles', ORG, [role('a', '1')], { kinds: ['roles'] });
-    const at = mirror.collectionsOf()[0]?.lastCompleteAt;
+    const at = mirror.runs.collections()[0]?.lastCompleteAt;
     for (let n = 0; n < 2; n += 1) {
       clock.move(HOUR);
       const run = begin(mirror);
@@ -174,9 +179,9 @@ describe('forgetting', () => {
       await run.publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 });
     }
     await forget(mirror, { last: 1 });
-    expect(mirror.run(1)).toBeUndefined();
+    expect(mirror.runs.get(1)).toBeUndefined();
     expect(at).toBeTypeOf('string');
-    expect(mirror.collectionsOf()).toMatchObject([
+    expect(mirror.runs.collections()).toMatchObject([
       {
         records: 1,
         lastCompleteRun: 1,
@@ -198,7 +203,7 @@ describe('forgetting', () => {
       run.stage('roles', ORG).hold('a');
       await run.publish({ outcome: 'partial', sweeps: [], requests: 1, retries: 0 });
     }
-    const at = mirror.run(2)?.finishedAt;
+    const at = mirror.runs.get(2)?.finishedAt;
     await forget(mirror, { last: 1 });
     const run = begin(mirror);
     expect([...run.stage('roles', ORG).absent()]).toEqual([{ id: 'a', heldSince: { run: 4, at } }]);
@@ -221,9 +226,9 @@ describe('forgetting', () => {
       [5, ['beside run:6']],
       [2, ['beside run:3']],
     ]);
-    expect(mirror.runs().map(({ run }) => run)).toEqual([9, 8, 6, 5, 3, 2]);
+    expect(mirror.runs.list().map(({ run }) => run)).toEqual([9, 8, 6, 5, 3, 2]);
     expect([3, 6, 9].map((run) => stateAt(mirror, run))).toEqual(before);
-    expect(mirror.forgets()).toMatchObject([
+    expect(mirror.retention.forgets()).toMatchObject([
       {
         sources: ['production'],
         runs: [
@@ -234,7 +239,7 @@ describe('forgetting', () => {
         runCount: 3,
       },
     ]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('keeps what a kept run had last seen of a collection, and when', async () => {
@@ -249,45 +254,45 @@ describe('forgetting', () => {
     await run(sweep('roles', ORG, 0, { ...denied, error: { code: 'forbidden', message: 'no' } }));
     await run(sweep('domains', ORG, 0));
     await run(sweep('roles', ORG, 0), sweep('domains', ORG, 0));
-    mirror.pin('three', 3);
-    const before = mirror.sweepsAsOf('production', 3);
+    mirror.snapshots.pin('three', 3);
+    const before = mirror.runs.sweepsAsOf('production', 3);
     expect(before.find(({ kind }) => kind === 'roles')).toMatchObject({
       lastRun: 2,
       outcome: 'denied',
       errorCode: 'forbidden',
       readRun: 1,
       completeRun: 1,
-      completeAt: mirror.run(1)?.finishedAt,
+      completeAt: mirror.runs.get(1)?.finishedAt,
     });
-    const { id } = mirror.collectionsOf().find(({ kind }) => kind === 'roles')!;
-    const look = mirror.lastFullSweep(id, 4);
+    const { id } = mirror.runs.collections().find(({ kind }) => kind === 'roles')!;
+    const look = mirror.runs.lastFullSweep(id, 4);
     expect(look).toMatchObject({ run: 1 });
     await forget(mirror, { last: 1 });
-    expect(mirror.runs().map((row) => row.run)).toEqual([4, 3]);
-    expect(mirror.sweepsAsOf('production', 3)).toEqual(before);
-    expect(mirror.lastFullSweep(id, 4)).toEqual(look);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect(mirror.runs.list().map((row) => row.run)).toEqual([4, 3]);
+    expect(mirror.runs.sweepsAsOf('production', 3)).toEqual(before);
+    expect(mirror.runs.lastFullSweep(id, 4)).toEqual(look);
+    expect((await mirror.verify()).problems).toEqual([]);
     // Run 4 looked at everything itself: nothing is left to carry.
-    mirror.unpin('three');
+    mirror.snapshots.unpin('three');
     await forget(mirror, { last: 1 });
     expect(sql(mirror.path, `SELECT count(*) FROM carried_sweeps`)).toEqual([[0]]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('tells where a dropped run went, through the runs that went after it', async () => {
     const mirror = await someHistory();
     const other = { source: { name: 'other', baseUrl: 'https://other.example.com' } };
-    mirror.pin('four', 4);
+    mirror.snapshots.pin('four', 4);
     await forget(mirror, { last: 1 });
-    expect(mirror.forgottenRun(2)).toMatchObject({ run: 2, into: 4 });
-    mirror.unpin('four');
+    expect(mirror.retention.forgottenRun(2)).toMatchObject({ run: 2, into: 4 });
+    mirror.snapshots.unpin('four');
     await sync(mirror, 'roles', ORG, [role('x', '1')], other);
     await forget(mirror, { last: 1 });
-    const [first, second] = mirror.forgets();
-    expect(mirror.forgottenRun(2)).toEqual({ run: 2, at: first?.at, into: 9 });
-    expect(mirror.forgottenRun(4)).toEqual({ run: 4, at: second?.at, into: 9 });
-    expect(mirror.forgottenRun(9)).toBeUndefined();
-    expect(mirror.forgottenRun(99)).toBeUndefined();
+    const [first, second] = mirror.retention.forgets();
+    expect(mirror.retention.forgottenRun(2)).toEqual({ run: 2, at: first?.at, into: 9 });
+    expect(mirror.retention.forgottenRun(4)).toEqual({ run: 4, at: second?.at, into: 9 });
+    expect(mirror.retention.forgottenRun(9)).toBeUndefined();
+    expect(mirror.retention.forgottenRun(99)).toBeUndefined();
     expect(() => resolvePoint(mirror, 'run:2')).toThrow(
       expect.objectContaining({
         code: 'reference_unknown',
@@ -303,8 +308,8 @@ describe('forgetting', () => {
     for (const name of ['a', 'b', 'a', 'b', 'a', 'b'])
       await sync(mirror, 'roles', ORG, [role('r', 'x')], of(name));
     await forget(mirror, { last: 1 });
-    expect(mirror.runs().map(({ run }) => run)).toEqual([6, 5, 4]);
-    expect([4, 5, 6].map((run) => mirror.sourcesForgottenAt(run))).toEqual([['a'], [], []]);
+    expect(mirror.runs.list().map(({ run }) => run)).toEqual([6, 5, 4]);
+    expect([4, 5, 6].map((run) => mirror.retention.sourcesForgottenAt(run))).toEqual([['a'], [], []]);
     expect(resolvePoint(mirror, 'run:4').note).toMatch(/^retention dropped what a held as of run 4/);
     expect(resolvePoint(mirror, 'run:5').note).toBeUndefined();
     expect(() => resolvePoint(mirror, 'run:4', { source: 'a' })).toThrow(
@@ -324,11 +329,11 @@ describe('forgetting', () => {
       ',"stays":1,"turns":"1"',
     ];
     for (const more of steps) await sync(mirror, 'roles', ORG, [text(more)]);
-    expect(mirror.schemaChanges()).toHaveLength(5);
-    mirror.pin('one', 1);
+    expect(mirror.runs.schemaChanges()).toHaveLength(5);
+    mirror.snapshots.pin('one', 1);
     await forget(mirror, { last: 1 });
     expect(
-      mirror.schemaChanges().map(({ run, field, change, after }) => [run, field, change, after]),
+      mirror.runs.schemaChanges().map(({ run, field, change, after }) => [run, field, change, after]),
     ).toEqual([
       [6, '/stays', 'gained', ['number']],
       [6, '/turns', 'gained', ['string']],
@@ -346,24 +351,24 @@ describe('forgetting', () => {
     const state = stateAt(mirror, 3);
     await forget(mirror, { last: 1 });
     expect(stateAt(mirror, 3)).toEqual(state);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
     expect(sql(mirror.path, `SELECT run FROM sealing_rules WHERE kind = 'roles'`)).toEqual([[3]]);
     const next = await sync(mirror, kind, ORG, [body(3), '{"id":"b","seen":1}'], { volatileFields });
     expect(next).toMatchObject({ added: 0, changed: 0, unchanged: 2 });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 });
 
 describe('the seals after forgetting', () => {
   it('say what replaced a root that somebody noted', async () => {
     const mirror = await someHistory();
-    const noted = new Map(mirror.runs().map(({ run, root }) => [run, root]));
+    const noted = new Map(mirror.runs.list().map(({ run, root }) => [run, root]));
     const first = await forget(mirror, { last: 3 });
-    expect(first.done).toMatchObject({ rootBefore: noted.get(9), rootAfter: mirror.run(9)?.root });
+    expect(first.done).toMatchObject({ rootBefore: noted.get(9), rootAfter: mirror.runs.get(9)?.root });
     expect(first.done?.rootAfter).not.toBe(first.done?.rootBefore);
     await sync(mirror, 'roles', ORG, [role('a', '7')]);
     const second = await forget(mirror, { last: 1 });
-    expect(mirror.forgets()).toMatchObject([
+    expect(mirror.retention.forgets()).toMatchObject([
       { forget: 1, policy: { last: 3 }, runs: [[1, 6]], tipRun: 9, rootBefore: noted.get(9) },
       { forget: 2, policy: { last: 1 }, runs: [[7, 9]], tipRun: 10, rootAfter: second.done?.rootAfter },
     ]);
@@ -371,7 +376,7 @@ describe('the seals after forgetting', () => {
       const found = sql(mirror.path, `SELECT forget, run FROM replaced_roots WHERE root = x'${root ?? ''}'`);
       expect(found).toEqual([[1, run]]);
     }
-    const { problems, notes } = await verifyMirror(mirror);
+    const { problems, notes } = await mirror.verify();
     expect(problems).toEqual([]);
     expect(notes.map(({ message }) => message)).toEqual([
       expect.stringMatching(
@@ -404,15 +409,15 @@ describe('the seals after forgetting', () => {
     ['a pin', `UPDATE snapshots SET run = 9`],
   ])('show that somebody changed %s', async (_name, statement) => {
     const mirror = await someHistory();
-    mirror.pin('six', 6);
+    mirror.snapshots.pin('six', 6);
     await forget(mirror, { last: 3 });
     await forget(mirror, { last: 2 });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
     mirror.close();
     const file = new Database(mirror.path);
     expect(file.prepare(statement).run().changes).toBeGreaterThan(0);
     file.close();
-    expect((await verifyMirror(open({ path: mirror.path, mode: 'read' }))).problems).not.toEqual([]);
+    expect((await open({ path: mirror.path, mode: 'read' }).verify()).problems).not.toEqual([]);
   });
 
   it.each([
@@ -435,8 +440,8 @@ describe('the seals after forgetting', () => {
       code: 'mirror_corrupt',
       message: expect.stringMatching(said) as string,
     });
-    expect(again.runs()).toHaveLength(9);
-    expect(again.forgets()).toEqual([]);
+    expect(again.runs.list()).toHaveLength(9);
+    expect(again.retention.forgets()).toEqual([]);
   });
 });
 
@@ -463,8 +468,8 @@ describe('the space', () => {
   ])('of a %s mirror returns, while a reader goes on reading', async (_name, padding) => {
     const mirror = await bigHistory(padding);
     const before = statSync(mirror.path).size;
-    const expected = [...open({ path: mirror.path, mode: 'read' }).readRecordsAt(3)].length;
-    const reading = open({ path: mirror.path, mode: 'read' }).readRecordsAt(3);
+    const expected = [...open({ path: mirror.path, mode: 'read' }).records.readAt(3)].length;
+    const reading = open({ path: mirror.path, mode: 'read' }).records.readAt(3);
     reading.next();
     const result = await forget(mirror, { last: 1 });
     expect(result.cleanupError).toBeNull();
@@ -472,12 +477,12 @@ describe('the space', () => {
     mirror.close();
     const after = statSync(mirror.path).size;
     expect(after).toBeLessThan(before * 0.6);
-    expect((await verifyMirror(open({ path: mirror.path }))).problems).toEqual([]);
+    expect((await open({ path: mirror.path }).verify()).problems).toEqual([]);
   });
 
   it('is reported, and not taken when the disk is too full to rebuild the file', async () => {
     const mirror = await bigHistory(60);
-    const full = await mirror.forget({ policy: { last: 1 }, isEqual, freeBytes: () => 1000 });
+    const full = await mirror.retention.forget({ policy: { last: 1 }, isEqual, freeBytes: () => 1000 });
     expect(full.cleanupError).toMatchObject({
       code: 'disk_full',
       message: expect.stringMatching(/not made smaller/) as string,
@@ -544,21 +549,21 @@ describe('any history, any retention', () => {
           const advance = async (one: Step): Promise<void> => {
             clock.move(HOUR / 2);
             const { run } = await play(mirror, one);
-            if (one.isPinned) mirror.pin(`pin-${run}`, run);
+            if (one.isPinned) mirror.snapshots.pin(`pin-${run}`, run);
           };
           const forgetAndLook = async (): Promise<void> => {
-            const { kept } = mirror.planForget({ policy });
+            const { kept } = mirror.retention.plan({ policy });
             const own = kept.map(({ run, source }) => stateAt(mirror, run, source));
-            const pinned = mirror.snapshots().map(({ run }) => stateAt(mirror, run));
-            const removed = new Set([...mirror.removedRecords()].map(({ id, source }) => `${source} ${id}`));
+            const pinned = mirror.snapshots.list().map(({ run }) => stateAt(mirror, run));
+            const removed = new Set([...mirror.records.removed()].map(({ id, source }) => `${source} ${id}`));
             await forget(mirror, policy);
             expect(kept.map(({ run, source }) => stateAt(mirror, run, source))).toEqual(own);
-            expect(mirror.snapshots().map(({ run }) => stateAt(mirror, run))).toEqual(pinned);
-            for (const { id, source, at } of mirror.removedRecords()) {
+            expect(mirror.snapshots.list().map(({ run }) => stateAt(mirror, run))).toEqual(pinned);
+            for (const { id, source, at } of mirror.records.removed()) {
               expect(removed).toContain(`${source} ${id}`);
               expect(at).not.toBe('');
             }
-            expect((await verifyMirror(mirror)).problems).toEqual([]);
+            expect((await mirror.verify()).problems).toEqual([]);
             expect(
               sql(mirror.path, `SELECT count(*) FROM revisions WHERE run NOT IN (SELECT run FROM runs)`),
             ).toEqual([[0]]);
@@ -566,9 +571,9 @@ describe('any history, any retention', () => {
           for (const one of steps) await advance(one);
           await forgetAndLook();
           for (const one of later) await advance(one);
-          const current = [...mirror.readRecords()].map(({ body }) => body);
+          const current = [...mirror.records.read()].map(({ body }) => body);
           await forgetAndLook();
-          expect([...mirror.readRecords()].map(({ body }) => body)).toEqual(current);
+          expect([...mirror.records.read()].map(({ body }) => body)).toEqual(current);
           mirror.close();
         },
       ),
@@ -603,24 +608,27 @@ describe('any history, any retention', () => {
             requests: 1,
             retries: 0,
           });
-          if (isPinned && published.root !== null) mirror.pin(`pin-${published.run}`, published.run);
+          if (isPinned && published.root !== null)
+            mirror.snapshots.pin(`pin-${published.run}`, published.run);
           if (forgets === 0) continue;
-          const { kept } = mirror.planForget({ policy: { last: forgets } });
+          const { kept } = mirror.retention.plan({ policy: { last: forgets } });
           // A source of which nothing was published by then has no state that a run of another one could show.
           const shown = kept.flatMap(({ run: number, source: own, reasons }) =>
             (reasons.every((reason) => reason.startsWith('beside ')) ? [own] : ['a', 'b'])
-              .filter((name) => mirror.runs({ source: name, isPublished: true, upTo: number }).length > 0)
+              .filter(
+                (name) => mirror.runs.list({ source: name, isPublished: true, upTo: number }).length > 0,
+              )
               .map((name) => [name, number] as const),
           );
           const asOf = (): unknown =>
             shown.map(([name, number]) =>
-              mirror.sweepsAsOf(name, number).sort((x, y) => (x.kind < y.kind ? -1 : 1)),
+              mirror.runs.sweepsAsOf(name, number).sort((x, y) => (x.kind < y.kind ? -1 : 1)),
             );
           const before = asOf();
           await forget(mirror, { last: forgets });
           expect(asOf()).toEqual(before);
         }
-        expect((await verifyMirror(mirror)).problems).toEqual([]);
+        expect((await mirror.verify()).problems).toEqual([]);
         mirror.close();
       }),
       { numRuns: 8 },
@@ -631,10 +639,10 @@ describe('any history, any retention', () => {
     const mirror = open();
     const body = (n: number): string => `{"id":"x","pad":"${'lorem ipsum '.repeat(60)}","n":${n}}`;
     for (let n = 1; n <= 200; n += 1) await sync(mirror, 'roles', ORG, [body(n)]);
-    for (const n of [10, 64, 100, 150]) mirror.pin(`n${n}`, n);
+    for (const n of [10, 64, 100, 150]) mirror.snapshots.pin(`n${n}`, n);
     await forget(mirror, { last: 30 });
     for (const n of [10, 64, 100, 150, 171, 200]) expect(bodies(mirror, 'roles', n)).toEqual({ x: body(n) });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
     const [[bytes] = []] = sql(mirror.path, `SELECT sum(length(body)) FROM revisions`) as number[][];
     expect(bytes).toBeLessThan(34 * 100);
   });

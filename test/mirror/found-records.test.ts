@@ -35,19 +35,19 @@ describe('a record found by its id', () => {
     await sync(mirror, 'roles', O2, ['{"id":"x","n":2}']);
     await sync(mirror, 'roles', ORG, ['{"id":"x","n":3}'], more);
     await sync(mirror, 'roles', ORG, ['{"id":"y"}']);
-    const found = mirror.findRecords('roles', 'x');
+    const found = mirror.records.find('roles', 'x');
     expect(found.map(({ source, scope, run, isRemoved }) => [source, scope, run, isRemoved])).toEqual([
       ['another', ORG, 3, false],
       ['production', ORG, 4, true],
       ['production', O2, 2, false],
     ]);
     expect(found.map(({ body }) => body)).toEqual(['{"id":"x","n":3}', null, '{"id":"x","n":2}']);
-    expect(mirror.findRecords('roles', 'x', { sources: ['production'], organizations: ['o2'] })).toEqual([
+    expect(mirror.records.find('roles', 'x', { sources: ['production'], organizations: ['o2'] })).toEqual([
       found[2],
     ]);
-    expect(mirror.findRecords('roles', 'x', { sources: [] })).toEqual([]);
-    expect(mirror.findRecords('members', 'x')).toEqual([]);
-    expect(mirror.sources()).toEqual(['another', 'production']);
+    expect(mirror.records.find('roles', 'x', { sources: [] })).toEqual([]);
+    expect(mirror.records.find('members', 'x')).toEqual([]);
+    expect(mirror.runs.sources()).toEqual(['another', 'production']);
   });
 });
 
@@ -57,9 +57,9 @@ describe('what the mirror knew of a record', () => {
     await sync(mirror, 'roles', ORG, ['{"id":"other"}']); // run 1
     for (const text of ['1', '1.0', '2', null, null, '3'])
       await sync(mirror, 'roles', ORG, text === null ? [] : [`{"id":"x","n":${text}}`]); // runs 2 to 7
-    const row = mirror.record('production', 'roles', 'x')!;
+    const row = mirror.records.get('production', 'roles', 'x')!;
     const known = [1, 2, 3, 4, 5, 6, 7, 99].map((run) => {
-      const at = mirror.recordAsOf(row, run);
+      const at = mirror.records.asOf(row, run);
       return at === undefined
         ? null
         : [at.body, at.first.run, at.changed.run, at.written.run, at.removed?.run ?? null];
@@ -75,8 +75,8 @@ describe('what the mirror knew of a record', () => {
       ['{"id":"x","n":3}', 2, 7, 7, null],
       ['{"id":"x","n":3}', 2, 7, 7, null],
     ]);
-    expect(mirror.recordAsOf(row, 5)?.removed?.at).toBe(mirror.run(5)?.finishedAt);
-    expect(mirror.recordAsOf({ kind: 'roles', record: 12_345 }, 5)).toBeUndefined();
+    expect(mirror.records.asOf(row, 5)?.removed?.at).toBe(mirror.runs.get(5)?.finishedAt);
+    expect(mirror.records.asOf({ kind: 'roles', record: 12_345 }, 5)).toBeUndefined();
   });
 
   it('counts as looks only complete sweeps of the whole list, of published runs', async () => {
@@ -94,13 +94,13 @@ describe('what the mirror knew of a record', () => {
         retries: 0,
       });
     }
-    const { collection } = mirror.record('production', 'roles', 'x')!;
+    const { collection } = mirror.records.get('production', 'roles', 'x')!;
     const looks = [1, 2, 3, 4, 5, 6, 7].map(
-      (before) => mirror.lastFullSweep(collection, before)?.run ?? null,
+      (before) => mirror.runs.lastFullSweep(collection, before)?.run ?? null,
     );
     expect(looks).toEqual([null, 1, 1, 1, 1, 5, 5]);
-    expect(mirror.lastFullSweep(collection, 3)?.at).toBe(mirror.run(1)?.finishedAt);
-    expect(mirror.lastFullSweep(99, 3)).toBeUndefined();
+    expect(mirror.runs.lastFullSweep(collection, 3)?.at).toBe(mirror.runs.get(1)?.finishedAt);
+    expect(mirror.runs.lastFullSweep(99, 3)).toBeUndefined();
   });
 });
 
@@ -116,14 +116,14 @@ describe('a sweep that was skipped', () => {
       requests: 1,
       retries: 0,
     });
-    expect(mirror.collectionsOf()).toMatchObject([
+    expect(mirror.runs.collections()).toMatchObject([
       {
         lastRun: 2,
         lastOutcome: 'skipped',
         lastErrorCode: 'forbidden',
         lastError: 'the recordings were denied',
         lastCompleteRun: 1,
-        lastCompleteAt: mirror.run(1)?.finishedAt,
+        lastCompleteAt: mirror.runs.get(1)?.finishedAt,
       },
     ]);
   });

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, bodies, open, sync } from './fixture.ts';
 
 const ids = ['a', 'b', 'B', 'ü', '😀', 'ﬀ'];
@@ -55,7 +54,7 @@ describe('the history', () => {
         const last = sequence.at(-1)!;
         expect(bodies(mirror, 'session_recordings')).toEqual(texts(last));
         expect(bodies(mirror, 'session_recordings', sequence.length)).toEqual(texts(last));
-        const { problems, checked } = await verifyMirror(mirror);
+        const { problems, checked } = await mirror.verify();
         expect(problems).toEqual([]);
         expect(checked).toMatchObject({ records: Object.keys(last).length, runs: sequence.length });
         mirror.close();
@@ -69,9 +68,9 @@ describe('the history', () => {
     const all = ids.map((id) => `{"id":"${id}"}`);
     await sync(mirror, 'roles', ORG, all);
     await sync(mirror, 'roles', ORG, [all[1]!, all[4]!]);
-    const order = [...mirror.readRecordsAt(1)].map(({ id }) => id);
+    const order = [...mirror.records.readAt(1)].map(({ id }) => id);
     expect(order).toEqual([...ids].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
-    expect([...mirror.readRecordsAt(2)].map(({ id }) => id)).toEqual(['b', '😀']);
+    expect([...mirror.records.readAt(2)].map(({ id }) => id)).toEqual(['b', '😀']);
   });
 
   it('of a record that changed two hundred times stays exact, small and quick to read', async () => {
@@ -81,11 +80,11 @@ describe('the history', () => {
     for (let n = 1; n <= 200; n += 1) await sync(mirror, 'roles', ORG, [body(n)]);
     for (const n of [1, 2, 63, 64, 65, 128, 199, 200])
       expect(bodies(mirror, 'roles', n)).toEqual({ x: body(n) });
-    const revisions = mirror.revisionsOf(mirror.record('production', 'roles', 'x')!);
+    const revisions = mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!);
     expect(revisions.map((revision) => revision.body)).toEqual(
       Array.from({ length: 200 }, (_, i) => body(200 - i)),
     );
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('begins where the record began', async () => {

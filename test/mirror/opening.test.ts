@@ -135,7 +135,7 @@ describe('opening a mirror for writing', () => {
     const failure = (command: string): unknown => {
       try {
         const reader = open({ path: mirror.path, mode: 'read', command });
-        return [...reader.readRecords()];
+        return [...reader.records.read()];
       } catch (error) {
         return error;
       }
@@ -173,7 +173,7 @@ describe('opening a mirror for writing', () => {
     half.pragma('page_size = 8192');
     half.pragma('journal_mode = WAL');
     half.close();
-    expect(open({ path }).runs()).toEqual([]);
+    expect(open({ path }).runs.list()).toEqual([]);
   });
 
   it('gives the lock back when it fails', () => {
@@ -181,7 +181,7 @@ describe('opening a mirror for writing', () => {
     writeFileSync(path, 'dear diary, '.repeat(500));
     expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
     writeFileSync(path, '');
-    expect(open({ path }).runs()).toEqual([]);
+    expect(open({ path }).runs.list()).toEqual([]);
   });
 
   it('ends a run whose process died, and deletes its stage', () => {
@@ -191,7 +191,7 @@ describe('opening a mirror for writing', () => {
     first.close();
     expect(existsSync(`${path}-stage`)).toBe(true);
     const second = open({ path });
-    expect(second.runs()).toMatchObject([
+    expect(second.runs.list()).toMatchObject([
       { run: 1, outcome: 'failed', errorCode: 'interrupted', finishedAt: null },
     ]);
     expect(existsSync(`${path}-stage`)).toBe(false);
@@ -218,7 +218,7 @@ describe('opening a mirror for reading', () => {
     const run = begin(writer);
     run.stage('roles', ORG);
     expect(bodies(reader, 'roles')).toEqual({ r1: ROLE });
-    expect(reader.latestRun('production')).toMatchObject({ run: 1 });
+    expect(reader.runs.latest('production')).toMatchObject({ run: 1 });
     await run.publish({ outcome: 'complete', sweeps: [], requests: 0, retries: 0 });
   });
 
@@ -231,7 +231,7 @@ describe('opening a mirror for reading', () => {
   it('gives an iteration one snapshot, though runs are published meanwhile', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [ROLE, '{"id":"r2","name":"old"}']);
-    const records = mirror.readRecords();
+    const records = mirror.records.read();
     expect(records.next().value).toMatchObject({ id: 'r1' });
     await sync(mirror, 'roles', ORG, ['{"id":"r2","name":"new"}', '{"id":"r3"}']);
     expect([...records].map(({ body }) => body)).toEqual(['{"id":"r2","name":"old"}']);
@@ -242,7 +242,7 @@ describe('opening a mirror for reading', () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [ROLE, '{"id":"r2"}']);
     await sync(mirror, 'roles', ORG, ['{"id":"r3"}']);
-    for (const record of mirror.readRecordsAt(1)) {
+    for (const record of mirror.records.readAt(1)) {
       expect(record.id).toBe('r1');
       break;
     }
@@ -277,10 +277,10 @@ describe('a mirror on a read-only disk', () => {
     await asNobody(() => {
       const reader = open({ path, mode: 'read' });
       expect(bodies(reader, 'roles')).toEqual({ r1: ROLE });
-      expect(reader.runs()).toHaveLength(1);
+      expect(reader.runs.list()).toHaveLength(1);
       expect(readdirSync(directory).sort()).toEqual(['mirror.db', 'mirror.db-lock']);
       // However much is read at once, it is copied once.
-      const iteration = reader.readRecords();
+      const iteration = reader.records.read();
       expect(iteration.next().value).toMatchObject({ id: 'r1' });
       expect(copies()).toHaveLength(before.length + 1);
       iteration.return?.();
@@ -319,7 +319,7 @@ describe('the writer lock', () => {
       }),
     );
     first.close();
-    expect(open({ path, command: 'daemon', clock }).runs()).toEqual([]);
+    expect(open({ path, command: 'daemon', clock }).runs.list()).toEqual([]);
   });
 
   it.each(['the file', 'its directory', 'a file that is still to be made'])(
@@ -341,7 +341,7 @@ describe('the writer lock', () => {
       first.close();
       const second = open({ path });
       expect(() => open({ path: name })).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
-      expect(open({ path: name, mode: 'read' }).runs()).toEqual([]);
+      expect(open({ path: name, mode: 'read' }).runs.list()).toEqual([]);
       second.close();
     },
   );

@@ -19,7 +19,8 @@ import { systemClock } from '../../src/core/clock.ts';
 import { registerDaemon } from '../../src/daemon/lockfile.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
-import { OpenMirror } from '../../src/mirror/open-mirror.ts';
+import { MirrorAccess } from '../../src/mirror/access.ts';
+import { Mirror } from '../../src/mirror/mirror.ts';
 import { openWriter } from '../../src/mirror/opening.ts';
 import { attachStage } from '../../src/mirror/stage.ts';
 import { ORG, begin, open, temporaryDirectory, testClock } from './fixture.ts';
@@ -144,7 +145,7 @@ it('a reader that does not close keeps nobody from the lock', () => {
   };
   const reader = { connection: writer, another: () => reader, close };
   const options = { mode: 'write', command: 'test', clock: testClock() } as const;
-  const mirror = new OpenMirror(path, options, reader, { connection: writer, lock });
+  const mirror = new Mirror('write', new MirrorAccess(path, options, reader, { connection: writer, lock }));
   expect(() => mirror.close()).toThrow('the reader does not close');
   expect(writer.open).toBe(false);
   acquireWriterLock(path, { ...holder, pid: 2 }).release();

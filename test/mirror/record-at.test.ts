@@ -10,30 +10,30 @@ describe('a record as of a run', () => {
     const mirror = open();
     const states: (number | null)[] = [null, 1, 1, 2, null, null, 3, 4, null];
     for (const state of states) await sync(mirror, 'roles', ORG, state === null ? [] : [body(state)]);
-    const row = mirror.record('production', 'roles', 'x')!;
+    const row = mirror.records.get('production', 'roles', 'x')!;
     expect(row.isRemoved).toBe(true);
-    expect(states.map((_state, index) => mirror.recordAt(row, index + 1) ?? null)).toEqual(
+    expect(states.map((_state, index) => mirror.records.bodyAt(row, index + 1) ?? null)).toEqual(
       states.map((state) => (state === null ? null : body(state))),
     );
-    expect(mirror.recordAt(row, 0)).toBeUndefined();
-    expect(mirror.recordAt(row, 999)).toBeUndefined();
-    expect(mirror.recordAt({ kind: 'roles', record: 12_345 }, 3)).toBeUndefined();
+    expect(mirror.records.bodyAt(row, 0)).toBeUndefined();
+    expect(mirror.records.bodyAt(row, 999)).toBeUndefined();
+    expect(mirror.records.bodyAt({ kind: 'roles', record: 12_345 }, 3)).toBeUndefined();
   });
 
   it('follows the present, whatever row it was asked with', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [body(1)]);
-    const row = mirror.record('production', 'roles', 'x')!;
+    const row = mirror.records.get('production', 'roles', 'x')!;
     await sync(mirror, 'roles', ORG, [body(2)]);
-    expect(mirror.recordAt(row, 1)).toBe(body(1));
-    expect(mirror.recordAt(row, 2)).toBe(body(2));
+    expect(mirror.records.bodyAt(row, 1)).toBe(body(1));
+    expect(mirror.records.bodyAt(row, 2)).toBe(body(2));
   });
 
   it('is exact at every depth of a long history, across bodies that are kept whole', async () => {
     const mirror = open();
     for (let n = 1; n <= 140; n += 1) await sync(mirror, 'roles', ORG, [body(n)]);
-    const row = mirror.record('production', 'roles', 'x')!;
-    for (let n = 1; n <= 140; n += 1) expect(mirror.recordAt(row, n)).toBe(body(n));
+    const row = mirror.records.get('production', 'roles', 'x')!;
+    for (let n = 1; n <= 140; n += 1) expect(mirror.records.bodyAt(row, n)).toBe(body(n));
   });
 
   it('is found by key: no look-up scans a table', async () => {
@@ -51,11 +51,11 @@ describe('a record as of a run', () => {
   it('says so when the history is broken', async () => {
     const mirror = open();
     for (let n = 1; n <= 4; n += 1) await sync(mirror, 'roles', ORG, [body(n)]);
-    const row: RecordRow = mirror.record('production', 'roles', 'x')!;
+    const row: RecordRow = mirror.records.get('production', 'roles', 'x')!;
     const connection = connect(mirror.path, { isReadonly: false });
     connection.exec('DELETE FROM revisions WHERE run = 1');
     connection.close();
-    expect(mirror.recordAt(row, 2)).toBe(body(2));
-    expect(() => mirror.recordAt(row, 1)).toThrow(/broken history at run 1/);
+    expect(mirror.records.bodyAt(row, 2)).toBe(body(2));
+    expect(() => mirror.records.bodyAt(row, 1)).toThrow(/broken history at run 1/);
   });
 });

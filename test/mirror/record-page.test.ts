@@ -8,7 +8,7 @@ import { open, PROJECT, sync } from './fixture.ts';
 const KIND = 'session_recordings';
 
 function listOf(mirror: Mirror, run: number | null, isDescending = false): RecordList {
-  const collection = mirror.collectionsOf().find(({ kind }) => kind === KIND)?.id ?? 0;
+  const collection = mirror.runs.collections().find(({ kind }) => kind === KIND)?.id ?? 0;
   return { kind: KIND, collection, run, isDescending, anchors: new PageAnchors() };
 }
 
@@ -19,7 +19,7 @@ function textOf({ bodies }: { readonly bodies: Uint8Array }): string {
 /** What a stream reads, in the list's order. */
 function expected(mirror: Mirror, { run, isDescending }: RecordList): { id: string; body: string }[] {
   const filter = { kinds: [KIND] } as const;
-  const records = [...(run === null ? mirror.readRecords(filter) : mirror.readRecordsAt(run, filter))];
+  const records = [...(run === null ? mirror.records.read(filter) : mirror.records.readAt(run, filter))];
   return (isDescending ? records.reverse() : records).map(({ id, body }) => ({ id, body }));
 }
 
@@ -48,14 +48,14 @@ describe('pages of a collection', () => {
               const list = listOf(mirror, run, isDescending);
               const all = expected(mirror, list);
               for (const { offset, limit } of windows) {
-                const page = mirror.recordPage(list, offset, limit);
+                const page = mirror.records.page(list, offset, limit);
                 const rows = all.slice(offset, offset + limit);
                 expect(page.records).toBe(rows.length);
                 expect(textOf(page)).toBe(rows.map(({ body }) => body).join(','));
               }
               for (const key of ['a', 'é', '..']) {
                 const known = all.find((row) => row.id === key)?.body;
-                expect(mirror.recordIn(list, key)).toBe(known);
+                expect(mirror.records.bodyIn(list, key)).toBe(known);
               }
             }
           }
@@ -78,7 +78,7 @@ describe('pages of a collection', () => {
         const list = listOf(mirror, run, isDescending);
         const rows = expected(mirror, list);
         for (const offset of [2_299, 0, 1, 499, 500, 501, 999, 1_000, 1_250, rows.length - 1, rows.length]) {
-          const page = mirror.recordPage(list, offset, 3);
+          const page = mirror.records.page(list, offset, 3);
           expect([offset, textOf(page)]).toEqual([
             offset,
             rows
@@ -96,12 +96,12 @@ describe('pages of a collection', () => {
     const mirror = open();
     await sync(mirror, KIND, PROJECT, [recording('a', '1')]);
     const reader = open({ path: mirror.path, mode: 'read' });
-    const names = (): string[] => reader.snapshots().map(({ name }) => name);
+    const names = (): string[] => reader.snapshots.list().map(({ name }) => name);
     reader.atOnce(() => {
       expect(names()).toEqual([]);
-      mirror.pin('meanwhile', 1);
+      mirror.snapshots.pin('meanwhile', 1);
       expect(names()).toEqual([]);
-      expect(textOf(reader.recordPage(listOf(reader, null), 0, 9))).toBe(recording('a', '1'));
+      expect(textOf(reader.records.page(listOf(reader, null), 0, 9))).toBe(recording('a', '1'));
     });
     expect(names()).toEqual(['meanwhile']);
     const failing = (): void =>

@@ -29,7 +29,7 @@ describe('reading records', () => {
   it('goes by catalog order, scope and id', async () => {
     const mirror = await twoOrganizations();
     expect(
-      [...mirror.readRecords()].map(({ kind, scope, id }) => `${kind} ${JSON.stringify(scope)} ${id}`),
+      [...mirror.records.read()].map(({ kind, scope, id }) => `${kind} ${JSON.stringify(scope)} ${id}`),
     ).toEqual([
       'organizations {} o1',
       'organizations {} o2',
@@ -59,20 +59,20 @@ describe('reading records', () => {
     ['an id outside of the organization', { organizations: ['o2'], ids: ['o1'] }, []],
   ])('is narrowed by %s, today and as of a run', async (_name, filter, expected) => {
     const mirror = await twoOrganizations();
-    expect([...mirror.readRecords(filter)].map(({ id }) => id)).toEqual(expected);
-    expect([...mirror.readRecordsAt(1, filter)].map(({ id }) => id)).toEqual(expected);
-    expect([...mirror.readKeys(filter)].map(({ id }) => id)).toEqual(expected);
-    expect([...mirror.readKeysAt(1, filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.records.read(filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.records.readAt(1, filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.records.keys(filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.records.keysAt(1, filter)].map(({ id }) => id)).toEqual(expected);
   });
 
   it('finds a record by its id in the scope that is named, and refuses to guess', async () => {
     const mirror = await twoOrganizations();
-    expect(mirror.findRecords('roles', 'same').map(({ scope }) => scope)).toEqual([O1, O2]);
-    expect(mirror.record('production', 'roles', 'same', O2)).toMatchObject({ scope: O2, run: 1 });
-    expect(() => mirror.record('production', 'roles', 'same')).toThrow(
+    expect(mirror.records.find('roles', 'same').map(({ scope }) => scope)).toEqual([O1, O2]);
+    expect(mirror.records.get('production', 'roles', 'same', O2)).toMatchObject({ scope: O2, run: 1 });
+    expect(() => mirror.records.get('production', 'roles', 'same')).toThrow(
       expect.objectContaining({ code: 'usage' }),
     );
-    expect(mirror.record('production', 'roles', 'nobody')).toBeUndefined();
+    expect(mirror.records.get('production', 'roles', 'nobody')).toBeUndefined();
   });
 });
 

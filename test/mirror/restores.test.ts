@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
 
 const START: RestoreStart = {
@@ -34,11 +33,11 @@ function mapping(oldId: string, newId: string, restore: number) {
 describe('the journal of restores', () => {
   it('keeps a restore, its steps as they go and the new ids, and outlives the process', () => {
     const mirror = open();
-    const restore = mirror.beginRestore(START);
+    const restore = mirror.restores.begin(START);
     expect(restore).toBe(1);
-    expect(mirror.restoreSteps(restore).map(({ outcome }) => outcome)).toEqual(['planned', 'blocked']);
-    const [row] = mirror.restoreSteps(restore);
-    mirror.journalSteps([
+    expect(mirror.restores.steps(restore).map(({ outcome }) => outcome)).toEqual(['planned', 'blocked']);
+    const [row] = mirror.restores.steps(restore);
+    mirror.restores.journal([
       {
         row: {
           ...row!,
@@ -57,42 +56,42 @@ describe('the journal of restores', () => {
     mirror.close();
 
     const again = open({ path: mirror.path });
-    expect(again.restore(restore)).toMatchObject({
+    expect(again.restores.get(restore)).toMatchObject({
       ...mirrorFacts(),
       outcome: 'interrupted',
       finishedAt: null,
     });
-    expect(again.restoreSteps(restore)[0]).toMatchObject({
+    expect(again.restores.steps(restore)[0]).toMatchObject({
       outcome: 'applied',
       newId: 'r2',
       verified: false,
       differences: [{ path: '/name', from: 'A', to: 'B' }],
       inverse: { action: 'remove' },
     });
-    expect(again.idMap('production')).toEqual([mapping('r1', 'r2', restore)]);
-    expect(again.idMap('elsewhere')).toEqual([]);
-    again.resumeRestore(restore);
-    expect(again.restore(restore)?.outcome).toBe('running');
-    again.finishRestore(restore, 'complete', AT);
-    expect(again.restores()).toMatchObject([{ restore, outcome: 'complete', finishedAt: AT }]);
+    expect(again.restores.idMap('production')).toEqual([mapping('r1', 'r2', restore)]);
+    expect(again.restores.idMap('elsewhere')).toEqual([]);
+    again.restores.resume(restore);
+    expect(again.restores.get(restore)?.outcome).toBe('running');
+    again.restores.finish(restore, 'complete', AT);
+    expect(again.restores.list()).toMatchObject([{ restore, outcome: 'complete', finishedAt: AT }]);
   });
 
   it.each([
-    ['a restore', (mirror: ReturnType<typeof open>) => mirror.finishRestore(9, 'failed', AT)],
-    ['a restore', (mirror: ReturnType<typeof open>) => mirror.resumeRestore(9)],
+    ['a restore', (mirror: ReturnType<typeof open>) => mirror.restores.finish(9, 'failed', AT)],
+    ['a restore', (mirror: ReturnType<typeof open>) => mirror.restores.resume(9)],
   ])('refuses %s that there is not', (_name, ask) => {
     expect(() => ask(open())).toThrow(expect.objectContaining({ code: 'reference_unknown' }) as Error);
   });
 
   it('writes all steps of a call, or none', () => {
     const mirror = open();
-    const restore = mirror.beginRestore(START);
-    const [row] = mirror.restoreSteps(restore);
+    const restore = mirror.restores.begin(START);
+    const [row] = mirror.restores.steps(restore);
     const rows = [{ row: { ...row!, outcome: 'sent' as const } }, { row: { ...row!, n: 77 } }];
-    expect(() => mirror.journalSteps(rows)).toThrow(
+    expect(() => mirror.restores.journal(rows)).toThrow(
       expect.objectContaining({ code: 'reference_unknown' }) as Error,
     );
-    expect(mirror.restoreSteps(restore)[0]?.outcome).toBe('planned');
+    expect(mirror.restores.steps(restore)[0]?.outcome).toBe('planned');
   });
 });
 
@@ -108,14 +107,14 @@ describe('a record that was created again', () => {
     await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"A"}']);
     const second = await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"B"}']);
     await sync(mirror, 'roles', ORG, []);
-    const restore = mirror.beginRestore(START);
-    const [row] = mirror.restoreSteps(restore);
-    mirror.journalSteps([{ row: row!, mappings: [mapping('r1', 'r2', restore)] }]);
+    const restore = mirror.restores.begin(START);
+    const [row] = mirror.restores.steps(restore);
+    mirror.restores.journal([{ row: row!, mappings: [mapping('r1', 'r2', restore)] }]);
     const last = await sync(mirror, 'roles', ORG, ['{"id":"r2","name":"B"}']);
 
     const told = (id: string): string[] => {
-      const [found] = mirror.findRecords('roles', id);
-      return mirror.revisionsOf(found!).map((each) => `${each.run} ${each.change} ${each.id}`);
+      const [found] = mirror.records.find('roles', id);
+      return mirror.records.revisions(found!).map((each) => `${each.run} ${each.change} ${each.id}`);
     };
     const history = ['4 added r2', '3 removed r1', '2 changed r1', '1 added r1'];
     expect(told('r2')).toEqual(history);
@@ -128,23 +127,23 @@ describe('a record that was created again', () => {
       { mode: 'default', filter: {} },
     );
     expect(diff.summary).toMatchObject({ added: 1, removed: 1 });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
 
-    await mirror.forget({ policy: { last: 1 }, isEqual: (_source, ...given) => isEqual(...given) });
+    await mirror.retention.forget({ policy: { last: 1 }, isEqual: (_source, ...given) => isEqual(...given) });
     expect(told('r2')[0]).toBe('4 added r2');
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('is followed once where ids lead back', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"A"}', '{"id":"r2","name":"A"}']);
-    const restore = mirror.beginRestore(START);
-    const [row] = mirror.restoreSteps(restore);
-    mirror.journalSteps([
+    const restore = mirror.restores.begin(START);
+    const [row] = mirror.restores.steps(restore);
+    mirror.restores.journal([
       { row: row!, mappings: [mapping('r1', 'r2', restore)] },
       { row: row!, mappings: [mapping('r2', 'r1', restore)] },
     ]);
-    const [found] = mirror.findRecords('roles', 'r1');
-    expect(mirror.revisionsOf(found!).length).toBeLessThanOrEqual(2);
+    const [found] = mirror.records.find('roles', 'r1');
+    expect(mirror.records.revisions(found!).length).toBeLessThanOrEqual(2);
   });
 });

@@ -2,7 +2,6 @@ import { existsSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, VOLATILE, begin, bodies, open, scan, sweep, sync, testClock } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
@@ -29,7 +28,7 @@ describe('a run', () => {
     await sync(mirror, 'roles', ORG, texts);
     expect(Object.values(bodies(mirror, 'roles')).sort()).toEqual([...texts].sort());
     await sync(mirror, 'roles', ORG, texts);
-    expect(mirror.run(2)).toMatchObject({ added: 0, changed: 0, removed: 0, unchanged: 4 });
+    expect(mirror.runs.get(2)).toMatchObject({ added: 0, changed: 0, removed: 0, unchanged: 4 });
   });
 
   it('counts what it added, changed, removed and found as it was', async () => {
@@ -39,7 +38,7 @@ describe('a run', () => {
     const second = await sync(mirror, 'roles', ORG, [role('a', 'A'), role('b', 'B2'), role('d', 'D')]);
     expect(second).toMatchObject({ run: 2, added: 1, changed: 1, removed: 1, unchanged: 1 });
     expect(bodies(mirror, 'roles')).toEqual({ a: role('a', 'A'), b: role('b', 'B2'), d: role('d', 'D') });
-    expect(mirror.collectionsOf()).toMatchObject([
+    expect(mirror.runs.collections()).toMatchObject([
       {
         kind: 'roles',
         scope: ORG,
@@ -50,13 +49,13 @@ describe('a run', () => {
         lastOutcome: 'complete',
       },
     ]);
-    expect(mirror.sweepsOf(2)).toMatchObject([
+    expect(mirror.runs.sweeps(2)).toMatchObject([
       { kind: 'roles', added: 1, changed: 1, removed: 1, unchanged: 1, held: 0 },
     ]);
-    expect([...mirror.removedRecords()]).toEqual([
+    expect([...mirror.records.removed()]).toEqual([
       { source: 'production', kind: 'roles', scope: ORG, id: 'c', run: 2, at: '2026-03-01T12:00:00.000Z' },
     ]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('shows nothing before it is published', async () => {
@@ -67,12 +66,12 @@ describe('a run', () => {
     stage.accept([scan('roles', role('b', 'B'))]);
     run.stage('members', ORG);
     expect(bodies(mirror, 'roles')).toEqual({ a: role('a', 'A') });
-    expect(mirror.collectionsOf()).toHaveLength(1);
-    expect(mirror.latestRun('production')).toMatchObject({ run: 1 });
-    expect(mirror.run(2)).toMatchObject({ outcome: 'running', finishedAt: null });
+    expect(mirror.runs.collections()).toHaveLength(1);
+    expect(mirror.runs.latest('production')).toMatchObject({ run: 1 });
+    expect(mirror.runs.get(2)).toMatchObject({ outcome: 'running', finishedAt: null });
     await run.publish({ outcome: 'partial', sweeps: [sweep('roles', ORG, 1)], requests: 3, retries: 1 });
     expect(Object.keys(bodies(mirror, 'roles'))).toEqual(['a', 'b']);
-    expect(mirror.latestRun('production')).toMatchObject({
+    expect(mirror.runs.latest('production')).toMatchObject({
       run: 2,
       outcome: 'partial',
       requests: 3,
@@ -123,14 +122,14 @@ describe('a run', () => {
       changed: 6000,
       removed: 6000,
     });
-    expect([...mirror.readRecords()]).toHaveLength(6000);
+    expect([...mirror.records.read()]).toHaveLength(6000);
     const numbers = tableOf(
       mirror.path,
       'SELECT count(DISTINCT record) AS n, max(record) AS top FROM revisions',
     );
     expect(numbers).toEqual([{ n: 12_000, top: 12_000 }]);
-    expect([...mirror.readRecordsAt(1)]).toHaveLength(12_000);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect([...mirror.records.readAt(1)]).toHaveLength(12_000);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('that failed leaves its row, its sweeps and no record', async () => {
@@ -157,13 +156,13 @@ describe('a run', () => {
     });
     expect(published).toMatchObject({ run: 2, added: 0, removed: 0, root: null });
     expect(bodies(mirror, 'roles')).toEqual({ a: role('a', 'A') });
-    expect(mirror.run(2)).toMatchObject({
+    expect(mirror.runs.get(2)).toMatchObject({
       outcome: 'failed',
       errorCode: 'unauthorized',
       error: 'the key was refused',
     });
-    expect(mirror.latestRun('production')).toMatchObject({ run: 1 });
-    expect(mirror.collectionsOf()).toMatchObject([
+    expect(mirror.runs.latest('production')).toMatchObject({ run: 1 });
+    expect(mirror.runs.collections()).toMatchObject([
       { kind: 'roles', records: 1, lastRun: 2, lastCompleteRun: 1 },
       {
         kind: 'members',
@@ -173,7 +172,7 @@ describe('a run', () => {
         lastCompleteRun: null,
       },
     ]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('can be abandoned, and another begun', async () => {
@@ -183,7 +182,7 @@ describe('a run', () => {
     expect(() => begin(mirror)).toThrow(expect.objectContaining({ code: 'internal' }));
     run.abandon({ code: 'interrupted', message: 'stopped by the user' });
     expect(existsSync(`${mirror.path}-stage`)).toBe(false);
-    expect(mirror.run(1)).toMatchObject({
+    expect(mirror.runs.get(1)).toMatchObject({
       outcome: 'failed',
       errorCode: 'interrupted',
       error: 'stopped by the user',
@@ -198,14 +197,18 @@ describe('a run', () => {
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
     await sync(mirror, 'roles', ORG, [role('a', 'other')], other);
     await sync(mirror, 'roles', ORG, [], other);
-    expect([...mirror.readRecords()]).toMatchObject([{ source: 'production', id: 'a' }]);
-    expect(mirror.latestRun('staging')).toMatchObject({ run: 3 });
-    expect(mirror.record('production', 'roles', 'a')).toMatchObject({
+    expect([...mirror.records.read()]).toMatchObject([{ source: 'production', id: 'a' }]);
+    expect(mirror.runs.latest('staging')).toMatchObject({ run: 3 });
+    expect(mirror.records.get('production', 'roles', 'a')).toMatchObject({
       body: role('a', 'A'),
       isRemoved: false,
     });
-    expect(mirror.record('staging', 'roles', 'a')).toMatchObject({ body: null, isRemoved: true, run: 3 });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect(mirror.records.get('staging', 'roles', 'a')).toMatchObject({
+      body: null,
+      isRemoved: true,
+      run: 3,
+    });
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 });
 
@@ -273,7 +276,7 @@ describe('a page', () => {
       expect(stage.counts()).toEqual({ ...counts, distinct: 1 });
       await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
       expect(bodies(mirror, 'roles')).toEqual({ x: body });
-      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      expect((await mirror.verify()).problems).toEqual([]);
     }
   });
 
@@ -307,10 +310,10 @@ describe('what differs', () => {
       unchanged: 1,
     });
     expect(bodies(mirror, 'session_recordings')).toEqual({ x: after });
-    const row = mirror.record('production', 'session_recordings', 'x');
+    const row = mirror.records.get('production', 'session_recordings', 'x');
     expect(row).toMatchObject({ run: 1 });
-    expect(mirror.revisionsOf(row!)).toHaveLength(1);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect(mirror.records.revisions(row!)).toHaveLength(1);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('in volatile members keeps the older revisions readable', async () => {
@@ -320,7 +323,7 @@ describe('what differs', () => {
     await sync(mirror, 'session_recordings', PROJECT, [recording('x', 2, true)]);
     await sync(mirror, 'session_recordings', PROJECT, [recording('x', 2, false)]);
     expect(bodies(mirror, 'session_recordings', 1)).toEqual({ x: recording('x', 1) });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('in layout only writes nothing', async () => {
@@ -342,9 +345,9 @@ describe('what differs', () => {
     });
     expect(bodies(mirror, 'roles')).toEqual({ x: '{"id":"x","a":1.1}' });
     expect(bodies(mirror, 'roles', 1)).toEqual({ x: '{"id":"x","a":1.10}' });
-    const revisions = mirror.revisionsOf(mirror.record('production', 'roles', 'x')!);
+    const revisions = mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!);
     expect(revisions.map(({ change }) => change)).toEqual(['rewritten', 'added']);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 });
 
@@ -358,17 +361,17 @@ describe('when the volatile fields of a kind change', () => {
     const equal = { ...wider, isEqual: (): boolean => true };
     expect(await sync(mirror, 'roles', ORG, [noted('1')], equal)).toMatchObject({ unchanged: 1 });
     await sync(mirror, 'roles', ORG, [noted('2')], equal);
-    const revisions = mirror.revisionsOf(mirror.record('production', 'roles', 'x')!);
+    const revisions = mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!);
     expect(revisions.map(({ run, change }) => ({ run, change }))).toEqual([
       { run: 3, change: 'rewritten' },
       { run: 1, change: 'added' },
     ]);
     // From here on the revision is made under the new rule, and the move stays in place.
     await sync(mirror, 'roles', ORG, [noted('3')], equal);
-    expect(mirror.revisionsOf(mirror.record('production', 'roles', 'x')!)).toHaveLength(2);
+    expect(mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!)).toHaveLength(2);
     expect(bodies(mirror, 'roles')).toEqual({ x: noted('3') });
     expect(bodies(mirror, 'roles', 1)).toEqual({ x: noted('1') });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('a field that is volatile no longer makes revisions again', async () => {
@@ -377,7 +380,7 @@ describe('when the volatile fields of a kind change', () => {
     await sync(mirror, 'roles', ORG, [noted('2')], wider);
     expect(await sync(mirror, 'roles', ORG, [noted('2')])).toMatchObject({ changed: 0, unchanged: 1 });
     expect(await sync(mirror, 'roles', ORG, [noted('3')])).toMatchObject({ changed: 1 });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 });
 
@@ -394,13 +397,13 @@ describe('absent records', () => {
   it('return under their old number and go on with their history', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
-    const { record } = mirror.record('production', 'roles', 'a')!;
+    const { record } = mirror.records.get('production', 'roles', 'a')!;
     await sync(mirror, 'roles', ORG, []);
-    expect(mirror.record('production', 'roles', 'a')).toMatchObject({ record, isRemoved: true, run: 2 });
+    expect(mirror.records.get('production', 'roles', 'a')).toMatchObject({ record, isRemoved: true, run: 2 });
     expect(await sync(mirror, 'roles', ORG, [role('a', 'B'), role('z', 'Z')])).toMatchObject({ added: 2 });
-    const back = mirror.record('production', 'roles', 'a')!;
+    const back = mirror.records.get('production', 'roles', 'a')!;
     expect(back).toMatchObject({ record, isRemoved: false, run: 3 });
-    expect(mirror.revisionsOf(back)).toEqual([
+    expect(mirror.records.revisions(back)).toEqual([
       {
         run: 3,
         id: 'a',
@@ -426,9 +429,9 @@ describe('absent records', () => {
         body: role('a', 'A'),
       },
     ]);
-    expect([...mirror.removedRecords()]).toEqual([]);
+    expect([...mirror.records.removed()]).toEqual([]);
     expect(bodies(mirror, 'roles', 2)).toEqual({});
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('that are held remember the first run that missed them, until seen, kept or removed', async () => {
@@ -457,7 +460,7 @@ describe('absent records', () => {
     };
     const since = { run: 2, at: '2026-03-01T13:00:00.000Z' };
     expect(await miss('hold', ['a'])).toEqual(['b', 'c', 'd'].map((id) => ({ id, heldSince: null })));
-    expect(mirror.sweepsOf(2)).toMatchObject([{ outcome: 'held', held: 3, removed: 0 }]);
+    expect(mirror.runs.sweeps(2)).toMatchObject([{ outcome: 'held', held: 3, removed: 0 }]);
     expect(await miss('hold', ['a', 'b'])).toEqual(['c', 'd'].map((id) => ({ id, heldSince: since })));
     expect(await miss('keep', ['b', 'd'])).toEqual([
       { id: 'a', heldSince: null },
@@ -489,10 +492,10 @@ describe('absent records', () => {
     expect(await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 })).toMatchObject({
       removed: 2,
     });
-    expect(mirror.collectionsOf()).toMatchObject([{ records: 0, retiredRun: 2, lastOutcome: 'complete' }]);
+    expect(mirror.runs.collections()).toMatchObject([{ records: 0, retiredRun: 2, lastOutcome: 'complete' }]);
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
-    expect(mirror.collectionsOf()).toMatchObject([{ records: 1, retiredRun: null }]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect(mirror.runs.collections()).toMatchObject([{ records: 1, retiredRun: null }]);
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 });
 
@@ -506,7 +509,7 @@ describe('records that are asked for one by one', () => {
       ['a', 'b', 'c', 'd'].map((id) => recording(id, 1)),
     );
     const due = (limit: number): string[] =>
-      mirror.dueForCheck('production', 'recording_sharing', PROJECT, limit);
+      mirror.records.dueForCheck('production', 'recording_sharing', PROJECT, limit);
     expect(due(10)).toEqual(['d', 'c', 'b', 'a']);
     const check = async (ids: readonly string[]): Promise<void> => {
       const run = begin(mirror);
@@ -522,7 +525,9 @@ describe('records that are asked for one by one', () => {
     await check(['b']);
     expect(due(3)).toEqual(['a', 'c', 'd']);
     expect(due(10)).toEqual(['a', 'c', 'd', 'b']);
-    expect(mirror.dueForCheck('production', 'recording_sharing', { project_id: '2' }, 10)).toEqual([]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect(mirror.records.dueForCheck('production', 'recording_sharing', { project_id: '2' }, 10)).toEqual(
+      [],
+    );
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 });

@@ -12,32 +12,34 @@ describe('snapshots', () => {
   it('pin published runs under names, listed by name', async () => {
     const mirror = await twoRuns();
     const pinned = { name: 'b', run: 1, pinnedAt: '2026-03-01T12:00:00.000Z', isBaseline: false };
-    expect(mirror.pin('b', 1)).toEqual(pinned);
-    expect(mirror.pin('b', 1)).toEqual(pinned);
-    mirror.pin('a', 2);
-    expect(mirror.snapshots()).toEqual([{ ...pinned, name: 'a', run: 2 }, pinned]);
-    expect(mirror.unpin('b')).toEqual(pinned);
-    expect(mirror.snapshots().map(({ name }) => name)).toEqual(['a']);
+    expect(mirror.snapshots.pin('b', 1)).toEqual(pinned);
+    expect(mirror.snapshots.pin('b', 1)).toEqual(pinned);
+    mirror.snapshots.pin('a', 2);
+    expect(mirror.snapshots.list()).toEqual([{ ...pinned, name: 'a', run: 2 }, pinned]);
+    expect(mirror.snapshots.unpin('b')).toEqual(pinned);
+    expect(mirror.snapshots.list().map(({ name }) => name)).toEqual(['a']);
   });
 
   it('have at most one baseline', async () => {
     const mirror = await twoRuns();
-    expect(mirror.baseline()).toBeUndefined();
-    mirror.pin('a', 1);
-    mirror.pin('b', 2);
-    expect(mirror.setBaseline('a')).toMatchObject({ name: 'a', isBaseline: true });
-    expect(mirror.setBaseline('b')).toMatchObject({ name: 'b', isBaseline: true });
-    expect(mirror.snapshots().map(({ isBaseline }) => isBaseline)).toEqual([false, true]);
-    expect(() => mirror.setBaseline('c')).toThrow(expect.objectContaining({ code: 'reference_unknown' }));
-    expect(mirror.baseline()?.name).toBe('b');
-    mirror.unpin('b');
-    expect(mirror.baseline()).toBeUndefined();
+    expect(mirror.snapshots.baseline()).toBeUndefined();
+    mirror.snapshots.pin('a', 1);
+    mirror.snapshots.pin('b', 2);
+    expect(mirror.snapshots.setBaseline('a')).toMatchObject({ name: 'a', isBaseline: true });
+    expect(mirror.snapshots.setBaseline('b')).toMatchObject({ name: 'b', isBaseline: true });
+    expect(mirror.snapshots.list().map(({ isBaseline }) => isBaseline)).toEqual([false, true]);
+    expect(() => mirror.snapshots.setBaseline('c')).toThrow(
+      expect.objectContaining({ code: 'reference_unknown' }),
+    );
+    expect(mirror.snapshots.baseline()?.name).toBe('b');
+    mirror.snapshots.unpin('b');
+    expect(mirror.snapshots.baseline()).toBeUndefined();
   });
 
   it('take names that a reference can hold', async () => {
     const mirror = await twoRuns();
     for (const name of ['x', 'before-migration', 'v1.2_a', 'März', '三月', 'x'.repeat(100)]) {
-      expect(mirror.pin(name, 1).name).toBe(name);
+      expect(mirror.snapshots.pin(name, 1).name).toBe(name);
     }
     for (const name of [
       '',
@@ -58,11 +60,11 @@ describe('snapshots', () => {
       '\ud800',
       'x'.repeat(101),
     ]) {
-      expect(() => mirror.pin(name, 1), JSON.stringify(name)).toThrow(
+      expect(() => mirror.snapshots.pin(name, 1), JSON.stringify(name)).toThrow(
         expect.objectContaining({ code: 'usage' }),
       );
     }
-    expect(mirror.snapshots()).toHaveLength(6);
+    expect(mirror.snapshots.list()).toHaveLength(6);
   });
 
   it('are of runs that were published', async () => {
@@ -72,17 +74,17 @@ describe('snapshots', () => {
       [3, /never published/],
       [9, /there is no run 9/],
     ] as const) {
-      expect(() => mirror.pin('x', run)).toThrow(
+      expect(() => mirror.snapshots.pin('x', run)).toThrow(
         expect.objectContaining({
           code: 'reference_unknown',
           message: expect.stringMatching(said) as string,
         }),
       );
     }
-    mirror.pin('x', 1);
-    expect(() => mirror.pin('x', 2)).toThrow(
+    mirror.snapshots.pin('x', 1);
+    expect(() => mirror.snapshots.pin('x', 2)).toThrow(
       expect.objectContaining({ code: 'usage', hint: expect.stringContaining('unpin') as string }),
     );
-    expect(() => mirror.unpin('y')).toThrow(expect.objectContaining({ code: 'reference_unknown' }));
+    expect(() => mirror.snapshots.unpin('y')).toThrow(expect.objectContaining({ code: 'reference_unknown' }));
   });
 });

@@ -4,7 +4,6 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { VerifyResult } from '../../src/mirror/verify.ts';
 import type { VerifyProblem } from '../../src/mirror/verify-findings.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, begin, open, sync } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
@@ -16,9 +15,9 @@ async function someHistory(): Promise<string> {
   await sync(mirror, 'roles', ORG, [role('a', 'A2'), role('b', 'B'), role('c', 'C')]);
   await sync(mirror, 'roles', ORG, [role('a', 'A3'), role('b', 'B')]);
   await sync(mirror, 'session_recordings', PROJECT, ['{"id":"r","click_count":1,"viewed":true}']);
-  mirror.pin('before', 1);
-  mirror.pin('after', 3);
-  mirror.setBaseline('before');
+  mirror.snapshots.pin('before', 1);
+  mirror.snapshots.pin('after', 3);
+  mirror.snapshots.setBaseline('before');
   mirror.close();
   return mirror.path;
 }
@@ -53,7 +52,7 @@ function sealAsTheFirstVersion(path: string): void {
 
 async function verify(path: string): Promise<VerifyResult> {
   const mirror = open({ path, mode: 'read' });
-  return await verifyMirror(mirror);
+  return await mirror.verify();
 }
 
 describe('verify', () => {
@@ -157,16 +156,18 @@ describe('verify', () => {
     file.exec(`UPDATE snapshots SET run = 2`);
     file.close();
     const mirror = open({ path });
-    expect(() => mirror.setBaseline('after')).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
-    mirror.pin('next', 4);
-    mirror.setBaseline('next');
-    expect((await verifyMirror(mirror)).problems.map(({ message }) => message)).toEqual([
+    expect(() => mirror.snapshots.setBaseline('after')).toThrow(
+      expect.objectContaining({ code: 'mirror_corrupt' }),
+    );
+    mirror.snapshots.pin('next', 4);
+    mirror.snapshots.setBaseline('next');
+    expect((await mirror.verify()).problems.map(({ message }) => message)).toEqual([
       'snapshot "after" is not as it was pinned (now at run 2)',
       'snapshot "before" is not as it was pinned (now at run 2)',
     ]);
-    mirror.unpin('after');
-    mirror.unpin('before');
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    mirror.snapshots.unpin('after');
+    mirror.snapshots.unpin('before');
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('takes seals of the first version for what they are', async () => {
@@ -182,9 +183,9 @@ describe('verify', () => {
     ]);
     const mirror = open({ path });
     await sync(mirror, 'roles', ORG, [role('a', 'A4')]);
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
-    await mirror.forget({ policy: { last: 1 }, isEqual: () => false });
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    expect((await mirror.verify()).problems).toEqual([]);
+    await mirror.retention.forget({ policy: { last: 1 }, isEqual: () => false });
+    expect((await mirror.verify()).problems).toEqual([]);
     mirror.close();
     const file = new Database(path);
     file.exec(`UPDATE collections SET scope = '{"organization_id":"o2"}' WHERE kind = 'roles'`);
@@ -243,7 +244,7 @@ describe('verify', () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
     const steps: unknown[] = [];
-    await verifyMirror(mirror, { onProgress: (progress) => steps.push(progress) });
+    await mirror.verify((progress) => steps.push(progress));
     expect(steps.at(-1)).toEqual({ records: 1, of: 1 });
   });
 });
@@ -270,7 +271,7 @@ describe('what no run vouches for', () => {
     begin(mirror);
     mirror.close();
     const again = open({ path: mirror.path });
-    for (const one of [accepted, other]) again.acceptDrift(one);
+    for (const one of [accepted, other]) again.acceptances.add(one);
     again.close();
     return mirror.path;
   }
@@ -377,8 +378,8 @@ describe('what no run vouches for', () => {
     change(path, `DELETE FROM acceptances WHERE remote_id = 'a'`);
     change(path, `DELETE FROM row_seals WHERE member LIKE '%"a"%'`);
     const mirror = open({ path });
-    mirror.acceptDrift({ ...accepted, id: 'c', fingerprint: 'f5' });
-    mirror.withdrawAcceptance('production', 'f2');
+    mirror.acceptances.add({ ...accepted, id: 'c', fingerprint: 'f5' });
+    mirror.acceptances.withdraw('production', 'f2');
     mirror.close();
     expect(await messages(path)).toEqual([
       'the seals of accepted drift are not all there, or not as they were made',
@@ -389,30 +390,30 @@ describe('what no run vouches for', () => {
     const path = await mirrorWithBoth();
     change(path, `UPDATE acceptances SET reason = 'who knows'`);
     const mirror = open({ path });
-    mirror.acceptDrift({ ...accepted, reason: 'looked at again' });
-    expect((await verifyMirror(mirror)).problems.map(told)).toEqual([
+    mirror.acceptances.add({ ...accepted, reason: 'looked at again' });
+    expect((await mirror.verify()).problems.map(told)).toEqual([
       'roles b: the acceptance of /name of production is not as it was accepted',
     ]);
-    mirror.withdrawAcceptance('production', 'f2');
-    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    mirror.acceptances.withdraw('production', 'f2');
+    expect((await mirror.verify()).problems).toEqual([]);
   });
 
   it('stands through accepting, withdrawing, runs, retention, an upgrade and in copies', async () => {
     const path = await mirrorWithBoth();
     const mirror = open({ path });
-    const sound = async (): Promise<void> => expect((await verifyMirror(mirror)).problems).toEqual([]);
-    mirror.acceptDrift({ ...accepted, reason: 'again', fingerprint: 'f6' });
-    mirror.acceptDrift({ ...accepted, source: 'a "quoted"\n\u0001 é \u{1f600}', path: '' });
+    const sound = async (): Promise<void> => expect((await mirror.verify()).problems).toEqual([]);
+    mirror.acceptances.add({ ...accepted, reason: 'again', fingerprint: 'f6' });
+    mirror.acceptances.add({ ...accepted, source: 'a "quoted"\n\u0001 é \u{1f600}', path: '' });
     await sound();
-    mirror.withdrawAcceptance('a "quoted"\n\u0001 é \u{1f600}', 'f1');
-    mirror.withdrawAcceptance('production', 'f2');
+    mirror.acceptances.withdraw('a "quoted"\n\u0001 é \u{1f600}', 'f1');
+    mirror.acceptances.withdraw('production', 'f2');
     await sound();
     const under = begin(mirror);
     await sound();
     under.abandon({ code: 'unreachable', message: 'no answer' });
     for (const name of ['A2', 'A3', 'A4']) await sync(mirror, 'roles', ORG, [role('a', name)]);
-    await mirror.forget({ policy: { last: 1 }, isEqual: () => false });
-    expect(mirror.runs().length).toBeLessThan(8);
+    await mirror.retention.forget({ policy: { last: 1 }, isEqual: () => false });
+    expect(mirror.runs.list().length).toBeLessThan(8);
     await sound();
     const copy = `${path}.copy`;
     await mirror.backupTo(copy);

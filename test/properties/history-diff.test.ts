@@ -8,7 +8,6 @@ import type { DiffDocument } from '../../src/diff/change.ts';
 import { compareBodies, type ComparisonMode } from '../../src/diff/compare.ts';
 import { type State, diffStates } from '../../src/diff/states.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
-import { verifyMirror } from '../../src/mirror/open.ts';
 import { patchOperations } from '../../src/report/patch.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
 import { isSameContent } from '../../src/sync/content.ts';
@@ -92,7 +91,7 @@ async function syncWorld(mirror: Mirror, world: World): Promise<void> {
 }
 
 function stateOf(mirror: Mirror, run: number): State {
-  return { reference: { ref: `run:${run}`, run }, records: mirror.readRecordsAt(run) };
+  return { reference: { ref: `run:${run}`, run }, records: mirror.records.readAt(run) };
 }
 
 const point = (run: number): { ref: string; run: number } => ({ ref: `run:${run}`, run });
@@ -198,8 +197,8 @@ describe('the diff of two runs', () => {
           for (const [from, to] of [[1, edits.length] as const, [edits.length, 0] as const]) {
             const quick = diffPoints(mirror, point(from), point(to), { ...options, filter });
             const full = diffStates(
-              { reference: point(from), records: mirror.readRecordsAt(from, filter) },
-              { reference: point(to), records: mirror.readRecordsAt(to, filter) },
+              { reference: point(from), records: mirror.records.readAt(from, filter) },
+              { reference: point(to), records: mirror.records.readAt(to, filter) },
               options,
             );
             expect(JSON.stringify(quick)).toBe(JSON.stringify(full));
@@ -220,20 +219,20 @@ describe('the diff of two runs', () => {
           world = edited(world, step);
           await syncWorld(mirror, world);
         }
-        const kept = mirror.runs({ limit: last }).map(({ run }) => run);
+        const kept = mirror.runs.list({ limit: last }).map(({ run }) => run);
         const pairs = kept.flatMap((from) => kept.map((to) => [from, to] as const));
         const told = (): string[] =>
           pairs.map(([from, to]) =>
             JSON.stringify(diffPoints(mirror, point(from), point(to), { mode: 'default', filter: {} })),
           );
         const before = told();
-        await mirror.forget({
+        await mirror.retention.forget({
           policy: { last },
           isEqual: (_source, kind, one, other) => isSameContent(definitionOf(kind), one, other),
         });
-        expect(mirror.runs()).toHaveLength(kept.length);
+        expect(mirror.runs.list()).toHaveLength(kept.length);
         expect(told()).toEqual(before);
-        expect((await verifyMirror(mirror)).problems).toEqual([]);
+        expect((await mirror.verify()).problems).toEqual([]);
         mirror.close();
       }),
       { numRuns: 20 },

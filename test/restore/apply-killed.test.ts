@@ -10,6 +10,7 @@ import { FakeClock } from '../faults/fake-clock.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { KEY } from '../server/running-sandbox.ts';
 import { SOURCE } from './apply-source.ts';
+import { interceptedMirror } from './mirror-proxy.ts';
 import { altered, counts, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 
 /** Dies at the k-th event: from then on, nothing of this process does anything any more. */
@@ -32,18 +33,14 @@ class Killer {
 
 /** Counts before and after each write to the journal. */
 function mortalMirror(mirror: Mirror, killer: Killer): Mirror {
-  const names = new Set(['beginRestore', 'journalSteps', 'journalSettled', 'finishRestore', 'resumeRestore']);
-  return new Proxy(mirror, {
-    get: (target, name) => {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      return (...given: unknown[]): unknown => {
-        if (names.has(String(name))) killer.event();
-        const result: unknown = Reflect.apply(value, target, given);
-        if (names.has(String(name))) killer.event();
-        return result;
-      };
-    },
+  const names = new Set(
+    ['begin', 'journal', 'settled', 'finish', 'resume'].map((name) => `restores.${name}`),
+  );
+  return interceptedMirror(mirror, ({ name, run }) => {
+    if (names.has(name)) killer.event();
+    const result = run();
+    if (names.has(name)) killer.event();
+    return result;
   });
 }
 
@@ -96,7 +93,7 @@ describe('killed', () => {
     ): Promise<boolean> => {
       const killer = new Killer(after);
       const mirror = rig.mirror();
-      const [latest] = mirror.restores({ source: SOURCE.name, limit: 1 });
+      const [latest] = mirror.restores.list({ source: SOURCE.name, limit: 1 });
       const isOpen = latest !== undefined && latest.restore > last;
       // It died right after its last word.
       if (isOpen && latest.outcome === 'complete') return true;
@@ -121,7 +118,7 @@ describe('killed', () => {
       rig.put(live);
       const plan = rig.plan(native);
       expect(plan.steps.length).toBeGreaterThan(4);
-      const last = rig.mirror().restores({ limit: 1 })[0]?.restore ?? 0;
+      const last = rig.mirror().restores.list({ limit: 1 })[0]?.restore ?? 0;
       const concurrency = round % 2 === 0 ? 1 : 3;
       // Each life is about as long as it takes to get a few steps further, or to die before the first.
       while (!(await attempt(plan, last, 1 + Math.floor(random() * 16), concurrency)));
@@ -154,10 +151,10 @@ describe('killed', () => {
       const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
       if (signal === 'SIGKILL') kills += 1;
       const mirror = rig.reopen();
-      const [row] = mirror.restores();
+      const [row] = mirror.restores.list();
       if (row !== undefined && row.outcome !== 'complete') {
         expect(row.outcome).toBe('interrupted');
-        expect(mirror.restoreSteps(row.restore)).toHaveLength(plan.steps.length);
+        expect(mirror.restores.steps(row.restore)).toHaveLength(plan.steps.length);
         await rig.apply(readResumable(mirror, SOURCE.name).plan, { restore: row.restore });
       }
       expectOnce(rig, native);

@@ -107,7 +107,7 @@ export async function startRig(records: readonly ParsedRecord[] = []): Promise<R
         desired: planState(desired),
         live: planState(liveOf(running)),
         definitions: onDocumentedPaths,
-        idMap: idLookup(rig.mirror().idMap(SOURCE.name)),
+        idMap: idLookup(rig.mirror().restores.idMap(SOURCE.name)),
         secrets: NO_SECRETS,
         now: 0,
         ...changes,

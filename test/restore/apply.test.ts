@@ -84,13 +84,13 @@ describe('a plan is applied', () => {
     };
     const report = await rig.apply(plan, { events, concurrency: 1 });
     expect(seen.slice(0, 3)).toEqual([`1: ${plan.steps.length}`, '> 1', '< 1 applied']);
-    const rows = rig.mirror().restoreSteps(report.restore);
+    const rows = rig.mirror().restores.steps(report.restore);
     expect(
       rows.every(
         ({ outcome, attempts, status }) => outcome === 'applied' && attempts === 1 && status === 201,
       ),
     ).toBe(true);
-    const known = rig.mirror().idMap('production');
+    const known = rig.mirror().restores.idMap('production');
     expect(known.map(({ oldId, newId }) => `${oldId} ${newId}`).sort()).toEqual(
       report.steps.map(({ id, new_id: newId }) => `${id} ${newId}`).sort(),
     );
@@ -108,10 +108,10 @@ describe('a record that somebody made again by hand', () => {
     const again = await rig.running.call('POST', path, { name: body(lost)['name'] as string });
     const plan = rig.plan(native);
     expect(plan.adopted.map(({ desired_id }) => desired_id)).toContain(lost?.id);
-    expect(rig.mirror().idMap(SOURCE.name)).toEqual([]);
+    expect(rig.mirror().restores.idMap(SOURCE.name)).toEqual([]);
     await rig.apply(plan);
     const id = again.json['id'];
-    expect(rig.mirror().idMap(SOURCE.name)).toContainEqual(
+    expect(rig.mirror().restores.idMap(SOURCE.name)).toContainEqual(
       expect.objectContaining({ kind: 'roles', oldId: lost?.id, newId: id, oldScope: lost?.scope }),
     );
     expect(rig.plan(native).adopted).toContainEqual(

@@ -10,20 +10,13 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import { NO_EVENTS } from '../../src/restore/apply.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { altered, nativeWorld, startRig } from './apply-rig.ts';
+import { interceptedMirror } from './mirror-proxy.ts';
 
 /** The mirror, whose journal has reached the disk when `settled` says so. */
 function withDisk(mirror: Mirror, settled: () => Promise<void>): Mirror {
-  return new Proxy(mirror, {
-    get: (target, name) => {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      if (name !== 'journalSettled') return value.bind(target) as unknown;
-      return async () => {
-        await target.journalSettled();
-        await settled();
-      };
-    },
-  });
+  return interceptedMirror(mirror, ({ name, run }) =>
+    name === 'restores.settled' ? Promise.resolve(run()).then(settled) : run(),
+  );
 }
 
 /** The mirror with a disk that answers when the test says so. */
@@ -58,7 +51,7 @@ describe('what the journal promises', () => {
     const before = rig.proxy.requests.length;
     const writes = (): number =>
       rig.proxy.requests.slice(before).filter(({ method }) => method !== 'GET').length;
-    const restore = (rig.mirror().restores({ limit: 1 })[0]?.restore ?? 0) + 1;
+    const restore = (rig.mirror().restores.list({ limit: 1 })[0]?.restore ?? 0) + 1;
     let ended = 0;
     const state = { isOver: false };
     const applying = rig.apply(plan, {
@@ -76,7 +69,7 @@ describe('what the journal promises', () => {
       expect(waiting).toHaveLength(1);
       expect(writes()).toBe(onDisk.sent);
       expect(ended).toBe(onDisk.applied);
-      const rows = mirror.restoreSteps(restore).map(({ outcome }) => outcome);
+      const rows = mirror.restores.steps(restore).map(({ outcome }) => outcome);
       onDisk.applied = rows.filter((outcome) => outcome === 'applied').length;
       onDisk.sent = onDisk.applied + rows.filter((outcome) => outcome === 'sent').length;
       waiting.shift()?.();
@@ -101,7 +94,7 @@ describe('what the journal promises', () => {
     expect(settled).toBeGreaterThan(1);
     expect(ended).toBe(0);
     // What is known of it is not lost where the file could be written.
-    const [row] = rig.mirror().restoreSteps(rig.mirror().restores({ limit: 1 })[0]?.restore ?? 0);
+    const [row] = rig.mirror().restores.steps(rig.mirror().restores.list({ limit: 1 })[0]?.restore ?? 0);
     expect(row).toMatchObject({ outcome: 'applied', verified: true });
   });
 

@@ -5,6 +5,7 @@ import { FakeClock } from '../faults/fake-clock.ts';
 import type { ProxiedRequest } from '../faults/fault-proxy.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { altered, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
+import { interceptedMirror } from './mirror-proxy.ts';
 import { limitedClient } from './limited-client.ts';
 
 const OLDEST_LOOK_MS = 5000;
@@ -76,14 +77,11 @@ describe('the look before a write', () => {
     const clock = new FakeClock();
     // Room for one held start: the second lane waits for the first one's.
     const client = limitedClient(rig, clock, { perMinute: 2, perHour: 0, concurrency: 2 });
-    const full = new Proxy(rig.mirror(), {
-      get: (target, name) => {
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== 'function') return value;
-        if (name !== 'journalSettled') return value.bind(target) as unknown;
-        return () => Promise.reject(new TidemarkError('disk_full', 'the disk is full'));
-      },
-    });
+    const full = interceptedMirror(rig.mirror(), ({ name, run }) =>
+      name === 'restores.settled'
+        ? Promise.reject(new TidemarkError('disk_full', 'the disk is full'))
+        : run(),
+    );
     const applying = rig.apply(creations, { mirror: full, client, clock, concurrency: 2 });
     await expect(applying).rejects.toMatchObject({ code: 'disk_full' });
   });
@@ -123,7 +121,7 @@ describe('the look before a write', () => {
     expect(report.outcome).toBe('partial');
     const [first] = report.steps;
     expect(first).toMatchObject({ outcome: 'failed', error: { code: 'moved' } });
-    expect(rig.mirror().restoreSteps(report.restore)[0]).toMatchObject({ attempts: 0, sentAt: null });
+    expect(rig.mirror().restores.steps(report.restore)[0]).toMatchObject({ attempts: 0, sentAt: null });
     expect(JSON.stringify(rig.live())).toContain('Bob was here');
   });
 });

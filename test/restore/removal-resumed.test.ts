@@ -2,10 +2,10 @@
 import { expect, it } from 'vitest';
 import type { WriteClient } from '../../src/api/write-client.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { Mirror } from '../../src/mirror/mirror.ts';
 import { readResumable } from '../../src/restore/resume.ts';
 import { nativeWorld, startRig } from './apply-rig.ts';
 import { SOURCE } from './apply-source.ts';
+import { interceptedMirror } from './mirror-proxy.ts';
 
 /** Everything that is asked of it fails once `isDead` says so; what `kills` names makes it so. */
 function mortal<T extends object>(target: T, state: { isDead: boolean }, kills: readonly string[]): T {
@@ -35,7 +35,10 @@ it('what came into a record before the restore went on keeps it from going', asy
 
   const state = { isDead: false };
   const client: WriteClient = mortal(rig.client(), state, ['reserve']);
-  const mirror: Mirror = mortal(rig.mirror(), state, []);
+  const mirror = interceptedMirror(rig.mirror(), ({ run }) => {
+    if (state.isDead) throw new Error('killed');
+    return run();
+  });
   await expect(rig.apply(plan, { client, mirror })).rejects.toThrow('killed');
 
   const member = rig.live().find(({ kind }) => kind === 'members')!;
@@ -44,7 +47,7 @@ it('what came into a record before the restore went on keeps it from going', asy
 
   const again = rig.reopen();
   const found = readResumable(again, SOURCE.name);
-  expect(again.restoreSteps(found.row.restore).map(({ outcome }) => outcome)).toEqual(['sent']);
+  expect(again.restores.steps(found.row.restore).map(({ outcome }) => outcome)).toEqual(['sent']);
   const report = await rig.apply(found.plan, { mirror: again, restore: found.row.restore });
   expect(report.steps[0]).toMatchObject({ outcome: 'failed', error: { code: 'moved' } });
   expect(rig.live().some(({ id }) => id === role)).toBe(true);

@@ -46,8 +46,8 @@ describe('a creation with a name', () => {
       },
     });
     await expect(rig.apply(plan, { client: killed })).rejects.toThrow('killed');
-    const restore = rig.mirror().restores()[0]?.restore ?? 0;
-    expect(rig.mirror().restoreSteps(restore)).toMatchObject([{ outcome: 'sent', attempts: 1 }]);
+    const restore = rig.mirror().restores.list()[0]?.restore ?? 0;
+    expect(rig.mirror().restores.steps(restore)).toMatchObject([{ outcome: 'sent', attempts: 1 }]);
     rig.reopen();
     const from = writes(rig);
     const resumed = await rig.apply(plan, { restore });

@@ -18,11 +18,13 @@ const listOf = (collection: number): RecordList => ({
 let reads: string[] = [];
 let pageBytes = 100;
 const mirror: PageReader = {
-  recordPage: ({ collection }, offset, limit): RecordPage => {
-    reads.push(`${collection}:${offset}`);
-    const bodies = Buffer.alloc(pageBytes);
-    bodies.write(`${collection} ${offset} ${limit}`);
-    return { records: limit, bodies };
+  records: {
+    page: ({ collection }, offset, limit): RecordPage => {
+      reads.push(`${collection}:${offset}`);
+      const bodies = Buffer.alloc(pageBytes);
+      bodies.write(`${collection} ${offset} ${limit}`);
+      return { records: limit, bodies };
+    },
   },
 };
 

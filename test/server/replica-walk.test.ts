@@ -60,7 +60,7 @@ async function syncFrom(url: string, path: string, pageSize: number): Promise<Mi
 }
 
 function contents(mirror: Mirror): string[] {
-  return [...mirror.readRecords()].map(
+  return [...mirror.records.read()].map(
     ({ kind, scope, id: key, body }) => `${kind} ${JSON.stringify(scope)} ${key} ${body}`,
   );
 }

@@ -59,7 +59,7 @@ describe('a replica', () => {
     clock.move(90_500);
     const list = await get('/api/organizations/');
     expect(list.text).toBe(`{"count":1,"next":null,"previous":null,"results":[${ORGANIZATION}]}`);
-    const at = mirror.latestRun('production')?.finishedAt;
+    const at = mirror.runs.latest('production')?.finishedAt;
     expect(Object.fromEntries(list.headers)).toMatchObject({
       'x-tidemark-as-of': at,
       'x-tidemark-age': '90',
@@ -100,9 +100,9 @@ describe('a replica', () => {
     await sync(mirror, 'organizations', {}, [ORGANIZATION]);
     clock.move(60_000);
     const two = await sync(mirror, 'domains', ORG, [domain('a'), domain('b')]);
-    const at = mirror.run(two.run)?.finishedAt ?? '';
-    mirror.pin('before', two.run);
-    mirror.setBaseline('before');
+    const at = mirror.runs.get(two.run)?.finishedAt ?? '';
+    mirror.snapshots.pin('before', two.run);
+    mirror.snapshots.setBaseline('before');
     clock.move(60_000);
     await sync(mirror, 'domains', ORG, [domain('b', 'moved'), domain('c')]);
     const { get } = await startReplica(mirror.path, { clock });

@@ -17,7 +17,7 @@ function restore(
   pairs: readonly { kind: Kind; ids: [string, string]; scopes?: [Scope, Scope] }[],
   isRecognised = false,
 ): number {
-  const number = mirror.beginRestore({
+  const number = mirror.restores.begin({
     source: 'production',
     planHash: 'abc',
     plan: '{}',
@@ -32,8 +32,8 @@ function restore(
       error: null,
     })),
   });
-  const rows = mirror.restoreSteps(number);
-  mirror.journalSteps(
+  const rows = mirror.restores.steps(number);
+  mirror.restores.journal(
     pairs.map(({ kind, ids: [oldId, newId], scopes: [oldScope, newScope] = [ORG, ORG] }, index) => ({
       row: { ...rows[index]!, outcome: 'applied', newId: isRecognised ? null : newId },
       mappings: [{ source: 'production', kind, oldScope, oldId, newScope, newId, restore: number, at: AT }],
@@ -43,10 +43,13 @@ function restore(
 }
 
 function changes(mirror: Mirror, from: number, to: number, ids?: readonly string[]): string[] {
-  const runs = { from: mirror.run(from)!, to: mirror.run(to)! };
+  const runs = { from: mirror.runs.get(from)!, to: mirror.runs.get(to)! };
   const again = RecreatedBetween.runs(mirror, runs, definitionOf);
   const filter = ids === undefined ? {} : { ids };
-  const between = mirror.changesBetween(from, to, { ...again.widened(filter), sources: ['production'] });
+  const between = mirror.records.changesBetween(from, to, {
+    ...again.widened(filter),
+    sources: ['production'],
+  });
   return [...again.joined(between, filter)].flatMap(({ kind, scope, id, before, after }) => {
     const side = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
       body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
@@ -72,9 +75,9 @@ describe('what was created again between two runs', () => {
     expect(changes(mirror, first.run, second.run).sort()).toEqual(whole.sort());
     for (const id of ['r1', 'r3'])
       expect(changes(mirror, first.run, second.run, [id])).toEqual(['roles r3 changed r1 2 /id']);
-    expect(recreatedIn(mirror, { from: mirror.run(first.run)!, to: mirror.run(second.run)! })).toEqual([
-      { kind: 'roles', restore: 2, records: 1 },
-    ]);
+    expect(
+      recreatedIn(mirror, { from: mirror.runs.get(first.run)!, to: mirror.runs.get(second.run)! }),
+    ).toEqual([{ kind: 'roles', restore: 2, records: 1 }]);
   });
 
   it('takes what hangs from it along, and tells what was only recognised', async () => {
@@ -96,7 +99,7 @@ describe('what was created again between two runs', () => {
       { kind: 'roles', restore: 1, records: 1 },
       { kind: 'role_memberships', restore: 2, records: 1 },
     ]);
-    const joined = [...again.joined(mirror.changesBetween(first.run, last.run), {})];
+    const joined = [...again.joined(mirror.records.changesBetween(first.run, last.run), {})];
     expect(joined.map(({ id, scope }) => `${id} ${scope.role_id ?? ''}`).sort()).toEqual(['m2 r2', 'r2 ']);
     // The role that it names is the same one.
     expect(joined.find(({ id }) => id === 'm2')?.before).toBe(membership('m1', 'r2'));
@@ -111,7 +114,7 @@ describe('what was created again between two runs', () => {
     expect(told.created_again).toEqual({ was: 'r1', restore: 1, is_recognised: true });
 
     // Looks at its collection are those at the one where it stood then.
-    const [row] = mirror.findRecords('role_memberships', 'm2');
+    const [row] = mirror.records.find('role_memberships', 'm2');
     const history = recordHistory(mirror, row!, last.run, definitionOf);
     expect(history.revisions.map(({ change }) => change)).toEqual(['added', 'removed', 'added']);
     expect(history.sightingBefore(last.run)?.run).toBe(last.run - 1);
@@ -132,7 +135,7 @@ describe('what was created again between two runs', () => {
     const third = await sync(mirror, 'roles', ORG, [role('r2')]);
     expect(changes(mirror, second.run, third.run)).toEqual(['roles r1 removed']);
     // Under the new id it was there all the time.
-    const [row] = mirror.findRecords('roles', 'r2');
+    const [row] = mirror.records.find('roles', 'r2');
     const { revisions, renewals } = recordHistory(mirror, row!, third.run, definitionOf);
     expect(revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['2 added', '1 added']);
     expect(renewals).toEqual([{ was: 'r1', id: 'r2', restore: 1 }]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import type { RunRow } from '../../src/mirror/run-rows.ts';
+import type { RunFilter, RunRow } from '../../src/mirror/run-rows.ts';
 import type { SnapshotRow } from '../../src/mirror/snapshots.ts';
 import { resolvePoint } from '../../src/state/point.ts';
 
@@ -30,20 +30,28 @@ function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): Ru
 
 function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = []): Runs {
   return {
-    runs: ({ source, isPublished, upTo = Infinity, endedBy, limit } = {}) =>
-      runs
-        .filter((each) => source === undefined || each.source === source)
-        .filter((each) => isPublished !== true || each.root !== null)
-        .filter((each) => each.run <= upTo)
-        .filter((each) => endedBy === undefined || (each.finishedAt !== null && each.finishedAt <= endedBy))
-        .toSorted((a, b) => b.run - a.run)
-        .slice(0, limit),
-    run: (number) => runs.find((each) => each.run === number),
-    snapshots: () => [...snapshots],
-    forgottenRun: () => undefined,
-    forgottenBefore: () => undefined,
-    sourcesForgottenAt: () => [],
-    baseline: () => snapshots.find(({ isBaseline }) => isBaseline),
+    runs: {
+      list: (filter: RunFilter | undefined) => {
+        const { source, isPublished, upTo = Infinity, endedBy, limit } = filter ?? {};
+        return runs
+          .filter((each) => source === undefined || each.source === source)
+          .filter((each) => isPublished !== true || each.root !== null)
+          .filter((each) => each.run <= upTo)
+          .filter((each) => endedBy === undefined || (each.finishedAt !== null && each.finishedAt <= endedBy))
+          .toSorted((a, b) => b.run - a.run)
+          .slice(0, limit);
+      },
+      get: (number) => runs.find((each) => each.run === number),
+    },
+    snapshots: {
+      list: () => [...snapshots],
+      baseline: () => snapshots.find(({ isBaseline }) => isBaseline),
+    },
+    retention: {
+      forgottenRun: () => undefined,
+      forgottenBefore: () => undefined,
+      sourcesForgottenAt: () => [],
+    },
   };
 }
 
@@ -110,7 +118,10 @@ describe('a point of the mirror', () => {
   it('says of a run that retention dropped where it went', () => {
     const gone = (into: number | null): Runs => ({
       ...mirror,
-      forgottenRun: (number) => ({ run: number, at: '2026-03-03T00:00:00.000Z', into }),
+      retention: {
+        ...mirror.retention,
+        forgottenRun: (number) => ({ run: number, at: '2026-03-03T00:00:00.000Z', into }),
+      },
     });
     const error = refusal(() => resolvePoint(gone(4), 'run:9'));
     expect(error).toMatchObject({
@@ -122,7 +133,7 @@ describe('a point of the mirror', () => {
   });
 
   it('says what retention dropped of the other sources, and does not show it as theirs', () => {
-    const partly = { ...mirror, sourcesForgottenAt: () => ['b'] };
+    const partly = { ...mirror, retention: { ...mirror.retention, sourcesForgottenAt: () => ['b'] } };
     expect(resolvePoint(partly, 'run:4').note).toContain('what b held as of run 4');
     expect(resolvePoint(partly, 'run:4', { source: 'a' }).note).toBeUndefined();
     expect(refusal(() => resolvePoint(partly, 'run:4', { source: 'b' })).message).toContain('dropped');

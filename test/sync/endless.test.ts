@@ -59,7 +59,7 @@ async function rig(): Promise<Rig> {
 }
 
 const held = ({ mirror }: Rig) =>
-  mirror.collectionsOf('default').map(({ kind, scope, records }) => ({ kind, scope, records }));
+  mirror.runs.collections('default').map(({ kind, scope, records }) => ({ kind, scope, records }));
 
 describe('a service that accepts and never answers', () => {
   it('from the first request on: the run fails, and says so of every collection', async () => {
@@ -77,7 +77,7 @@ describe('a service that accepts and never answers', () => {
     const listed = report.sweeps.filter(({ kind }) => kind !== 'recording_sharing');
     expect(new Set(listed.map(({ outcome }) => outcome))).toEqual(new Set(['failed']));
     expect(new Set(report.sweeps.map(({ error }) => error?.code))).toEqual(new Set(['unresponsive']));
-    expect(r.mirror.run(report.run)).toMatchObject({ outcome: 'failed', errorCode: 'unresponsive' });
+    expect(r.mirror.runs.get(report.run)).toMatchObject({ outcome: 'failed', errorCode: 'unresponsive' });
     expect(held(r)).toEqual(before);
   });
 
@@ -118,7 +118,7 @@ describe('sync.maxDuration', () => {
     expect(report).toMatchObject({ outcome: 'failed', sweeps: [], error: { code: 'timeout' } });
     expect(report.error?.message).toContain('after 30 min (sync.maxDuration of the source)');
     expect(report.error?.hint).toContain('set sync.maxDuration higher');
-    expect(r.mirror.run(report.run)).toMatchObject({ outcome: 'failed', errorCode: 'timeout' });
+    expect(r.mirror.runs.get(report.run)).toMatchObject({ outcome: 'failed', errorCode: 'timeout' });
     expect(held(r)).toEqual(before);
     r.far.quirks.length = 0;
     expect((await r.run({ maxDurationMs: 1_800_000 })).outcome).not.toBe('failed');
@@ -135,6 +135,6 @@ describe('sync.maxDuration', () => {
       return true;
     });
     await expect(r.run({ maxDurationMs: 1_800_000, signal: stop.signal })).rejects.toBe(reason);
-    expect(r.mirror.runs({ limit: 1 })[0]).toMatchObject({ errorCode: 'interrupted' });
+    expect(r.mirror.runs.list({ limit: 1 })[0]).toMatchObject({ errorCode: 'interrupted' });
   });
 });

@@ -76,7 +76,7 @@ async function read(
       isFull: false,
       acceptRemovals: 0,
     });
-    const { errorCode, error } = mirror.run(report.run)!;
+    const { errorCode, error } = mirror.runs.get(report.run)!;
     const asked = [...new Set(far.seen.map(({ url }) => url.split('?')[0]!))].sort();
     return { report, asked, stored: { errorCode, error } };
   } finally {

@@ -238,7 +238,7 @@ function record({ view, clock }: DashboardParts, context: Context): PageContent 
     place === null
       ? { sources: knownSources(view, mirror) }
       : { sources: [place.source], scope: place.scope };
-  const rows = mirror.findRecords(kind, place?.id ?? context.req.param('id') ?? '', filter);
+  const rows = mirror.records.find(kind, place?.id ?? context.req.param('id') ?? '', filter);
   const [row] = rows;
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', 'the mirror knows no such record', {

@@ -39,7 +39,7 @@ export function driftPage(
   problem: readonly string[],
   now: number,
 ): PageContent {
-  const baseline = mirror.baseline();
+  const baseline = mirror.snapshots.baseline();
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
   const line =
     baseline === undefined

@@ -77,7 +77,7 @@ ${noticesSection(snapshot)}`;
 
 /** From what is compared now; where too much changed for that, from the latest drift job. */
 function driftCounts({ snapshot, drifts, driftProblem }: OverviewFacts): DriftCounts | null {
-  if (snapshot.mirror?.baseline() === undefined) return null;
+  if (snapshot.mirror?.snapshots.baseline() === undefined) return null;
   const sums = { critical: 0, high: 0, medium: 0, low: 0 };
   const add = (own: Readonly<typeof sums>): void => {
     for (const level of SEVERITIES) sums[level] += own[level];
@@ -115,7 +115,7 @@ function summaryLine(view: DaemonView, { sourceStatuses, now }: HealthSnapshot):
 
 function driftSection({ drifts, driftProblem, snapshot }: OverviewFacts, mirror: Mirror): Html {
   const heading = (aside: Html): Html => markup`<h2 id="drift">Drift now${aside}</h2>`;
-  if (mirror.baseline() === undefined) {
+  if (mirror.snapshots.baseline() === undefined) {
     const hint = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null)
       ? 'Once the first sync is done, pin it as the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.'
       : 'Pin the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.';
@@ -135,7 +135,7 @@ function driftSection({ drifts, driftProblem, snapshot }: OverviewFacts, mirror:
 }
 
 function runsSection(mirror: Mirror, { now, sourceStatuses }: HealthSnapshot): Html {
-  const runs = mirror.runs({ limit: CHART_RUNS });
+  const runs = mirror.runs.list({ limit: CHART_RUNS });
   const heading = markup`<h2 id="runs">Runs<a href="/runs">all runs</a></h2>`;
   if (runs.length === 0)
     return markup`<section aria-labelledby="runs">${heading}${emptyHtml('No run yet.', 'The first one starts with the schedule, or now with `tidemark sync`.')}</section>`;

@@ -41,7 +41,7 @@ export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts)
   const { revisions, sightingBefore } = recordHistory(
     mirror,
     row,
-    mirror.latestRun(row.source)?.run ?? 0,
+    mirror.runs.latest(row.source)?.run ?? 0,
     definitions,
   );
   const written = revisions.find(({ body }) => body !== null);

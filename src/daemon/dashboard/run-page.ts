@@ -84,7 +84,7 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
       severity: null,
     }),
   );
-  const sweeps = mirror.sweepsOf(run.run);
+  const sweeps = mirror.runs.sweeps(run.run);
   const feeds = sweeps
     .filter(({ kind }) => FEEDS.includes(kind))
     .reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);

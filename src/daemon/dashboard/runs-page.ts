@@ -27,7 +27,7 @@ interface RunsQuestion {
 }
 
 export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion): PageContent {
-  const found = mirror.runs({ limit: PAGE + 1, ...(before === null ? {} : { upTo: before - 1 }) });
+  const found = mirror.runs.list({ limit: PAGE + 1, ...(before === null ? {} : { upTo: before - 1 }) });
   const runs = found.slice(0, PAGE);
   const last = runs.at(-1);
   const hasOthers = sources.length > 1;

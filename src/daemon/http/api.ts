@@ -62,7 +62,7 @@ export function createApi(parts: ApiParts): Hono {
     const limit = numberIn(query, 'limit', 20, MOST_ROWS);
     const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
     const rows = sourcesIn(query, knownSources(view, mirror))
-      .flatMap((source) => mirror.runs({ source, limit, upTo: before - 1 }))
+      .flatMap((source) => mirror.runs.list({ source, limit, upTo: before - 1 }))
       .sort((a, b) => b.run - a.run)
       .slice(0, limit);
     return context.json({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) });
@@ -111,7 +111,7 @@ export function createApi(parts: ApiParts): Hono {
 
 /** The configured sources, and what else the mirror holds. */
 export function knownSources(view: DaemonView, mirror: Mirror): string[] {
-  return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.sources()])];
+  return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.runs.sources()])];
 }
 
 /** The parameters of a request. */
@@ -134,7 +134,7 @@ function queryWith(context: Context, known: readonly string[]): URLSearchParams 
 
 /** @throws TidemarkError `reference_unknown` */
 export function runNamed(mirror: Mirror, text: string): RunRow {
-  const run = /^\d{1,9}$/.test(text) ? mirror.run(Number(text)) : undefined;
+  const run = /^\d{1,9}$/.test(text) ? mirror.runs.get(Number(text)) : undefined;
   if (run !== undefined) return run;
   throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
     hint: 'GET /api/v1/runs lists the latest ones',
@@ -150,8 +150,8 @@ async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promis
   return {
     schema: 'tidemark.run/1',
     ...runDocument(run),
-    sweeps: mirror.sweepsOf(run.run).map(sweepDocument),
-    schema_changes: mirror.schemaChanges({ run: run.run, source: run.source }),
+    sweeps: mirror.runs.sweeps(run.run).map(sweepDocument),
+    schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
     previous: previous?.run ?? null,
     forgotten: forgottenInto(mirror, run.run) ?? null,
     summary: changes?.summary ?? null,
@@ -171,7 +171,7 @@ function jobsAsked(view: DaemonView, query: URLSearchParams): JobRow[] {
     });
   }
   sourcesIn(query, knownSources(view, mirror));
-  return mirror.daemonState().jobs({
+  return mirror.daemon.jobs({
     ...(name === undefined ? {} : { name }),
     ...(source === '' ? {} : { source }),
     limit: numberIn(query, 'limit', 20, MOST_ROWS),
@@ -253,7 +253,7 @@ async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchPara
   const [failure] = failures;
   if (only !== undefined && documents.length === 1 && failure === undefined) return only;
   if (documents.length === 0 && failures.length === 1 && failure !== undefined) throw failure;
-  if (mirror.baseline() === undefined) {
+  if (mirror.snapshots.baseline() === undefined) {
     throw new TidemarkError(
       'reference_unknown',
       'no baseline is set: there is nothing to measure drift from',
@@ -319,7 +319,7 @@ function documentOf(mirror: Mirror, sourceStatus: SourceStatus, { health, now }:
     {
       ...sourceStatus,
       schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
-      collections: mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null),
+      collections: mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null),
     },
     (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
   );

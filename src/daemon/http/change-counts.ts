@@ -60,7 +60,7 @@ function createdAgain(
   kinds: readonly Kind[] | null,
 ): { readonly run: number; readonly records: number }[] {
   return runs.flatMap((number) => {
-    const run = mirror.run(number);
+    const run = mirror.runs.get(number);
     const previous = run === undefined ? undefined : previousRun(mirror, run);
     if (run === undefined || previous === undefined) return [];
     return recreatedIn(mirror, { from: previous, to: run })

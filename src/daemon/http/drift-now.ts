@@ -34,10 +34,10 @@ export class DriftNow {
    * @throws TidemarkError `usage` where more changed than is laid out here, and what a comparison throws
    */
   async of(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
-    const baseline = mirror.baseline();
-    const latest = mirror.latestRun(source);
+    const baseline = mirror.snapshots.baseline();
+    const latest = mirror.runs.latest(source);
     if (baseline === undefined || latest === undefined) return null;
-    const acceptances = mirror.acceptances(source);
+    const acceptances = mirror.acceptances.list(source);
     const ended = (until: string | undefined): boolean => until !== undefined && !(Date.parse(until) > now);
     const key = JSON.stringify([
       baseline.run,

@@ -57,7 +57,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
         config.sources.map(({ name }) => name),
       );
       const lastJobs = readLastJobs(mirror);
-      const state = mirror.daemonState();
+      const state = mirror.daemon;
       const pending = state.pendingDeliveries();
       const facts: HealthFacts = {
         ...base,
@@ -188,7 +188,7 @@ function unreportedJobProblems(view: DaemonView, jobs: LastJobs): HealthFacts['p
 function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs): JobRow | null {
   const row = jobs.one('sync', source);
   const run = row?.run ?? null;
-  const kinds = run === null ? null : (mirror.run(run)?.kinds ?? null);
+  const kinds = run === null ? null : (mirror.runs.get(run)?.kinds ?? null);
   return kinds === null ? row : null;
 }
 
@@ -197,8 +197,7 @@ function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts
   const { backup } = view.config();
   if (backup === null) return null;
   const found = view.backups.known(backup.directory, mirror)?.whole ?? [];
-  const made = mirror
-    .daemonState()
+  const made = mirror.daemon
     .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');
   const times = [made?.finishedAt ?? null, ...found.map(({ madeAt }) => madeAt)].flatMap((at) =>

@@ -90,11 +90,11 @@ class RunCounter {
 
   /** Takes in what ended since the last call. One run is under way at a time, so they end in the order of their numbers. */
   read(mirror: Mirror): RunTotals {
-    const newest = mirror.runs({ limit: 1 })[0]?.run ?? 0;
+    const newest = mirror.runs.list({ limit: 1 })[0]?.run ?? 0;
     // The mirror was replaced: the numbers of its runs start again.
     if (newest < this.#countedUpTo) this.#countedUpTo = 0;
     const limit = this.#countedUpTo === 0 ? RUNS_READ : Math.min(newest - this.#countedUpTo, RUNS_READ);
-    const unseen = limit === 0 ? [] : mirror.runs({ limit }).reverse();
+    const unseen = limit === 0 ? [] : mirror.runs.list({ limit }).reverse();
     for (const run of unseen) {
       if (run.outcome === ('running' as string)) continue;
       if (run.run > this.#countedUpTo) this.#count(run);

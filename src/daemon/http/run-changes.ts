@@ -68,7 +68,7 @@ export async function findChanges(
   // What a restore recognises later joins what stood apart.
   const idCounts = new Map<string, number>();
   const idsOf = ({ source }: RunRow): number => {
-    const ids = idCounts.get(source) ?? mirror.idMap(source).length;
+    const ids = idCounts.get(source) ?? mirror.restores.idMap(source).length;
     idCounts.set(source, ids);
     return ids;
   };
@@ -153,7 +153,7 @@ async function gather(
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   // The reader has its own connection: others may read and publish while this one waits.
-  const between = mirror.changesBetween(previous.run, run.run, {
+  const between = mirror.records.changesBetween(previous.run, run.run, {
     sources: [run.source],
     ...(kinds === null ? {} : { kinds }),
   });
@@ -181,7 +181,7 @@ interface RunPair {
 function pairsOf(mirror: Mirror, { from, to, sources, kinds }: ChangesQuestion): RunPair[] {
   const pairs = sources
     .flatMap((source) => {
-      const runs = mirror.runs({ source, isPublished: true, endedBy: to, limit: RUNS_READ });
+      const runs = mirror.runs.list({ source, isPublished: true, endedBy: to, limit: RUNS_READ });
       return runs.flatMap((run, index): RunPair[] =>
         (run.finishedAt ?? run.startedAt) < from
           ? []

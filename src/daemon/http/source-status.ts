@@ -64,7 +64,7 @@ const UNENDED_RUNS = 5;
 
 /** Call it within `atOnce`, so that all queries see one snapshot. */
 function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
-  const newest = mirror.runs({ source, limit: UNENDED_RUNS });
+  const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
   const kinds = readKinds(mirror, source);
   const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
@@ -79,17 +79,17 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean)
     lastRun: newest[0] ?? null,
     lastEnded: newest.find(({ outcome }) => isEnded(outcome)) ?? null,
     lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
-    lastPublished: mirror.latestRun(source) ?? null,
+    lastPublished: mirror.runs.latest(source) ?? null,
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: firstTriedAt(mirror, source),
-    held: mirror.heldRemovals(source),
+    held: mirror.runs.heldRemovals(source),
   };
   return { ...known, state: stateOf(known) };
 }
 
 /** The configured sources first, then the other ones of the mirror. */
 export function readSourceStatuses(mirror: Mirror, configured: readonly string[]): SourceStatus[] {
-  const others = mirror.sources().filter((name) => !configured.includes(name));
+  const others = mirror.runs.sources().filter((name) => !configured.includes(name));
   return [
     ...configured.map((name) => readSourceStatus(mirror, name, true)),
     ...others.map((name) => readSourceStatus(mirror, name, false)),

@@ -33,7 +33,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
         host: effects.host,
         pid: effects.pid,
       });
-      const latest = mirror.sources().flatMap((source) => mirror.latestRun(source)?.run ?? []);
+      const latest = mirror.runs.sources().flatMap((source) => mirror.runs.latest(source)?.run ?? []);
       return resultOf(await writer.afterCompleteRun(mirror, latest, signal));
     },
   };

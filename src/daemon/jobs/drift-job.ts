@@ -16,7 +16,7 @@ export const DRIFT_JOB: Pick<JobWork, 'run'> = {
     const { config, mirror, effects, signal } = context;
     const source = sourceOf(context).name;
     // Without a baseline there is nothing to measure from, which is a choice and no failure.
-    if (mirror.baseline() === undefined) return resultOf(NO_BASELINE, EXIT.done);
+    if (mirror.snapshots.baseline() === undefined) return resultOf(NO_BASELINE, EXIT.done);
     const [from, to] = (['baseline', 'latest'] as const).map((text) =>
       openMirrorState(mirror, source, pointOf(mirror, parseReference(text), { source })),
     );

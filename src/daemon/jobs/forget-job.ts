@@ -13,7 +13,7 @@ export const FORGET_JOB: Pick<JobWork, 'run'> = {
     const result =
       policy === null || Object.keys(policy).length === 0
         ? null
-        : await mirror.forget({
+        : await mirror.retention.forget({
             policy,
             isEqual: contentComparison(config),
             ...(isEverySource || job.schedule === null ? {} : { sources }),

@@ -287,7 +287,7 @@ export class JobRunner {
       saveSchedule(lease.mirror);
       const { name, source, trigger } = job;
       const start = { name, source, trigger, startedAt: current.startedAt };
-      current.number = lease.mirror.daemonState().beginJob(start);
+      current.number = lease.mirror.daemon.beginJob(start);
       this.#beginnings.note(job, current.startedAt);
       this.#options.problems.end('mirror', 'the mirror can be written again');
       const row: JobRow = { ...start, ...UNENDED, job: current.number };
@@ -319,7 +319,7 @@ export class JobRunner {
         // While the daemon stops it does not wait for the lock: a job without a recorded end counts as interrupted.
         if (this.#abort.signal.aborted) lease ??= mirrorAccess.leaseNow(command);
         else lease ??= await mirrorAccess.lease(command, false, this.#abort.signal);
-        lease?.mirror.daemonState().finishJob(current.number, end);
+        lease?.mirror.daemon.finishJob(current.number, end);
         if (lease !== null) saveSchedule(lease.mirror);
         if (lease !== null) observers.recorded(ended, lease.mirror);
       }

@@ -50,7 +50,7 @@ export class LastStarts {
       const jobs = (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
         last.of(name),
       );
-      const runs = mirror.sources().flatMap((source) => mirror.runs({ source, limit: 1 }));
+      const runs = mirror.runs.sources().flatMap((source) => mirror.runs.list({ source, limit: 1 }));
       const known = [...jobs, ...runs.map((run) => ({ ...run, name: 'sync' as const }))];
       for (const { name, source, startedAt } of known) {
         const key = keyOf({ name, source });

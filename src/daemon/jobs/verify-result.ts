@@ -4,17 +4,15 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { verifyMirror } from '../../mirror/open.ts';
+import type { VerifyResult } from '../../mirror/verify.ts';
 import type { VerifyProblem } from '../../mirror/verify-findings.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import type { JobResult } from './work.ts';
 
-type Verified = Awaited<ReturnType<typeof verifyMirror>>;
-
 /** @param durationMs how long it took */
 export function verifyResult(
-  { checked, problems }: Verified,
+  { checked, problems }: VerifyResult,
   config: Config,
   mirror: Pick<Mirror, 'runs'>,
   durationMs: number,
@@ -24,7 +22,7 @@ export function verifyResult(
     ...checked,
     problems: problems.length,
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
-    root: mirror.runs().find(({ root }) => root !== null)?.root ?? null,
+    root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
     durationMs: Math.round(durationMs),
   };
   const isSound = problems.length === 0;

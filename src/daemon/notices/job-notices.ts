@@ -24,8 +24,8 @@ export function recordJobNotices(
   channels: readonly ChannelConfig[],
 ): number {
   const source = job.source ?? '';
-  const states = [...mirror.daemonState().noticeStates(source), ...assumed];
-  const held = job.name === 'sync' ? mirror.heldRemovals(source) : [];
+  const states = [...mirror.daemon.noticeStates(source), ...assumed];
+  const held = job.name === 'sync' ? mirror.runs.heldRemovals(source) : [];
   return recordTransition(mirror, transitionsOf(states, { job, details, held, at }), channels);
 }
 
@@ -36,7 +36,7 @@ export function recordTransition(
   channels: readonly ChannelConfig[],
 ): number {
   if (states.length + cleared.length + notices.length > 0) {
-    mirror.daemonState().recordNotices({
+    mirror.daemon.recordNotices({
       states,
       cleared,
       notices: notices.map((notice) => ({ notice, channels: channelsFor(notice, channels) })),

@@ -244,8 +244,7 @@ function isCatchingUp(
   );
   if (!isUnderWay) return false;
   const overdueAt = isoTime(Date.parse(completeAt ?? expectedSince) + allowedMs);
-  return !mirror
-    .daemonState()
+  return !mirror.daemon
     .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }
@@ -290,9 +289,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
   ): number => recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channels());
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
-      sources.map((each) =>
-        freshnessTransition(mirror.daemonState().noticeStates(each.source), each, clock.now()),
-      ),
+      sources.map((each) => freshnessTransition(mirror.daemon.noticeStates(each.source), each, clock.now())),
     );
 
   return {

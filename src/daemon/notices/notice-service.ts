@@ -89,11 +89,10 @@ const LATEST_READ = 10;
 
 /** Kept by the mirror, so that a restart does not forget it. False for a source of which nothing is known yet. */
 function isKnownNotWhole(mirror: Mirror, source: string): boolean {
-  const run = mirror
-    .runs({ source, isOfAllKinds: true, limit: LATEST_READ })
+  const run = mirror.runs
+    .list({ source, isOfAllKinds: true, limit: LATEST_READ })
     .find(({ outcome, errorCode }) => outcome !== 'running' && errorCode !== 'interrupted');
-  const [job] = mirror
-    .daemonState()
+  const [job] = mirror.daemon
     .jobs({ name: 'sync', source, limit: LATEST_READ })
     .filter(({ outcome }) => outcome !== 'running' && outcome !== 'interrupted');
   // It failed before a run came about.

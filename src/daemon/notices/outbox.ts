@@ -100,8 +100,7 @@ export class Outbox {
   #pending(): Delivery[] {
     return this.#options
       .mirror()
-      .daemonState()
-      .pendingDeliveries()
+      .daemon.pendingDeliveries()
       .map((delivery) => ({ ...delivery, ...this.#unwritten.get(keyOf(delivery)) }))
       .filter(({ deliveredAt, givenUpAt }) => deliveredAt === null && givenUpAt === null);
   }
@@ -186,7 +185,7 @@ export class Outbox {
       const batch = [...this.#unwritten];
       try {
         await openWriter((mirror) => {
-          const state = mirror.daemonState();
+          const state = mirror.daemon;
           for (const [, result] of batch) state.recordDelivery(result);
         });
       } catch (thrown) {

@@ -4,6 +4,7 @@ import type { Kind, Scope } from '../../catalog/definition.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';
+import type { RecordStore } from '../../mirror/record-store.ts';
 import type { Point } from '../../state/point.ts';
 import { type SeenCollection, sweepsAsOf } from '../../state/sweeps-as-of.ts';
 import type { PageWindow } from '../store.ts';
@@ -32,9 +33,9 @@ export function readState(
 ): ReplicaState {
   const run = point.isLatest ? null : point.run;
   const seen = keyed(sweepsAsOf(mirror, source, point.run));
-  const counts = run === null ? null : keyed(mirror.recordCountsAt(run, { sources: [source] }));
+  const counts = run === null ? null : keyed(mirror.records.countsAt(run, { sources: [source] }));
   const collections: HeldCollection[] = [];
-  for (const { id, kind, scope, records, retiredRun } of mirror.collectionsOf(source)) {
+  for (const { id, kind, scope, records, retiredRun } of mirror.runs.collections(source)) {
     const key = keyOf(kind, scope);
     const facts = seen.get(key);
     if (facts === undefined) continue;
@@ -76,7 +77,9 @@ const MOST_PAGE_BYTES = MOST_BYTES / 2;
 const MOST_NAMES = 64;
 
 /** What pages are read from. */
-export type PageReader = Pick<Mirror, 'recordPage'>;
+export interface PageReader {
+  readonly records: Pick<RecordStore, 'page'>;
+}
 
 interface TakenPage {
   readonly page: RecordPage;
@@ -97,7 +100,7 @@ export class PageCache {
     const kept = this.#pages.get(name);
     if (kept !== undefined) this.#drop(name, kept);
     const wasAhead = this.#ahead.delete(name);
-    const page = kept ?? mirror.recordPage(list, window.offset, window.limit);
+    const page = kept ?? mirror.records.page(list, window.offset, window.limit);
     const isAgain = (kept !== undefined && !wasAhead) || this.#asked.has(name);
     const isKept = isAgain && !this.#isWalk(list, window) && this.#keep(name, page);
     this.#note(name);
@@ -115,7 +118,7 @@ export class PageCache {
   readAhead(mirror: PageReader, list: RecordList, window: PageWindow): void {
     const name = nameOf(list, window);
     if (this.#pages.has(name)) return;
-    if (this.#keep(name, mirror.recordPage(list, window.offset, window.limit))) this.#ahead.add(name);
+    if (this.#keep(name, mirror.records.page(list, window.offset, window.limit))) this.#ahead.add(name);
   }
 
   /** True for a page behind one that was asked for lately. */

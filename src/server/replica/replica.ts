@@ -159,13 +159,13 @@ function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now:
   if (more.length > 0) throw invalid(AS_OF, 'invalid', 'as_of: given more than once.');
   try {
     // Asked for with nearly every request, and one look-up where a reference takes several.
-    const latest = text === LATEST ? mirror.latestRun(source) : undefined;
+    const latest = text === LATEST ? mirror.runs.latest(source) : undefined;
     if (latest !== undefined) {
       const at = latest.finishedAt ?? latest.startedAt;
       return { ref: text, run: latest.run, at, isLatest: true, root: rootOf(latest) };
     }
     const point = resolvePoint(mirror, text, { source, now });
-    return { ...point, root: rootOf(mirror.run(point.run)) };
+    return { ...point, root: rootOf(mirror.runs.get(point.run)) };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     if (error.code !== 'reference_unknown' && error.code !== 'usage') throw error;
@@ -224,7 +224,7 @@ class MirrorStore implements ReadableStore {
   retrieve(kind: Kind, scope: Scope, id: string): string | undefined {
     const collection = this.#collection(kind, scope);
     if (collection === undefined) return undefined;
-    const text = this.#mirror.recordIn(collection.list, id);
+    const text = this.#mirror.records.bodyIn(collection.list, id);
     if (text === undefined && collection.completeRun === null) {
       throw noneHeld(this.#definitionOf(kind));
     }
@@ -254,7 +254,8 @@ class MirrorStore implements ReadableStore {
     return this.#state
       .ofKind(SCOPE_KIND[key])
       .find(
-        ({ scope: above, list }) => agrees(above, scope) && this.#mirror.recordIn(list, id) !== undefined,
+        ({ scope: above, list }) =>
+          agrees(above, scope) && this.#mirror.records.bodyIn(list, id) !== undefined,
       );
   }
 }

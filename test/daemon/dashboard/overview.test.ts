@@ -26,8 +26,8 @@ beforeAll(async () => {
   );
   const run = await world.sync();
   world.write((mirror) => {
-    mirror.pin('as-approved', run);
-    mirror.setBaseline('as-approved');
+    mirror.snapshots.pin('as-approved', run);
+    mirror.snapshots.setBaseline('as-approved');
   });
   ({ url } = await world.listen({}, later));
 });

@@ -28,7 +28,7 @@ describe('the record browser', () => {
       };
       const all = readListPage(place, null, 1_000);
       expect(all.next).toBeNull();
-      expect(all.records).toHaveLength([...world.mirror().readRecords({ kinds: [kind] })].length);
+      expect(all.records).toHaveLength([...world.mirror().records.read({ kinds: [kind] })].length);
       for (const size of [1, 3, 7]) {
         const seen: number[] = [];
         let after: number | null = null;
@@ -80,7 +80,7 @@ describe('the record browser', () => {
       source: null,
       definitionOf: () => definitionOf('invites'),
     };
-    const [secret] = [...world.mirror().readRecords({ kinds: ['invites'] })].map(({ id }) => id);
+    const [secret] = [...world.mirror().records.read({ kinds: ['invites'] })].map(({ id }) => id);
     const { records } = readListPage(place, null, 100);
     expect(records.every(({ id }) => /^\[secret:[0-9a-f]{12}\]$/.test(id))).toBe(true);
     for (const text of [secret ?? '', secret?.slice(0, 6) ?? '']) {

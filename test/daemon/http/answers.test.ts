@@ -46,7 +46,7 @@ describe('the JSON of the daemon', () => {
     expect(source?.records).toBe(
       world
         .mirror()
-        .collectionsOf('default')
+        .runs.collections('default')
         .reduce((sum, { records }) => sum + records, 0),
     );
     expect(status.daemon.health.state).toBe('ok');
@@ -229,7 +229,7 @@ function secretsOf(): Set<string> {
   const secrets = new Set([FULL_KEY, LOCAL_TOKEN]);
   const mirror = world.mirror();
   for (const { kind, fields } of CATALOG) {
-    for (const { body } of mirror.readRecords({ kinds: [kind] })) {
+    for (const { body } of mirror.records.read({ kinds: [kind] })) {
       const record = JSON.parse(body) as Record<string, unknown>;
       for (const { name, isSecret } of fields)
         if (isSecret && typeof record[name] === 'string' && record[name] !== '') secrets.add(record[name]);

@@ -14,7 +14,7 @@ it('a record that was created again is one change, as long as the mirror knows o
   const world = await World.create();
   const path = `/api/organizations/${KITTIWAKE_ID}/roles/`;
   const named = (name: string): string =>
-    [...world.mirror().readRecords({ kinds: ['roles'] })].find(({ body }) => body.includes(`"${name}"`))
+    [...world.mirror().records.read({ kinds: ['roles'] })].find(({ body }) => body.includes(`"${name}"`))
       ?.id ?? '';
   await world.send('POST', path, { name: 'Lost' });
   await world.sync();
@@ -38,10 +38,10 @@ it('a record that was created again is one change, as long as the mirror knows o
     const scope = { organization_id: KITTIWAKE_ID };
     const start = { planHash: 'abc', plan: '{}', from: 'latest', approved: {}, startedAt: at };
     const step = { n: 1, outcome: 'planned' as const, inverse: null, errorCode: null, error: null };
-    const restore = mirror.beginRestore({ source: 'default', ...start, steps: [step] });
-    const [row] = mirror.restoreSteps(restore);
+    const restore = mirror.restores.begin({ source: 'default', ...start, steps: [step] });
+    const [row] = mirror.restores.steps(restore);
     const mapping = { ...place, oldScope: scope, oldId: old, newScope: scope, newId: id, restore, at };
-    mirror.journalSteps([{ row: { ...row!, outcome: 'applied', newId: id }, mappings: [mapping] }]);
+    mirror.restores.journal([{ row: { ...row!, outcome: 'applied', newId: id }, mappings: [mapping] }]);
   });
   for (const turn of ['first', 'from memory'])
     expect(await period(), turn).toEqual({ added: 0, changed: 1, removed: 0 });

@@ -45,7 +45,7 @@ async function reader(world: World): Promise<{
 function exportsOf(world: World): number {
   return world
     .mirror()
-    .recordCountsAt(2, { kinds: ['batch_exports'] })
+    .records.countsAt(2, { kinds: ['batch_exports'] })
     .reduce((sum, { records }) => sum + records, 0);
 }
 
@@ -86,9 +86,12 @@ describe('a first reading', () => {
     const world = await story();
     await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: 'Latecomers' });
     await world.sync();
-    world.write((mirror) => mirror.pin('first', 1));
+    world.write((mirror) => mirror.snapshots.pin('first', 1));
     const mirror = openMirror(world.mirrorPath, { mode: 'write', command: 'test', clock: world.clock });
-    await mirror.forget({ policy: { last: 1 }, isEqual: (_source, ...bodies) => isEqual(...bodies) });
+    await mirror.retention.forget({
+      policy: { last: 1 },
+      isEqual: (_source, ...bodies) => isEqual(...bodies),
+    });
     mirror.close();
     const { json } = await reader(world);
     const run = await json<RunJson>('/api/v1/runs/3');

@@ -22,7 +22,7 @@ interface Shown {
 
 async function forgetting(world: World, last: number): Promise<void> {
   const mirror = openMirror(world.mirrorPath, { mode: 'write', command: 'test', clock: world.clock });
-  await mirror.forget({ policy: { last }, isEqual: (_source, ...bodies) => isEqual(...bodies) });
+  await mirror.retention.forget({ policy: { last }, isEqual: (_source, ...bodies) => isEqual(...bodies) });
   mirror.close();
 }
 
@@ -55,7 +55,7 @@ function totalOf({ added, changed, removed }: ChangeCounts): number {
 describe('after runs were forgotten', () => {
   it('a run is reported with the counts of its list, as a document, on a page and in the chart', async () => {
     const world = await story();
-    world.write((mirror) => mirror.pin('first', 1));
+    world.write((mirror) => mirror.snapshots.pin('first', 1));
     await forgetting(world, 2);
     const http = await world.listen();
     const json = async (path: string): Promise<unknown> => (await fetch(http.url + path)).json();
@@ -130,7 +130,7 @@ describe('after runs were forgotten', () => {
     const { runs } = (await (await fetch(`${http.url}/api/v1/changes?from=30d&kind=roles`)).json()) as Shown;
     const roles = world
       .mirror()
-      .recordCountsAt(6, { kinds: ['roles'] })
+      .records.countsAt(6, { kinds: ['roles'] })
       .reduce((sum, { records }) => sum + records, 0);
     expect(roles).toBeGreaterThan(30);
     expect(runs).toMatchObject([

@@ -8,8 +8,8 @@ export async function tellStory(world: World): Promise<void> {
   const { clock } = world;
   const first = await world.sync();
   world.write((mirror) => {
-    mirror.pin('as-approved', first);
-    mirror.setBaseline('as-approved');
+    mirror.snapshots.pin('as-approved', first);
+    mirror.snapshots.setBaseline('as-approved');
   });
   const actions = carelessAdmin();
   clock.stepMs = 40;

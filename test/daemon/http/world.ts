@@ -173,7 +173,7 @@ export class World implements DaemonView {
   ): void {
     const { source = 'default', ...rest } = end;
     this.write((mirror) => {
-      const state = mirror.daemonState();
+      const state = mirror.daemon;
       const at = isoTime(this.clock.now());
       const job = state.beginJob({ name, source, trigger: 'schedule', startedAt: at });
       const stored = summary === null ? null : ({ ...summary, job: name } as unknown as SummaryByJob[Name]);

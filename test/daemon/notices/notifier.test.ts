@@ -93,7 +93,7 @@ describe('the outbox', () => {
     ]);
     expect(sent[0]!.id).toBe(sent[1]!.id);
     expect(second.nextDueAt()).toBeNull();
-    expect(mirror.daemonState().pendingDeliveries()).toEqual([]);
+    expect(mirror.daemon.pendingDeliveries()).toEqual([]);
   });
 
   it('tries again later and later, with one id, and gives up after a day', async () => {
@@ -112,7 +112,7 @@ describe('the outbox', () => {
     expect(Math.max(...gaps)).toBe(900_000);
     expect(clock.now() - begun).toBeGreaterThanOrEqual(24 * HOUR);
     expect(new Set(sent.map(({ id }) => id)).size).toBe(1);
-    const [delivery] = mirror.daemonState().deliveries(1);
+    const [delivery] = mirror.daemon.deliveries(1);
     expect(delivery).toMatchObject({ deliveredAt: null, attempts: sent.length });
     expect(delivery?.givenUpAt).not.toBeNull();
     // One line when it begins and one when it ends.
@@ -199,12 +199,12 @@ describe('the outbox', () => {
     await notifier.deliverDue(never);
     await notifier.deliverDue(never);
     expect(sent).toHaveLength(1);
-    expect(mirror.daemonState().pendingDeliveries()).toHaveLength(1);
+    expect(mirror.daemon.pendingDeliveries()).toHaveLength(1);
     expect(notifier.nextDueAt()).toBe(clock.now() + 60_000);
     isLocked = false;
     clock.advance(60_000);
     await notifier.deliverDue(never);
-    expect(mirror.daemonState().pendingDeliveries()).toEqual([]);
+    expect(mirror.daemon.pendingDeliveries()).toEqual([]);
     expect(sent).toHaveLength(1);
     expect(logged.join()).toContain('not written down yet: held by another');
   });
@@ -213,10 +213,10 @@ describe('the outbox', () => {
     const { start, mirror, sent } = rig();
     await start([webhook('gone', 'http://a')]).afterJob(failedSync);
     await start([webhook('other', 'http://b')]).deliverDue(never);
-    expect(mirror.daemonState().deliveries(5)).toMatchObject([
+    expect(mirror.daemon.deliveries(5)).toMatchObject([
       { channel: 'gone', error: 'the channel is no longer configured', deliveredAt: null },
     ]);
-    expect(mirror.daemonState().pendingDeliveries()).toEqual([]);
+    expect(mirror.daemon.pendingDeliveries()).toEqual([]);
     expect(sent).toEqual([]);
   });
 
@@ -233,7 +233,7 @@ describe('the outbox', () => {
     const delivering = notifier.deliverDue(never);
     await notifier.close();
     await delivering;
-    expect(mirror.daemonState().pendingDeliveries()).toMatchObject([{ attempts: 0, error: null }]);
+    expect(mirror.daemon.pendingDeliveries()).toMatchObject([{ attempts: 0, error: null }]);
   });
 
   it('is not put to sleep by a clock that stepped back', async () => {
@@ -260,8 +260,7 @@ describe('who is notified', () => {
       webhook('staging', 'http://a', { sources: ['staging'] }),
     ]);
     const channelsOf = (event: string): string[] =>
-      mirror
-        .daemonState()
+      mirror.daemon
         .deliveries(50)
         .filter(({ about }) => about.event === event)
         .map(({ channel }) => channel);
@@ -274,12 +273,12 @@ describe('who is notified', () => {
     // The mirror as a whole is everybody's.
     await notifier.afterJob(job('backup', 'failed'));
     expect(channelsOf('job_failed')).toEqual(['grave', 'staging']);
-    expect(
-      mirror
-        .daemonState()
-        .noticeStates()
-        .map(({ subject }) => subject),
-    ).toEqual(['job:backup', 'drift:a', 'drift:b', 'run']);
+    expect(mirror.daemon.noticeStates().map(({ subject }) => subject)).toEqual([
+      'job:backup',
+      'drift:a',
+      'drift:b',
+      'run',
+    ]);
   });
 
   it('hears of an overdue sync once, and when it is over', async () => {

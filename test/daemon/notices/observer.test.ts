@@ -97,7 +97,7 @@ describe('the observer', () => {
     await end({ ...full });
     await end(job('sync', 'done'));
     expect(sent).toEqual(['run_failed', 'run_recovered']);
-    expect(mirrorAccess.reader().daemonState().pendingDeliveries()).toEqual([]);
+    expect(mirrorAccess.reader().daemon.pendingDeliveries()).toEqual([]);
   });
 
   it('wakes for what could not be delivered', async () => {
@@ -175,7 +175,7 @@ describe('the observer', () => {
     const beginJob = async (startedAt: string): Promise<void> => {
       const lease = await mirrorAccess.lease('job', false, context.signal);
       const start = { name: 'sync', source: 'production', trigger: 'schedule', startedAt } as const;
-      lease.mirror.daemonState().beginJob(start);
+      lease.mirror.daemon.beginJob(start);
       lease.release();
     };
     await old(mirrorAccess, context);
@@ -188,7 +188,7 @@ describe('the observer', () => {
     expect(sent).toEqual([]);
     // The daemon began again, and the sync of before died with its process.
     const lease = await mirrorAccess.lease('job', false, context.signal);
-    lease.mirror.daemonState().endDeadJobs(new Date(clock.now()).toISOString());
+    lease.mirror.daemon.endDeadJobs(new Date(clock.now()).toISOString());
     lease.release();
     clock.advance(60_000);
     await beginJob(new Date(clock.now()).toISOString());

@@ -25,7 +25,7 @@ function rig() {
     close: () => Promise.resolve(),
   };
   const job = (source: string, outcome: JobOutcome): EndedJob => {
-    const state = mirror.daemonState();
+    const state = mirror.daemon;
     const start = { name: 'sync', source, trigger: 'schedule', startedAt: AT } as const;
     const end = { finishedAt: AT, run: null, summary: {}, errorCode: null, error: null };
     const number = state.beginJob(start);

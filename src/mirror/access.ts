@@ -1,0 +1,159 @@
+/** The connections of an open mirror, as its stores use them. */
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { type Connection, asReadingError, translated } from './database.ts';
+import type { WriterLock } from './lock.ts';
+import { checkpointNow } from './step-journal.ts';
+
+/** A connection for reading. */
+export interface ReaderConnection {
+  readonly connection: Connection;
+  /** Another one over the same mirror; where this one reads a copy, over the same copy, without making a second. */
+  another(): ReaderConnection;
+  /** Also deletes the copy that it reads, if it does. */
+  close(): void;
+}
+
+/** What a mirror that is open for writing has beside its reader. */
+interface WriteAccess {
+  readonly connection: Connection;
+  readonly lock: WriterLock;
+}
+
+/** The writer's connection, for work that takes longer than one transaction. */
+export interface WriterContext {
+  readonly writer: Connection;
+  readonly path: string;
+  readonly clock: Clock;
+  /** Called when the connection is used for nothing else, and when that is over. */
+  readonly onPublishing: (isPublishing: boolean) => void;
+}
+
+export class MirrorAccess {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly isTemporary: boolean;
+  readonly #reader: ReaderConnection;
+  readonly #write: WriteAccess | null;
+  #isPublishing = false;
+  #hasRun = false;
+
+  constructor(
+    path: string,
+    { clock, isTemporary = false }: { readonly clock: Clock; readonly isTemporary?: boolean },
+    reader: ReaderConnection,
+    write: WriteAccess | null,
+  ) {
+    this.path = path;
+    this.clock = clock;
+    this.isTemporary = isTemporary;
+    this.#reader = reader;
+    this.#write = write;
+  }
+
+  /** Closes both connections, empties the log, and releases the lock even if something fails to close. */
+  close(): void {
+    try {
+      this.#reader.close();
+    } finally {
+      this.#closeWriter();
+    }
+  }
+
+  #closeWriter(): void {
+    const write = this.#write;
+    if (write === null || !write.connection.open) return;
+    try {
+      translated(this.path, () => {
+        if (write.connection.inTransaction) write.connection.exec('ROLLBACK');
+        else if (!this.isTemporary) checkpointNow(write.connection);
+      });
+    } finally {
+      try {
+        write.connection.close();
+      } finally {
+        write.lock.release();
+      }
+    }
+  }
+
+  /** Reads of the writer's process use the reader's connection too: they must not see half a run. */
+  read<T>(work: (connection: Connection) => T): T {
+    try {
+      return work(this.#reader.connection);
+    } catch (error) {
+      throw asReadingError(error, this.path);
+    }
+  }
+
+  /** Reads on a connection of its own, so that the whole iteration sees one snapshot. */
+  *stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
+    const reader = this.openReader();
+    try {
+      reader.connection.exec('BEGIN');
+      yield* read(reader.connection);
+      return undefined;
+    } catch (error) {
+      throw asReadingError(error, this.path);
+    } finally {
+      reader.close();
+    }
+  }
+
+  /** Another reader's connection; the caller closes it. */
+  openReader(): ReaderConnection {
+    return translated(this.path, () => this.#reader.another());
+  }
+
+  /**
+   * One write beside the runs.
+   * @throws TidemarkError `internal` if the mirror is open for reading only, `mirror_locked` while a run is published
+   */
+  change<T>(work: (writer: Connection) => T): T {
+    const { connection } = this.#writeAccess();
+    if (this.#isPublishing) {
+      throw new TidemarkError('mirror_locked', `${this.path} is being written at this moment`, {
+        hint: 'try again in a moment',
+        isRetryable: true,
+      });
+    }
+    return translated(this.path, () => work(connection));
+  }
+
+  /**
+   * The writer for a run, until `onEnd` is called.
+   * @throws TidemarkError `internal` if the mirror is open for reading only, or another run has not ended
+   */
+  writerForRun(): WriterContext & { readonly onEnd: () => void } {
+    const { connection } = this.#writeAccess();
+    if (this.#hasRun || this.#isPublishing)
+      throw new TidemarkError('internal', 'another run of this mirror has not ended');
+    this.#hasRun = true;
+    return { ...this.#contextOf(connection), onEnd: () => (this.#hasRun = false) };
+  }
+
+  /** The writer for the removal of history. @throws TidemarkError `mirror_locked` while a run is in progress */
+  writerForForget(): WriterContext {
+    if (this.#hasRun) {
+      throw new TidemarkError('mirror_locked', `a run of ${this.path} is under way: nothing was forgotten`, {
+        hint: 'wait until it has ended, then run the command again',
+        isRetryable: true,
+      });
+    }
+    return this.change((writer) => this.#contextOf(writer));
+  }
+
+  #writeAccess(): WriteAccess {
+    if (this.#write === null) throw new TidemarkError('internal', 'the mirror is open for reading only');
+    return this.#write;
+  }
+
+  #contextOf(writer: Connection): WriterContext {
+    return {
+      writer,
+      path: this.path,
+      clock: this.clock,
+      onPublishing: (isPublishing) => (this.#isPublishing = isPublishing),
+    };
+  }
+}

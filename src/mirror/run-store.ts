@@ -1,0 +1,93 @@
+/** The runs of a mirror: their rows, sweeps and collections, and the run that is being written. */
+import type { MirrorAccess } from './access.ts';
+import { readLastFullSweep } from './full-sweeps.ts';
+import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
+import { openRun } from './open-run.ts';
+import type { RunTime } from './record-page.ts';
+import {
+  type CollectionRow,
+  type RunFilter,
+  type RunOptions,
+  type RunRow,
+  type RunWriter,
+  type SweepRow,
+  readCollections,
+  readRuns,
+  readSources,
+  readSweeps,
+} from './run-rows.ts';
+import { type SchemaChange, type SchemaChangeFilter, readSchemaChanges } from './schema-changes.ts';
+import { type SweepAsOf, readSweepsAsOf } from './sweeps-as-of.ts';
+
+export class RunStore {
+  readonly #access: MirrorAccess;
+
+  constructor(access: MirrorAccess) {
+    this.#access = access;
+  }
+
+  /** Names of all sources that ever began a run, sorted. */
+  sources(): string[] {
+    return this.#access.read(readSources);
+  }
+
+  /** Newest first. */
+  list(filter: RunFilter = {}): RunRow[] {
+    return this.#access.read((connection) => readRuns(connection, filter));
+  }
+
+  get(run: number): RunRow | undefined {
+    return this.#access.read((connection) => readRuns(connection, { run })[0]);
+  }
+
+  /** The latest published (complete or partial) run of a source. */
+  latest(source: string): RunRow | undefined {
+    return this.list({ source, isPublished: true, limit: 1 })[0];
+  }
+
+  /** In catalog order, then by scope. */
+  sweeps(run: number): SweepRow[] {
+    return this.#access.read((connection) => readSweeps(connection, run));
+  }
+
+  /** The last sweep of each of a source's collections up to a run, and when it was read. */
+  sweepsAsOf(source: string, run: number): SweepAsOf[] {
+    return this.#access.read((connection) => readSweepsAsOf(connection, source, run));
+  }
+
+  /** The last published run before `before` that read the whole collection; undefined if none is known. */
+  lastFullSweep(collection: number, before: number): RunTime | undefined {
+    return this.#access.read((connection) => readLastFullSweep(connection, collection, before));
+  }
+
+  /** In catalog order, then by source and scope. */
+  collections(source?: string): CollectionRow[] {
+    return this.#access.read((connection) => readCollections(connection, source));
+  }
+
+  /** Removals that wait in a source's collections, in catalog order, then by scope. */
+  heldRemovals(source: string): HeldRemovals[] {
+    return this.#access.read((connection) => readHeldRemovals(connection, source));
+  }
+
+  /** The records of those removals. */
+  heldRecords(source: string): HeldRecord[] {
+    return this.#access.read((connection) => readHeldRecords(connection, source));
+  }
+
+  /** Fields that kinds gained, lost or retyped; newest run first. */
+  schemaChanges(filter: SchemaChangeFilter = {}): SchemaChange[] {
+    return this.#access.read((connection) => readSchemaChanges(connection, filter));
+  }
+
+  /** @throws TidemarkError `internal` if the mirror is open for reading, or another run has not ended */
+  begin(options: RunOptions): RunWriter {
+    const context = this.#access.writerForRun();
+    try {
+      return openRun({ ...context, keepsLog: this.#access.isTemporary }, options);
+    } catch (error) {
+      context.onEnd();
+      throw error;
+    }
+  }
+}
