@@ -1,6 +1,6 @@
 /**
  * The overlap of pages that proves a list unbroken (design.md, The sync: anchored overlap). Each page begins before the
- * end of the one before it; a key that stands in both is the anchor, and whatever rows came or went before it, nothing
+ * end of the one before it; a key that is in both is the anchor, and whatever rows came or went before it, nothing
  * between the two pages can have been missed. Pure.
  */
 
@@ -41,7 +41,7 @@ export function findAnchor(tail: Tail, offset: number, keys: readonly string[]):
 }
 
 /**
- * How a page contradicts that the list stands in the order in which its tail was read; null where it does not. Rows that
+ * How a page contradicts that the list is in the order in which its tail was read; null where it does not. Rows that
  * were read with the tail come together and as they were, and all that follow the anchor are new to the reading.
  * @param fresh keys of the page that the reading had not seen; null if unknown
  */

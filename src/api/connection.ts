@@ -50,7 +50,7 @@ export interface Connection {
 
 /**
  * Opens the connection of one source. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
 export function openConnection(options: ConnectionOptions): Connection {
   const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;

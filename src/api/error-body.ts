@@ -87,7 +87,7 @@ function meaningOf(status: number): Meaning {
   return {
     code: 'rejected',
     what: 'the service refused the request',
-    hint: 'see what it says; run with --log-level debug for the request',
+    hint: 'read its message; run with --log-level debug for the request',
     isRetryable: status === 425,
   };
 }

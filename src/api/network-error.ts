@@ -30,10 +30,18 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   UND_ERR_CONNECT_TIMEOUT: fault('timeout', 'no connection within the limit', HINT_HOST),
   UND_ERR_HEADERS_TIMEOUT: fault('timeout', 'no answer within the limit', HINT_SLOW),
   UND_ERR_BODY_TIMEOUT: fault('timeout', 'the answer stopped arriving', HINT_SLOW),
-  UND_ERR_SOCKET: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
-  ECONNRESET: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
-  EPIPE: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
-  UND_ERR_ABORTED: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
+  UND_ERR_SOCKET: fault(
+    'unreachable',
+    'the connection was closed before the response was complete',
+    HINT_LATER,
+  ),
+  ECONNRESET: fault('unreachable', 'the connection was closed before the response was complete', HINT_LATER),
+  EPIPE: fault('unreachable', 'the connection was closed before the response was complete', HINT_LATER),
+  UND_ERR_ABORTED: fault(
+    'unreachable',
+    'the connection was closed before the response was complete',
+    HINT_LATER,
+  ),
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: fault(
     'malformed',
     'the answer is shorter or longer than its Content-Length',

@@ -8,7 +8,7 @@ const MAX_LENGTH = 200;
 /** Enough of an answer to cut 200 characters from, so that a huge body is not combed through. */
 const MAX_INPUT = 4096;
 const MASK = '[secret]';
-/** Shorter secrets stand in base64 and in hexadecimal text by chance. */
+/** Shorter secrets occur in base64 and in hexadecimal text by chance. */
 const MIN_ENCODED_LENGTH = 6;
 
 /** Escape sequences of terminals: CSI with its parameters, OSC and its like up to their end, and two-character ones. */
@@ -71,7 +71,7 @@ function masked(text: string, pattern: RegExp | null): string {
 
 /**
  * Matches a secret in cleaned text as it is, in any case of letters, and with any of its characters percent-encoded (once or
- * twice), escaped as in JSON, JavaScript or HTML; in base64, both alphabets, wherever it stands in the encoded text
+ * twice), escaped as in JSON, JavaScript or HTML; in base64, both alphabets, wherever it is in the encoded text
  * (`Bearer KEY`), with the rest of that text; in hexadecimal digits, also separated (`70-68`, `=70=68`, `0x70, 0x68`); each also with single spaces between its characters,
  * which is what cleaning leaves of others. Every repetition is bounded and no two alternatives match the same text, so that
  * no input takes more than linear time. Null for an empty secret.

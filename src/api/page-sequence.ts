@@ -311,7 +311,7 @@ export class PageSequence {
     if (this.#mode !== 'offset') return 'cursor';
     const { count } = this.#tally;
     const came = count === null ? 0 : count - (this.#first?.count ?? count);
-    // Rows that came before the place being read must all stand at the head: else one of them moved there from ahead.
+    // Rows that came before the place being read must all be at the head: else one of them moved there from ahead.
     const isExplained = this.#matchesCount && this.#newAtHead === came;
     return this.#disorder === null && isExplained ? 'chain' : 'none';
   }
@@ -321,11 +321,11 @@ export class PageSequence {
     const received = page.records.length;
     this.#order.check(page.records);
     this.#newAtHead += accepted.fresh;
-    // One known row is no end: behind it may stand more that came or moved.
+    // One known row is no end: behind it may be more that came or moved.
     const isJoined = accepted.fresh === 0 || received === 0;
     if (isJoined || page.more !== true) return this.#finish(null, this.#proof());
     if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#tally.contentPages / 4))
-      return this.#finish(unprovenError('rows are put in faster than it is read'));
+      return this.#finish(unprovenError('rows are inserted faster than the list is read'));
     const next =
       this.#mode === 'offset'
         ? ({ by: 'offset', offset: offsetOf(this.#address) + received - overlapFor(received) } as const)

@@ -68,7 +68,7 @@ const ABSENT: ReadonlySet<ErrorCode> = new Set(['not_found', 'forbidden', 'unaut
 
 /**
  * A client for one source, with a connection of its own. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
 export function createProbeClient(options: ConnectionOptions): ProbeClient {
   const connection = openConnection(options);

@@ -52,7 +52,7 @@ export type ReadClientOptions = ConnectionOptions;
 
 /**
  * A client for one source, with a connection of its own. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
 export function createReadClient(options: ReadClientOptions): ReadClient {
   return readClientOver(openConnection(options));

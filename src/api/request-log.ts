@@ -52,7 +52,7 @@ export function createRequestLog(
 ): RequestLog {
   const shownPath = (path: string): string => neutral(maskedQuery(path));
 
-  const tell = (request: LoggedRequest, startedAt: number, end: Answer | Error): void => {
+  const logRequest = (request: LoggedRequest, startedAt: number, end: Answer | Error): void => {
     const { method, kind, attempt } = request;
     const durationMs = Math.round(clock.monotonicMs() - startedAt);
     const what = { method, path: shownPath(request.path()), ...(kind === undefined ? {} : { kind }) };
@@ -83,11 +83,11 @@ export function createRequestLog(
       const startedAt = clock.monotonicMs();
       return sending.then(
         (answer) => {
-          tell(request, startedAt, answer);
+          logRequest(request, startedAt, answer);
           return answer;
         },
         (error: unknown) => {
-          tell(request, startedAt, error instanceof Error ? error : new Error(String(error)));
+          logRequest(request, startedAt, error instanceof Error ? error : new Error(String(error)));
           throw error;
         },
       );

@@ -100,7 +100,7 @@ export function getOnly(transport: Transport): Get {
 
 /**
  * Prepares a pool of connections to one origin. Nothing is opened or sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
 export function openTransport(options: TransportOptions): Transport {
   const { baseUrl, timeouts, apiKey } = options;

@@ -35,9 +35,9 @@ export function withoutIdError(count: number, idPath: readonly string[]): Tidema
 export function foreignNextError(error: TidemarkError, origin: string): TidemarkError {
   return new TidemarkError(
     error.code,
-    `its \`next\` points to ${origin}, which is not asked; at the configured address, that path answered: ${error.message}`,
+    `its \`next\` points to ${origin}, which gets no request; at the configured address, that path answered: ${error.message}`,
     {
-      hint: 'the service gives out addresses that are not its own: set baseUrl of the source to where it really is, or correct its own address there',
+      hint: 'the service returns addresses of another origin: set baseUrl of the source to the right origin, or correct the address in the service',
       isRetryable: error.isRetryable,
       cause: error,
       ...(error.status === undefined ? {} : { status: error.status }),

@@ -76,7 +76,7 @@ export interface WriteClient {
 
 /**
  * A writing client for one source. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
 export function createWriteClient(options: ConnectionOptions): WriteClient {
   const connection = openConnection(options);

@@ -18,7 +18,7 @@ export interface Withheld {
 
 /** No program does without them, wherever else they are referred to. */
 const ALWAYS = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
-/** A value as short as these stands in other ones by chance. */
+/** A value as short as these occurs in other ones by chance. */
 const LEAST_CHARACTERS = 8;
 
 /** All secrets of a configuration: of the sources, of the daemon's own doors, of notices and pings. */

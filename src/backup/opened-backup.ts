@@ -47,9 +47,9 @@ export async function verifyBackup(
 }
 
 /**
- * Puts the mirror of a backup at `to`, where nothing may stand: neither a mirror nor the log of one. It is verified before
+ * Puts the mirror of a backup at `to`, where nothing may be: neither a mirror nor the log of one. It is verified before
  * it gets that name. Directories that are missing on the way are made, for nobody else to look into.
- * @throws TidemarkError `usage` where something stands there, `mirror_locked` while somebody writes that mirror, and as
+ * @throws TidemarkError `usage` where something is there, `mirror_locked` while somebody writes that mirror, and as
  *   `verifyBackup` does; nothing is left then of what was made
  */
 export async function restoreBackup(
@@ -160,13 +160,9 @@ function refuseExisting(to: string): void {
     .map((suffix) => `${to}${suffix}`)
     .find((path) => existsSync(path));
   if (inTheWay === undefined) return;
-  throw new TidemarkError(
-    'usage',
-    `${inTheWay} stands there already, and a backup never goes over anything`,
-    {
-      hint: `restore to another path and set \`mirror\` to it; or stop whatever uses ${to}, move it away with its -wal and -shm, and run the command again`,
-    },
-  );
+  throw new TidemarkError('usage', `${inTheWay} exists already, and a backup never replaces anything`, {
+    hint: `restore to another path and set \`mirror\` to it; or stop whatever uses ${to}, move it away with its -wal and -shm, and run the command again`,
+  });
 }
 
 /** Never over a file that came meanwhile; where the file system knows no hard links, a look before has to do. */

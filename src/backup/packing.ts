@@ -32,7 +32,7 @@ const CHUNK_BYTES = 256 * 1024;
 const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 /**
- * Packs the file `from` into `to`, which is made anew with mode 0600 and is on the disk when this resolves.
+ * Packs the file `from` into `to`, a new file of mode 0600 that is on the disk when this resolves.
  * @throws TidemarkError about `from` or `to`, or what the pipeline throws; `to` may be there in part then
  */
 export async function pack(

@@ -1,5 +1,5 @@
 /**
- * Files that are not whole yet, or no more. A backup takes its final name last, when its manifest stands there already, and
+ * Files that are not whole yet, or no more. A backup takes its final name last, when its manifest is there already, and
  * loses it first: so what has the name of a backup is whole, whatever was killed when.
  */
 import { open, readdir, rename, rm } from 'node:fs/promises';

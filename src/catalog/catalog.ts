@@ -73,7 +73,7 @@ export function fillPath(path: string, values: Readonly<Record<string, string | 
 
 const PARTS = new Map<string, readonly string[]>();
 
-/** What stands in a path of the catalog, and the names of what it is filled with, in turn. Found once for each. */
+/** What is in a path of the catalog, and the names of what it is filled with, in turn. Found once for each. */
 function partsOf(path: string): readonly string[] {
   const known = PARTS.get(path);
   if (known !== undefined) return known;

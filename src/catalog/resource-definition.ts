@@ -49,7 +49,7 @@ class Compiled {
     return this.#embedding;
   }
 
-  /** Where secrets are known to stand, as segments; `*` stands for any one segment. */
+  /** Where secrets are known to be, as segments; `*` stands for any one segment. */
   get secretPlaces(): readonly (readonly string[])[] {
     return this.#secretPlaces;
   }

@@ -4,7 +4,7 @@ import { type ResourceDefinition, changedDefinition } from './resource-definitio
 
 /**
  * The body with each such field in its own place, as a request would send it; the same object where nothing is added.
- * A field that the answer holds stands as it is, null included, and what is shown as null is not a value.
+ * A field that the answer holds is kept as it is, null included, and what is shown as null is not a value.
  */
 export function withShownFields(definition: ResourceDefinition, body: JsonValue): JsonValue {
   if (!isJsonObject(body)) return body;

@@ -89,7 +89,7 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   throw new TidemarkError(
     'unsafe_plan',
     [`live has moved since the plan was made, under ${plural(moved.length, 'step')}:`, ...lines].join('\n'),
-    { hint: 'nothing was sent; make the plan anew with `tidemark restore --out FILE` and look at it' },
+    { hint: 'nothing was sent; make a new plan with `tidemark restore --out FILE` and look at it' },
   );
 }
 
@@ -201,6 +201,6 @@ function remedyFor(code: ErrorCode | null, permission = 'to read'): string {
   if (code === 'unauthorized') return 'check apiKey or apiKeyFile of the source: `tidemark doctor` tries it';
   if (code === 'forbidden') return `give the key the permission ${permission}, and apply the plan again`;
   if (code === 'unreachable') return 'check baseUrl of the source, DNS and the network';
-  if (code === null) return 'check what the configuration includes, or make the plan anew';
+  if (code === null) return 'check what the configuration includes, or make a new plan';
   return 'apply the plan again later; `tidemark doctor` shows what can be read';
 }

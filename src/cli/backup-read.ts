@@ -115,10 +115,10 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   }
   const { records, revisions } = facts.checked;
   const lines = [
-    `run ${facts.run} stands at ${to}, verified: ${plural(records, 'record')}, ${plural(revisions, 'revision')}`,
+    `run ${facts.run} is at ${to}, verified: ${plural(records, 'record')}, ${plural(revisions, 'revision')}`,
     `sealed ${facts.root}`,
     to === config.mirror
-      ? '→ this is the configured mirror: the next sync goes on from there'
+      ? '→ this is the configured mirror: the next sync continues from there'
       : `→ look at it with TIDEMARK_MIRROR=${to} tidemark status; to go on from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
@@ -141,7 +141,7 @@ async function backupNamed(context: CommandContext, config: Config, file: string
   const backups = await listBackups(directory);
   const latest = backups.find(({ state }) => state === 'whole');
   if (latest !== undefined) return latest;
-  throw new TidemarkError('reference_unknown', `there is no whole backup in ${directory}`, {
+  throw new TidemarkError('reference_unknown', `there is no complete backup in ${directory}`, {
     hint: '`tidemark backup list` says what there is; `tidemark backup create` makes one',
   });
 }

@@ -41,7 +41,7 @@ export function commandReference(rows: readonly CommandRow[]): string {
 
 const INTRODUCTION = `# Commands
 
-This page is written from the command table (\`src/cli/command-table.ts\`); \`test/cli/reference.test.ts\` holds it up to date, and writes it anew when run
+This page is written from the command table (\`src/cli/command-table.ts\`); \`test/cli/reference.test.ts\` holds it up to date, and rewrites it when run
 with \`npx vitest run test/cli/reference.test.ts -u\`. \`tidemark COMMAND --help\` shows the same in a terminal, \`tidemark man\` in a manual page.
 
 Results go to stdout; progress, notes and logs to stderr. Wrong usage is reported in one line with the nearest right word, and is exit code 4.

@@ -1,6 +1,6 @@
 /**
- * `tidemark __complete -- WORD…`: what may stand in the place of the last word. A line for each, its description after a
- * tab; then `:files` or `:directories` where names of those may stand too, with what comes before them in the word.
+ * `tidemark __complete -- WORD…`: what may be in the place of the last word. A line for each, its description after a
+ * tab; then `:files` or `:directories` where names of those may be too, with what comes before them in the word.
  */
 import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';

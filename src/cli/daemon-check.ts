@@ -56,7 +56,7 @@ export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
 
 /** What fails, out of the answer in either form. */
 function failingReason(text: string, isJson: boolean): string[] {
-  const head = 'the daemon does not do what it is there for:';
+  const head = 'the daemon is not healthy:';
   if (!isJson) return [head, ...text.split('\n').filter((line) => line.startsWith('  failing: '))];
   const reasonsIn = ({ reasons = [], sources = [] }: Readiness): string[] => [
     ...reasons.filter(({ state }) => state === 'failing').map(({ message }) => `  failing: ${message}`),
@@ -114,6 +114,6 @@ function stateIn(text: string): string | undefined {
 function unreachable(card: DaemonLockfile, why: string, cause?: unknown): TidemarkError {
   return daemonUnreachable(card, why, {
     cause,
-    hint: 'its log says more; `http.listen` says where it is to answer',
+    hint: 'see its log; `http.listen` sets the address where it answers',
   });
 }

@@ -191,7 +191,7 @@ function diffReport(
         ...shared,
         notes: [
           ...warnings,
-          // On a terminal these stand on stderr already.
+          // On a terminal these are on stderr already.
           ...(format === 'text' && options.output === undefined
             ? []
             : [...forgottenNotes(document), ...notes]),

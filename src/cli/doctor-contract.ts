@@ -71,7 +71,7 @@ const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
   [
     'operation_only_in_catalog',
     'the catalog has, the document does not',
-    'a list that is not offered makes a run partial (leave its kind out: kinds.exclude); a write that is gone fails when it is restored',
+    'a list that is not offered makes a run partial (leave its kind out: kinds.exclude); a write that is missing fails in a restore',
   ],
   ['operation_only_in_document', 'the document offers, the catalog does not know', 'not read, not restored'],
   [

@@ -21,8 +21,8 @@ export function isAskedFor(names: readonly string[], pointers: readonly string[]
 }
 
 /**
- * The place by the indexes at which its elements stand in a body, as `drift accept` takes them; null where one of them
- * stands nowhere in it.
+ * The place by the indexes at which its elements are in a body, as `drift accept` takes them; null where one of them
+ * is nowhere in it.
  */
 export function placeByIndex(place: string, body: JsonValue): string | null {
   const segments: string[] = [];

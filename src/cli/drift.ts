@@ -61,7 +61,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
     const named = sources.filter((source) => source !== null);
     if (opener.mirrorIfAny() === null)
       printNote(context, [
-        'without a mirror nothing counts as accepted, and fingerprints tell the place alone',
+        'without a mirror nothing counts as accepted, and fingerprints identify the place only',
       ]);
     const results = await reportEach(named, { signal, opener }, async (source) => {
       const found = await findDrift(config, opener, {

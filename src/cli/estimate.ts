@@ -287,7 +287,9 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
     ...known.map((line) => `known: ${line}`),
     ...guessed.map((line) => `guessed: ${line}`),
     ...aboutWhat(what, steps, held),
-    from === 'mirror' ? 'asked: nothing, the mirror tells' : `asked: ${plural(asked, 'request')} to find out`,
+    from === 'mirror'
+      ? 'asked: nothing, the mirror has the answer'
+      : `asked: ${plural(asked, 'request')} to find out`,
   ];
   return lines.flatMap((line) => (line.includes('\n') ? [line] : foldedLine(line, width))).join('\n');
 }

@@ -31,7 +31,7 @@ export interface DirectoryOutcome {
 const AT_A_TIME = 8;
 
 /**
- * Writes the files and settles what earlier exports left. `paths` are the names in the directory that they stand under,
+ * Writes the files and settles what earlier exports left. `paths` are the names in the directory that they are under,
  * as a manifest has them.
  * @throws TidemarkError `usage` when one of them is there and no export left it; the file system's error with the path
  */
@@ -204,7 +204,7 @@ async function remove(path: string): Promise<boolean> {
   }
 }
 
-// What an export left in its directory, so that the next one takes away its own and nothing else. It stands beside the
+// What an export left in its directory, so that the next one takes away its own and nothing else. It is beside the
 // records in whatever keeps the tree (git, say): so it names no time and no run, and stays as it is while the records do.
 
 export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv';

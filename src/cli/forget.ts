@@ -95,7 +95,7 @@ function resultLines({ done, bytesBefore, bytesAfter }: ForgetResult): string[] 
   if (done === null) return bytesAfter === bytesBefore ? [] : [size];
   return [
     `${plural(done.revisions, 'revision')} went; ${size}`,
-    `sealed anew: ${done.rootAfter}, before ${done.rootBefore}`,
+    `new seal: ${done.rootAfter}, before ${done.rootBefore}`,
   ];
 }
 

@@ -258,7 +258,7 @@ mirror: ./data/mirror.db
 sources:
   - name: ${quoted(name)}
     baseUrl: ${quoted(url)}
-    # The key itself stands elsewhere, never in this file.
+    # The key itself is kept elsewhere, never in this file.
     ${keyLine}
     # What is known about the deployment: svc (the interface as documented), posthog, or the path of a file.
     profile: ${quoted(profile)}

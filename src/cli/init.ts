@@ -60,7 +60,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   const isSyncWanted = await wantsSync(context, options, looked);
   context.signal.throwIfAborted();
   writeConfig(output, text, key, context);
-  await tell(context, output, key, looked);
+  await printResult(context, output, key, looked);
   if (!isSyncWanted) return EXIT.done;
   const { sync } = await import('./sync.ts');
   return await sync({ ...context, options: { ...context.options, config: output } }, {});
@@ -229,7 +229,7 @@ async function wantsSync(
   return answer === 'yes';
 }
 
-async function tell(
+async function printResult(
   context: CommandContext,
   output: string,
   { newFile, reference }: GivenKey,

@@ -103,7 +103,7 @@ function entryText(context: CommandContext, entry: LogEntry, { definition }: Fou
 
 /** The two readings between which it happened. */
 function windowText({ change, last_seen_before: before, returned }: LogEntry): string {
-  if (before === null) return 'nobody had looked before: it may be older';
+  if (before === null) return 'not read before: it may be older';
   const then = change === 'added' ? (returned === undefined ? 'not there' : 'still away') : 'as before';
   return `last seen ${then}: ${sightingText(before)}`;
 }

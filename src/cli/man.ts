@@ -56,7 +56,7 @@ export function manPage(version: string, rows: readonly CommandRow[]): string {
     ...EXAMPLES.flatMap(([text, lines]) => [paragraph(text), verbatim(lines)]),
     section('SEE ALSO'),
     ...['sqlite3 (1),', 'cron (8),', 'systemd.timer (5),', 'jq (1)'].map((page) => `.BR ${page}`),
-    paragraph('tidemark COMMAND --help shows one command. The documentation stands in docs/ of the package.'),
+    paragraph('tidemark COMMAND --help shows one command. The documentation is in docs/ of the package.'),
     '',
   ].join('\n');
 }

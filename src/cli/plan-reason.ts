@@ -68,7 +68,9 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
             kind,
             warning ??
               error?.message ??
-              (verified === false ? 'the service does not hold what was sent' : 'it was not read back'),
+              (verified === false
+                ? 'the service holds something else than what was sent'
+                : 'it was not read back'),
           ),
         })),
       ),

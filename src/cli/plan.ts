@@ -290,7 +290,7 @@ function checkDesired(
         'unsafe_plan',
         `step ${n}: the desired ${kind} ${name} is not as it was planned`,
         {
-          hint: 'make the plan anew with `tidemark restore --out FILE`',
+          hint: 'make a new plan with `tidemark restore --out FILE`',
         },
       );
     }

@@ -189,7 +189,7 @@ function refusedBy(command: () => Command, run: CommandRun): (error: CommanderEr
 }
 
 /**
- * A command with commands of its own takes its options wherever they stand: `drift accept --field` gives the value to
+ * A command with commands of its own takes its options wherever they are: `drift accept --field` gives the value to
  * `drift`. It goes to the one that was called, which has to know it.
  */
 function takenByParents(command: Command): Record<string, unknown> {

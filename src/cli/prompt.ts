@@ -5,7 +5,7 @@ import type { CommandContext } from './context.ts';
 
 type Asking = Pick<CommandContext, 'stderr' | 'signal'> & Partial<Pick<CommandContext, 'stdin'>>;
 
-/** What all questions have in common: they stand on stderr, and end with the command. */
+/** What all questions have in common: they are on stderr, and end with the command. */
 function common(context: Asking, message: string, given: Readable | undefined) {
   const input = given ?? (context.stdin instanceof Readable ? context.stdin : undefined);
   return {

@@ -63,7 +63,7 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
   if (byId.length === 0 && isMaskedId(question.id))
     for (const id of idsMaskedAs(mirror, config, kind, question.id, filter))
       byId.push(...mirror.records.find(kind, id, filter));
-  if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'stands in');
+  if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'is in');
   if (byId[0] !== undefined) return found(byId[0]);
 
   const search = searchByName(mirror, config, { kind, name: question.id }, filter);
@@ -192,7 +192,7 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     ),
     ...(differs((row) => row.id) ? ['the id instead of the name'] : []),
   ];
-  const summary = `${nameText(text)} ${verb} ${found.length} ${verb === 'stands in' ? 'places' : 'records'}`;
+  const summary = `${nameText(text)} ${verb} ${found.length} ${verb === 'is in' ? 'places' : 'records'}`;
   return new TidemarkError(
     'usage',
     [`${summary}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),
@@ -248,7 +248,7 @@ export function recordHeading(
   });
   const lines: (readonly [string, string])[] = [
     ['id', nameText(id)],
-    ...(place === '' ? [] : [['stands in', place] as const]),
+    ...(place === '' ? [] : [['is in', place] as const]),
     ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
     ...facts,
   ];

@@ -174,7 +174,7 @@ const HARMLESS: ReadonlySet<string> = new Set(['resume', 'apply', 'yes', 'format
 
 /**
  * Sends without asking: the plan was approved when it was begun. Exit as `restore --apply`.
- * @throws TidemarkError `usage` with any other choice, or when there is nothing to go on with
+ * @throws TidemarkError `usage` with any other choice, or when there is nothing to continue
  */
 async function resumeRestore(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   const others = Object.entries(options).filter(

@@ -53,7 +53,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   const listener = createListener(replica.answer, log, options.trustedProxy ?? config.http.trustedProxies);
   try {
     const { url } = await listener.listen({ host, port });
-    await tell(context, url, source, latest);
+    await printIntroduction(context, url, source, latest);
     await aborted(context.signal);
   } finally {
     await listener.close();
@@ -87,7 +87,7 @@ function startingPoint(
   }
 }
 
-async function tell(
+async function printIntroduction(
   context: CommandContext,
   url: string,
   source: string,

@@ -99,9 +99,9 @@ function drawn([head = [], ...rows]: readonly (readonly string[])[], align: read
 // Which columns of a table fit a width, how wide each may be, and what becomes of the others. Pure.
 
 interface Layout {
-  /** Those that stand side by side, by index, with the columns of the terminal that each may take. */
+  /** Those that are side by side, by index, with the columns of the terminal that each may take. */
   readonly columns: readonly { readonly index: number; readonly width: number }[];
-  /** Those that stand below each row, by index. */
+  /** Those that are below each row, by index. */
   readonly below: readonly number[];
   /** Those that are not shown, by index. */
   readonly dropped: readonly number[];
@@ -211,7 +211,7 @@ function widest(texts: readonly string[], widthOf: (text: string) => number): nu
 /**
  * A line of text, neutralised, in as many as the terminal is wide enough for.
  * @param width columns; undefined if unknown, then it stays one line
- * @param indent columns that all but the first stand further in
+ * @param indent columns that all but the first are further in
  */
 export function foldedLine(text: string, width: number | undefined, indent = 2): string[] {
   const lead = /^ */.exec(text)?.[0] ?? '';

@@ -20,7 +20,7 @@ export interface RateLimits {
 /** Values for the records of a kind that hold these texts. */
 export interface SecretRule {
   readonly kind: Kind;
-  /** Pointer into the body → text that must stand there; empty: every record of the kind. */
+  /** Pointer into the body → text that must be there; empty: every record of the kind. */
   readonly match: Readonly<Record<string, string>>;
   /** Pointer into the body → value; those that are not set are left out. */
   readonly values: Readonly<Record<string, Secret>>;
@@ -187,7 +187,7 @@ interface KindRateLimits extends KindRate {
 /**
  * The limits by kind. What is read one by one per parent counts with the parent's kind, unless it has a limit of its
  * own. Where the source's own limit is lifted by name (`rate.perMinute: 0`), so is what the profile assumes of kinds.
- * @param own the source's `definitions`: what stands there holds in any case
+ * @param own the source's `definitions`: what is there holds in any case
  */
 export function kindRates(
   definitions: readonly ResourceDefinition[],

@@ -297,7 +297,7 @@ function templateMistake(template: string): string | undefined {
     : undefined;
 }
 
-/** The same for a template that has to give JSON: its places must stand within quotes. */
+/** The same for a template that has to give JSON: its places must be within quotes. */
 function jsonTemplateMistake(template: string): string | undefined {
   const mistake = templateMistake(template);
   if (mistake !== undefined) return mistake;

@@ -38,7 +38,7 @@ export interface MapOf<S extends Options = Options> {
   readonly node: 'map';
   readonly description: string;
   readonly of: Section<S>;
-  /** The names that there are; null where any may stand. */
+  /** The names that there are; null where any may be. */
   readonly keys: readonly string[] | null;
   /** What a name is, for messages: `kind`, `field`. */
   readonly keyTitle: string;

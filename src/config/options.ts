@@ -198,7 +198,7 @@ const SOURCE = section('One remote service.', {
   secrets: option(SECRETS, {
     default: {},
     description:
-      'Values that the service never shows, for records that a restore creates again: by kind a list of {match, values}. match names fields with the texts that must stand there (left out: every record); the first that fits and has the place wins. values are JSON pointers with ${VARIABLE} or {file: PATH}; what is not set blocks the steps that need it, nothing else.',
+      'Values that the service never shows, for records that a restore creates again: by kind a list of {match, values}. match names fields with the texts that must be there (left out: every record); the first that fits and has the place wins. values are JSON pointers with ${VARIABLE} or {file: PATH}; what is not set blocks the steps that need it, nothing else.',
     example: {
       batch_exports: [
         {

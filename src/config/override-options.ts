@@ -48,7 +48,7 @@ const FIELD = section('One field of the records.', {
   }),
   secretPointers: optional(pointers, {
     description:
-      'Where, below this field, secrets stand that the service omits or masks; `*` is every element.',
+      'Where, below this field, there are secrets that the service omits or masks; `*` is every element.',
     example: ['/config/token'],
   }),
   secretsNeeded: optional(

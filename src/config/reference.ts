@@ -16,7 +16,7 @@ export function configReference(): string {
 
 const INTRODUCTION = `# Configuration
 
-This page is written from the options table (\`src/config/options.ts\`); \`test/config/generated.test.ts\` holds it up to date, and writes it anew when run
+This page is written from the options table (\`src/config/options.ts\`); \`test/config/generated.test.ts\` holds it up to date, and rewrites it when run
 with \`npx vitest run test/config/generated.test.ts -u\`.
 
 - The file is \`./tidemark.yaml\`, or what \`--config\` or \`TIDEMARK_CONFIG\` names. \`config/example.yaml\` shows every option, \`config/default.yaml\` the
@@ -84,7 +84,7 @@ function profileSection(): string[] {
     '## Profiles',
     '',
     'A profile says what is known about one kind of deployment. `svc` is the interface as documented, `posthog` the wire names, list shapes and writable fields of that',
-    'service; both stand under `config/profiles`. A path in `profile` names one of your own, with these keys; `kinds` is as `definitions` above.',
+    'service; both are in `config/profiles`. A path in `profile` names one of your own, with these keys; `kinds` is as `definitions` above.',
     '',
     ...innerTable(PROFILE_OPTIONS, ''),
   ];

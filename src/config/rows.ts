@@ -13,7 +13,7 @@ export interface OptionRow {
   readonly node: Option<unknown> | MapOf;
 }
 
-/** Every row of a table in its order; what stands below a map (`definitions`) is one row. */
+/** Every row of a table in its order; what is below a map (`definitions`) is one row. */
 export function rowsOf(table: Section, keys: readonly string[] = []): OptionRow[] {
   return Object.entries(table.options).flatMap(([name, node]) => rowsBelow(node, [...keys, name]));
 }

@@ -11,7 +11,7 @@ import { structured } from './value-types.ts';
 
 const POINTER = /^\/./;
 
-/** YAML reads an id of digits as a number, and `true` as a flag: both are meant as the text that stands there. */
+/** YAML reads an id of digits as a number, and `true` as a flag: both are meant as the text that is there. */
 const MATCHED = z.union([z.string().min(1), z.int().transform(String), z.boolean().transform(String)]);
 
 /** What is empty or not set is reported by its place (`valueOf`): it must not make all the other secrets unreadable. */

@@ -66,7 +66,7 @@ export function valueAt(root: unknown, path: Path): unknown {
 
 /**
  * Sets the value at a path, making mappings on the way; `undefined` takes the key away. False where something that is
- * neither mapping nor list stands in the way.
+ * neither mapping nor list is in the way.
  */
 export function setAt(root: Mapping, path: Path, value: unknown): boolean {
   let holder: unknown = root;

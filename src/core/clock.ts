@@ -42,7 +42,7 @@ export function afterRealTime(ms: number, action: () => void): () => void {
  */
 export class RealTimeLimits {
   readonly #ms: number;
-  /** The one that ends first stands first, since all are of one length. */
+  /** The one that ends first is first, since all are of one length. */
   readonly #open = new Set<{ readonly endsAt: number; readonly action: () => void }>();
   #isTicking = false;
 

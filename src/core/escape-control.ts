@@ -10,7 +10,7 @@
  */
 const ABOVE_C0 = String.raw`\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}\p{Surrogate}`;
 const ACTIVE = new RegExp(String.raw`[\u0000-\u001f${ABOVE_C0}]`, 'gu');
-/** In JSON text: C0 stands there as an escape already, or between the values. */
+/** In JSON text: C0 is there as an escape already, or between the values. */
 const ACTIVE_IN_JSON = new RegExp(`[${ABOVE_C0}]`, 'gu');
 
 const SHORT: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
@@ -27,7 +27,7 @@ export function escapeControlCharacters(text: string): string {
 /**
  * JSON text with the same values in which nothing acts on a terminal: active characters as the escapes that JSON has for
  * them. Line breaks and indentation stay. Takes any text of one JSON value a line or over lines, and YAML whose strings
- * with such characters stand in double quotes.
+ * with such characters are in double quotes.
  */
 export function escapeForTerminal(json: string): string {
   return json.replace(ACTIVE_IN_JSON, (character) =>

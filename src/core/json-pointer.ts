@@ -1,7 +1,7 @@
 /** JSON pointers (RFC 6901): how a field of a record is named everywhere. */
 import { type JsonValue, isJsonObject } from '../core/json.ts';
 
-/** One member name or array index as it stands between two slashes. */
+/** One member name or array index as written between two slashes. */
 export function escapeSegment(segment: string): string {
   return segment.includes('~') || segment.includes('/')
     ? segment.replaceAll('~', '~0').replaceAll('/', '~1')

@@ -132,7 +132,7 @@ export function idAt(body: JsonValue, path: readonly string[]): string | undefin
   return isRawNumber(value) ? value.rawJSON : undefined;
 }
 
-// Replaces values inside JSON text and leaves everything else as it stands, character by character.
+// Replaces values inside JSON text and leaves everything else as it is, character by character.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -143,7 +143,7 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
 /**
- * Says for the value at a place what stands there instead, as JSON text; null to keep it, and to be asked for what is
+ * Says for the value at a place what is there instead, as JSON text; null to keep it, and to be asked for what is
  * inside it. `path` is the walker's own array: copy what is kept. `text` cuts the value out.
  */
 type Replacement = (path: readonly string[], text: () => string) => string | null;

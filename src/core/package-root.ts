@@ -1,4 +1,4 @@
-/** Where this package stands: the same files are found from `src/` and from the bundled `dist/`. */
+/** Where this package is: the same files are found from `src/` and from the bundled `dist/`. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -43,7 +43,7 @@ export function stringifyYaml(value: JsonValue): string {
       if (typeof node.value === 'string' && !isPlain(node.value)) node.type = 'QUOTE_DOUBLE';
     },
   });
-  // What is escaped stands in double quotes now, keys too.
+  // What is escaped is in double quotes now, keys too.
   return escapeForTerminal(document.toString({ lineWidth: 0 }));
 }
 
@@ -130,6 +130,6 @@ function keyText(key: unknown): string {
 
 /** False for text that a reviewer could not see as it is, or that YAML or UTF-8 could not carry: quoted, it is escaped. */
 function isPlain(text: string): boolean {
-  // Control characters of C0 are escaped by the library; tabs and line breaks stand as they are.
+  // Control characters of C0 are escaped by the library; tabs and line breaks stay as they are.
   return text.isWellFormed() && !/[\u0000-\u0008\u000b-\u001f]/.test(text) && !isActive(text);
 }

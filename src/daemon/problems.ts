@@ -26,7 +26,7 @@ export class ActiveProblems implements ProblemSink {
   }
 
   /** Notes a problem and logs it, whatever is known already. */
-  tell(about: string, error: TidemarkError): void {
+  report(about: string, error: TidemarkError): void {
     this.note(about, error);
     this.#say(about, error, 'error');
   }

@@ -40,7 +40,7 @@ export class Settings {
   }
 
   /**
-   * Reads it anew, keys and all, where one of its files may be another than before; else costs a look at each of them. A
+   * Reads it again, keys and all, where one of its files may be another than before; else costs a look at each of them. A
    * wrong one changes nothing, and is reported unless the same was reported before.
    */
   refresh(): void {
@@ -76,7 +76,7 @@ export class Settings {
           cause: error,
         },
       );
-      if (isAskedFor || this.problem()?.message !== kept.message) this.#problems.tell('config', kept);
+      if (isAskedFor || this.problem()?.message !== kept.message) this.#problems.report('config', kept);
     }
   }
 

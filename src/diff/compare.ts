@@ -28,7 +28,7 @@ export interface FieldChange {
   readonly from_path?: string;
   /**
    * The path with `[id=…]` for each index of an element that is matched by its id, given where there is one: names the
-   * same element wherever it stands.
+   * same element wherever it is.
    */
   readonly place?: string;
   /**

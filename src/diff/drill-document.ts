@@ -5,7 +5,7 @@ import type { FieldChange } from './compare.ts';
 
 /**
  * What a restore would do for a record or a field. `needs_secret`: comes back once the configuration holds a secret;
- * `needs_person`: no request can do it, somebody has to; `cannot`: it is lost, or the service gives it anew; `unknown`:
+ * `needs_person`: no request can do it, somebody has to; `cannot`: it is lost, or the service gives it again; `unknown`:
  * it did not come back, and nothing says that it could.
  */
 export const DRILL_VERDICTS = ['comes_back', 'needs_secret', 'needs_person', 'cannot', 'unknown'] as const;
@@ -44,7 +44,7 @@ export interface DrillTask {
   readonly scope: Scope;
   readonly id: string;
   readonly name: string;
-  /** One line: what stands in the way, or what to do. */
+  /** One line: what is in the way, or what to do. */
   readonly reason: string;
   /** What the fields should become (`to`); secrets replaced by `[secret]`. */
   readonly fields: readonly FieldChange[];

@@ -3,7 +3,7 @@ import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } fr
 import { canonicalText } from './canonical.ts';
 import { canonicalNumber, numberText } from './name.ts';
 
-/** An element that both sides have and that stands otherwise among those: its index in FROM and in TO. */
+/** An element that both sides have, at another position among those: its index in FROM and in TO. */
 export interface MovedElement {
   readonly from: number;
   readonly to: number;
@@ -87,7 +87,7 @@ function elementId(element: JsonObject): string | undefined {
 }
 
 /**
- * How a path names an element by its id instead of its index: `[id=alice]`. A number stands as it is, and a text that
+ * How a path names an element by its id instead of its index: `[id=alice]`. A number is written as it is, and a text that
  * would read as a number, or begins with a quote, in quotes: no two ids share a segment.
  */
 export function elementSegment(element: JsonValue | undefined): string {

@@ -15,7 +15,7 @@ interface FingerprintOptions {
   /** Name of the source. */
   readonly source: string;
   /**
-   * Random bytes that only the mirror holds. Fingerprints stand in reports, where secrets are masked: without the key
+   * Random bytes that only the mirror holds. Fingerprints are in reports, where secrets are masked: without the key
    * nobody finds a short secret by trying values.
    */
   readonly key: Uint8Array;
@@ -32,7 +32,7 @@ export function fingerprints({ source, key, whole }: FingerprintOptions): Finger
   return (change, field) => {
     const { to } = findingValue(field === null ? (whole?.(change) ?? change) : change, field);
     const place = field === null ? '' : placeOf(field);
-    // What stands inside elements has findings of its own: of a new order only the order is remembered.
+    // What is inside elements has findings of its own: of a new order only the order is remembered.
     const value = field?.moved === undefined || !Array.isArray(to) ? to : to.map(elementSegment);
     // A JSON array keeps the parts apart whatever they hold.
     const parts = [source, ...keyParts(change), place, valueDigest(value)];

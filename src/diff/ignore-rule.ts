@@ -23,7 +23,7 @@ export interface IgnoreRule {
 interface IgnoreTest {
   /** What hides a field's change (`field` given) or a record's coming or going (`field` null). */
   hides(change: RecordChange, field: FieldChange | null): IgnoreRule | undefined;
-  /** A rule that hides nothing here, and only because it names an element by the index where it stands. */
+  /** A rule that hides nothing here, and only because it names an element by the index where it is. */
   misses(change: RecordChange, field: FieldChange | null): IgnoreRule | undefined;
 }
 

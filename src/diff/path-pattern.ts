@@ -24,7 +24,7 @@ export interface FieldPattern {
 
 /**
  * A pattern over the places of changes: an element that is matched by its id is named by `[id=…]` or `*`. An index
- * never fits one, since another element may stand there tomorrow.
+ * never fits one, since another element may be there tomorrow.
  * @throws RangeError when the text is not a pointer
  */
 export function fieldPattern(pattern: string): FieldPattern {

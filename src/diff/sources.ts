@@ -262,7 +262,7 @@ function withoutPlaces(value: JsonValue, embedding: Embedding | undefined): Json
   return kept;
 }
 
-/** The value with what stands at these segments replaced; `*` is every element. */
+/** The value with what is at these segments replaced; `*` is every element. */
 function replaced(
   value: JsonValue,
   segments: readonly string[],

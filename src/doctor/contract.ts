@@ -253,7 +253,7 @@ function onlyInDocument(
     const at = place.slice(place.indexOf('/'));
     const owners = families.filter((each) => at === each.place || at.startsWith(`${each.place}/`));
     const owner = owners.toSorted((a, b) => b.place.length - a.place.length)[0];
-    // Everything of an organization stands below it: a family of its own is one that is not mirrored.
+    // Everything of an organization is below it: a family of its own is one that is not mirrored.
     const isWithin = owner !== undefined || at.startsWith('/api/organizations/{}/');
     if (!isWithin) {
       outside += 1;

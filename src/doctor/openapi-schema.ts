@@ -43,7 +43,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    // A stray percent sign: the name is as it stands.
+    // A stray percent sign: the name is as it is.
     return part;
   }
 }

@@ -1,10 +1,10 @@
-/** How long a number of requests takes at a rate: the client's two sliding windows, reckoned forward. Pure. */
+/** How long a number of requests takes at a rate: the client's two sliding windows, computed forward. Pure. */
 import type { RateLimits } from '../config/config.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 /** Beyond this the pace of the hour's window is simply continued. */
-const MOST_RECKONED = 200_000;
+const MOST_SIMULATED = 200_000;
 
 /**
  * Milliseconds until the last of `requests` may start, when each of `recent` (epoch milliseconds, oldest first) started
@@ -19,15 +19,15 @@ export function waitFor(
   if (requests <= 0 || (perMinute === 0 && perHour === 0)) return 0;
   const started = [...recent];
   let at = now;
-  const reckoned = Math.min(requests, MOST_RECKONED);
-  for (let n = 0; n < reckoned; n += 1) {
+  const simulated = Math.min(requests, MOST_SIMULATED);
+  for (let n = 0; n < simulated; n += 1) {
     const minute = perMinute === 0 ? undefined : started.at(-perMinute);
     const hour = perHour === 0 ? undefined : started.at(-perHour);
     if (minute !== undefined) at = Math.max(at, minute + MINUTE_MS);
     if (hour !== undefined) at = Math.max(at, hour + HOUR_MS);
     started.push(at);
   }
-  return Math.round((at - now) * (requests / reckoned));
+  return Math.round((at - now) * (requests / simulated));
 }
 
 /** Pages of a walk over `records`: the overlap and the second look at the head included (src/api/walk.ts). */

@@ -109,7 +109,7 @@ function readFingerprintKey(connection: Connection): Uint8Array {
   if (key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES) return key;
   const state = key === undefined ? 'is gone from the mirror' : 'cannot be read: the mirror is damaged';
   throw new TidemarkError('mirror_corrupt', `the key of the drift fingerprints ${state}`, {
-    hint: 'restore the mirror from a copy; or run `tidemark sync`, which makes another one, and accept the drift anew',
+    hint: 'restore the mirror from a copy; or run `tidemark sync`, which makes another one, and accept the drift again',
   });
 }
 

@@ -19,7 +19,7 @@ export interface BackupOptions {
 const PAGES_PER_STEP = 256;
 
 /**
- * Copies what `reader` sees to `path`, a file of mode 0600 that is made anew and is on the disk when this resolves. The
+ * Copies what `reader` sees to `path`, a new file of mode 0600 that is on the disk when this resolves. The
  * caller closes the reader's connection afterwards. It holds one read transaction: without it every write of another
  * process would make the copy begin again. Writers go on meanwhile; only their log cannot shrink until it has ended.
  * @throws TidemarkError `disk_full`, `read_only` or `file_system` about `path`, `mirror_corrupt` about the mirror,

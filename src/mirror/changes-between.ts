@@ -135,7 +135,7 @@ function countOf(connection: Connection, heads: readonly HistoryHead[], run: num
   return heads.filter((head) => history.textAt(head, run) !== undefined).length;
 }
 
-/** CROSS JOIN keeps the order: runs by number, and of each its revisions, which stand together. */
+/** CROSS JOIN keeps the order: runs by number, and of each its revisions, which are together. */
 const REVISIONS = `runs n JOIN sources s ON s.id = n.source CROSS JOIN revisions r ON r.run = n.run`;
 /** For a JSON array of names; an empty one means all sources. */
 const IS_OF_SOURCE = `(:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))`;

@@ -48,7 +48,7 @@ export function preparedOnce<Parameters extends unknown[], Row>(
 
 /**
  * Makes an empty file of mode 0600, whatever the umask is, unless one is there. SQLite gives its -wal, -shm and
- * -journal the mode of the file beside which they stand. Several may do so at once.
+ * -journal the mode of the file beside which they are. Several may do so at once.
  * @throws TidemarkError `file_system` for a link, what is not a regular file, and a file of another user: in a directory that
  *   others may write, they could have put it there to have something else changed. It is left as it is.
  */

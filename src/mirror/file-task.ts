@@ -48,8 +48,8 @@ export async function inWorker(path: string, task: FileTask): Promise<void> {
   const { Worker } = await import('node:worker_threads');
   const worker = new Worker(workerFile('mirror/checkpoint-worker'), { workerData: { path, task } });
   let failure: TaskFailure | undefined;
-  worker.on('message', (told: TaskFailure) => {
-    failure = told;
+  worker.on('message', (message: TaskFailure) => {
+    failure = message;
   });
   // `once` rejects with what kept the worker from starting.
   await once(worker, 'exit');
@@ -62,7 +62,7 @@ export async function inWorker(path: string, task: FileTask): Promise<void> {
 
 /** Findings asked for: each can name a page of thousands. */
 const FINDINGS = 20;
-/** SQLite's file format, section 1.3: the database header, and where page size and number of pages stand in it. */
+/** SQLite's file format, section 1.3: the database header, and where page size and number of pages are in it. */
 const HEADER = { bytes: 100, pageSizeAt: 16, pagesAt: 28 } as const;
 
 /**
@@ -91,7 +91,7 @@ function structureDamage(path: string): string[] {
   }
 }
 
-/** The header counts what was checkpointed: later pages stand in the write-ahead log, and their count with them. */
+/** The header counts what was checkpointed: later pages are in the write-ahead log, and their count with them. */
 function cutText(path: string): string | null {
   const file = openSync(path, 'r');
   try {

@@ -226,7 +226,7 @@ function answersOf(sweep: SeenSweep): number {
 
 /**
  * Carries what is still the last word, before the rows of the dropped runs go. Returns the kept runs that got some: they
- * have to be sealed anew. Hands control back after each dropped run.
+ * have to be sealed again. Hands control back after each dropped run.
  */
 function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefined, Set<number>> {
   const got = new Set<number>();

@@ -31,7 +31,7 @@ export function readForgottenRun(connection: Connection, run: number): Forgotten
 
 /**
  * Names of the sources whose state as of a kept run retention dropped: what changed in them up to it, and since the run
- * of theirs that is kept before it, stands in a later run now. Sorted; mostly none, because the run beside is kept too.
+ * of theirs that is kept before it, is in a later run now. Sorted; mostly none, because the run beside is kept too.
  */
 export function readSourcesForgottenAt(connection: Connection, run: number): string[] {
   const target = readTargets(connection);

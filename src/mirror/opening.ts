@@ -202,7 +202,7 @@ function missing(path: string): TidemarkError {
   });
 }
 
-// A copy of a mirror that stands where nothing can be written, so that SQLite cannot share its log with a writer (who may
+// A copy of a mirror that is where nothing can be written, so that SQLite cannot share its log with a writer (who may
 // reach the same file by another way: a mount that is read-only here only). The copy is one committed state.
 
 /** What copying needs of the machine. */

@@ -168,7 +168,7 @@ function pastSql(list: RecordList, from: string | null, columns: 'id' | 'all'): 
 }
 
 /**
- * True where the newest of a record's revisions up to `:run` is not a tombstone. Its first revision stands in no index; the
+ * True where the newest of a record's revisions up to `:run` is not a tombstone. Its first revision is in no index; the
  * second one names it, and what has only one was added later than that run.
  */
 function wasThere(row: 'k' | 'x'): string {

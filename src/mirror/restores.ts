@@ -168,7 +168,7 @@ export function readIdMap(connection: Connection, source: string): IdMapping[] {
     }));
 }
 
-/** The new restore's number; its steps stand in the journal. */
+/** The new restore's number; its steps are in the journal. */
 export function beginRestore(writer: Connection, start: RestoreStart): number {
   return inOneDurably(writer, () => {
     const { lastInsertRowid } = writer

@@ -84,7 +84,7 @@ const syncFile = promisify(fdatasync);
 /**
  * Brings a mirror's write-ahead log to the disk. With `synchronous = NORMAL` a commit is in the log when it returns, and
  * the log's checksums make whatever of it reached the disk count up to its last whole commit; SQLite syncs the log itself
- * before it takes anything out of it or begins it anew. So a commit is durable once the log was synced after it.
+ * before it takes anything out of it or begins it again. So a commit is durable once the log was synced after it.
  */
 export class LogSync {
   readonly #path: string;

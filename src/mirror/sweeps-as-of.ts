@@ -35,7 +35,7 @@ interface Row {
 
 /**
  * One for each collection that had a sweep up to that run, in no order. For a run that retention kept the answer is the
- * same as before: what a dropped run was the last to see stands in `carried_sweeps`.
+ * same as before: what a dropped run was the last to see is in `carried_sweeps`.
  */
 export function readSweepsAsOf(connection: Connection, source: string, run: number): SweepAsOf[] {
   // What a run saw that was never published does not count as read.

@@ -46,7 +46,7 @@ export function renderRunbook(document: DrillDocument, given: ReportOptions): st
     .join('\n\n')}\n`;
 }
 
-/** What has to stand in the configuration before a restore can do its part. */
+/** What has to be in the configuration before a restore can do its part. */
 function beforeLines(document: DrillDocument, options: ReportOptions): string[] {
   const snippet = secretsSnippet(document.tasks, options);
   const settings = [
@@ -139,7 +139,7 @@ function taskLines(task: DrillTask, options: ReportOptions): string[] {
   ];
 }
 
-/** How to get a value that the service assigns anew, and that users need. */
+/** How to get a value that the service assigns again, and that users need. */
 function valueLines({ kind, name, reason }: DrillTask, { restore, fields }: ResourceDefinition): string[] {
   return restore.byPerson.flatMap(({ reason: what, shows }) => {
     if (shows === undefined || !reason.includes(what)) return [];
@@ -148,7 +148,7 @@ function valueLines({ kind, name, reason }: DrillTask, { restore, fields }: Reso
     const record = /^[\w.@-]+$/.test(name) ? name : JSON.stringify(name);
     const show = `tidemark show ${kind} ${record}${isSecret ? ' --show-secrets' : ''}`;
     return [
-      `  - The report of the restore that creates it tells its new ${code(member)}; later ${code(`tidemark sync --kind ${kind}`)}, then ${code(show)} do.`,
+      `  - The report of the restore that creates it shows its new ${code(member)}; later ${code(`tidemark sync --kind ${kind}`)}, then ${code(show)} do.`,
     ];
   });
 }
@@ -234,7 +234,7 @@ function secretsSnippet(tasks: readonly DrillTask[], options: ReportOptions): st
 
 function ruleLines(task: DrillTask, { definitions }: ReportOptions, taken: Set<string>): string[] {
   const definition = definitions(task.kind);
-  // The id names one record only; a secret one must not stand in a file that is passed on.
+  // The id names one record only; a secret one must not be in a file that is passed on.
   const [pointer = ''] = definition.nameFrom;
   const match = isSecretId(definition)
     ? `${JSON.stringify(pointer)}: ${JSON.stringify(task.name)}`

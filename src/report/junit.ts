@@ -27,7 +27,7 @@ interface Suite {
   readonly cases: readonly string[];
 }
 
-/** The diff as JUnit XML. A suite named `comparison` always stands first: a report without tests reads as "not run". */
+/** The diff as JUnit XML. A suite named `comparison` always comes first: a report without tests reads as "not run". */
 export function renderJunit(document: DiffDocument, options: ReportOptions): string {
   const suites = [comparisonSuite(document, options), ...sectionsOf(document, options).map(kindSuite)];
   const total = (of: (suite: Suite) => number): number => suites.reduce((sum, suite) => sum + of(suite), 0);

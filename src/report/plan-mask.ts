@@ -1,4 +1,4 @@
-/** A plan without ids that are secrets, wherever they stand in it: every rendering of a plan begins with it. */
+/** A plan without ids that are secrets, wherever they are in it: every rendering of a plan begins with it. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { formatInteger } from '../core/grouped.ts';
@@ -13,7 +13,7 @@ import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';
 import { folded } from './value-text.ts';
 
-/** What pins a step to records: further places where their ids stand. */
+/** What pins a step to records: further places where their ids are. */
 interface Pinned {
   readonly precondition?: { readonly state: string; readonly id?: string } | null;
   readonly desired?: { readonly id: string } | null;
@@ -31,7 +31,7 @@ const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g
 const WORD = /[\w-]+/g;
 
 /**
- * The plan for people and for machines, with ids that are secrets replaced wherever they stand: in steps, in what was found
+ * The plan for people and for machines, with ids that are secrets replaced wherever they are: in steps, in what was found
  * again under another id, in names and in reasons. Such a plan is not for applying.
  */
 export function maskedPlan<T extends MaskablePlan>(plan: T, definitions: ReportOptions['definitions']): T {
@@ -278,7 +278,7 @@ export function costText({ cost, refused }: Pick<ShownPlan, 'cost' | 'refused'>)
   const { removals = 0 } = cost;
   const time = cost.minutes === 0 ? 'less than a minute' : `at least ${formatInteger(cost.minutes)} min`;
   return [
-    refused.length === 0 ? '' : 'nothing as it stands; once allowed: ',
+    refused.length === 0 ? '' : 'nothing yet; once allowed: ',
     plural(cost.requests, 'request'),
     removals === 0 || removals === cost.requests ? '' : `, ${formatInteger(removals)} of them for removals`,
     `, ${time} at the configured rate`,
@@ -372,7 +372,7 @@ export function leftText(
 /** From this many characters on a body is folded. */
 const BODY_LIMIT = 4000;
 
-/** The body of a request that changes a record, as JSON over several lines; null for others: their members stand as fields. */
+/** The body of a request that changes a record, as JSON over several lines; null for others: their members are listed as fields. */
 export function bodyText({ action, request }: ShownStep): string | null {
   if (action !== 'update' || request?.body === null || request === null) return null;
   const lines = JSON.stringify(request.body, null, 2).split('\n');

@@ -111,7 +111,7 @@ function secretsLines(plan: ShownPlan, options: PlanTextOptions): string[] {
 
 function adoptedLines({ adopted }: ShownPlan, options: PlanTextOptions): string[] {
   if (adopted.length === 0) return [];
-  // One record may stand in the lists of several organizations.
+  // One record may be in the lists of several organizations.
   const texts = new Set(adopted.map((each) => adoptionText(each, options)));
   return [
     '',

@@ -14,7 +14,7 @@ export function recreatedByText({ restore, is_recognised: isRecognised }: Recrea
     : `created again by restore ${restore}`;
 }
 
-/** `changed`, or what stands in its place; of a record that had been away, also that it came back. */
+/** `changed`, or what is in its place; of a record that had been away, also that it came back. */
 export function changeText({
   change,
   id,

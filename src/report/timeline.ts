@@ -242,7 +242,7 @@ interface Bar {
   readonly removed: number;
 }
 
-/** A drawing's measures. Shared by the charts of a page, so that a day stands at the same place in each. Pixels. */
+/** A drawing's measures. Shared by the charts of a page, so that a day is at the same place in each. Pixels. */
 interface ChartForm {
   /** Its class in the style sheet. */
   readonly name: 'wide' | 'narrow';

@@ -34,7 +34,7 @@ export function appliedSteps(mirror: Mirror, restore: number): AppliedSteps {
   }
   const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
   if ([...rows.values()].some(({ outcome }) => outcome === 'sent')) {
-    throw new TidemarkError('usage', `what restore ${restore} did is not known whole: an answer was lost`, {
+    throw new TidemarkError('usage', `what restore ${restore} did is not fully known: a response was lost`, {
       hint: `\`tidemark restore --resume ${restore}\` looks it up; then undo it`,
     });
   }

@@ -115,9 +115,9 @@ function requireSafe(plan: Plan): void {
   if (planHash(plan) === plan.hash) return;
   throw new TidemarkError(
     'unsafe_plan',
-    'the plan is not what its hash says: it was changed since it was made',
+    'the plan does not match its hash: it was changed after it was made',
     {
-      hint: 'make it anew with `tidemark restore`',
+      hint: 'make a new plan with `tidemark restore`',
     },
   );
 }
@@ -249,7 +249,7 @@ async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): P
     if (journal.row(n).verified === null) await runStep(context, before);
     const { verified } = journal.row(n);
     if (verified === true) continue;
-    const why = verified === false ? 'which does not hold what was sent' : 'which could not be read back';
+    const why = verified === false ? 'which differs from what was sent' : 'which could not be read back';
     return `it waits for ${named(plan, n)}, ${why}`;
   }
   return null;

@@ -35,7 +35,7 @@ export function narrowedTo(
   for (const change of asked) {
     const list = isMoving(change) ? listOf(change.path) : null;
     if (list !== null && changes.some(({ path }) => path.startsWith(`${list}/`) && !isAsked(path))) {
-      return { reason: `${change.path} stands in a list of which more differs: give --field ${list}` };
+      return { reason: `${change.path} is in a list of which more differs: give --field ${list}` };
     }
     const at = list ?? change.path;
     const to = list === null ? change.to : resolvePointer(remap.body, list);

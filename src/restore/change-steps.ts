@@ -260,7 +260,7 @@ function stepReason(reasons: readonly (string | null)[]): string | null {
 
 /** Why a step sends fields that may be equal now. */
 function resentText(action: string, resent: readonly FieldDefinition[]): string {
-  return `${action} sets ${resent.map(({ name }) => name).join(', ')} anew: put back as desired`;
+  return `${action} sets ${resent.map(({ name }) => name).join(', ')} again: put back as desired`;
 }
 
 /** Writable fields that the preceding action sets: sent again as desired, though they may be equal now. */

@@ -85,7 +85,7 @@ export function planCreation(
     return;
   }
   if (restore.creation.by === 'consent' && !planning.input.options.createOrganizations) {
-    const reason = `live has no such ${definition.title.one}: another one than recorded? --create-organizations makes it anew`;
+    const reason = `live has no such ${definition.title.one}: another one than recorded? --create-organizations creates it again`;
     put(stopped(draft, 'blocked', 'consent', reason));
     return;
   }
@@ -205,7 +205,7 @@ function addDerived(
       unknown.push({ pointer, reason: `the desired record does not hold it at ${from.join(' or ')}` });
       continue;
     }
-    // It may stand in the body already, mapped as a reference: this is the same id, looked up the same way.
+    // It may be in the body already, mapped as a reference: this is the same id, looked up the same way.
     const id = idText(value);
     const found = planning.references.resolve(kind, id, desired.scope);
     if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });

@@ -183,7 +183,7 @@ function planInput(options: PassOptions, live: PlanState): PlanInput {
   };
 }
 
-// The snapshot that a drill practises with: what is asked about, and what it needs to stand on.
+// The snapshot that a drill practises with: what is asked about, and what it depends on.
 
 export interface DrillSnapshot {
   /** What the restore is given: the records asked about, and those that they hang from or refer to. */

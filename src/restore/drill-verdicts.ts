@@ -124,18 +124,18 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     const definition = definitions(record.kind);
     const key = keyOf(record.kind, record.scope, record.id);
     const own = steps.get(key) ?? [];
-    const judged = own.map((step) => ({ step, verdict: ofStep(step) }));
+    const considered = own.map((step) => ({ step, verdict: ofStep(step) }));
     const other = live.get(key);
     const { verdict, reason } = judgedRecord();
     return {
       record,
       verdict,
       reason,
-      fields: fieldVerdicts(definition, record, other, verdict, judged, references),
+      fields: fieldVerdicts(definition, record, other, verdict, considered, references),
     };
 
     function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> {
-      const worst = judged.toSorted((a, b) => gravity(b.verdict) - gravity(a.verdict))[0];
+      const worst = considered.toSorted((a, b) => rankOf(b.verdict) - rankOf(a.verdict))[0];
       if (worst !== undefined) return { verdict: worst.verdict, reason: reasonOf(worst.step, failures) };
       if (other === undefined) {
         const why = plan.left.find(({ kind, names }) => kind === record.kind && names.length > 0);
@@ -189,12 +189,12 @@ function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string
     : `refused: ${failure}`;
 }
 
-function gravity(verdict: DrillVerdict): number {
+function rankOf(verdict: DrillVerdict): number {
   return BEST_FIRST.indexOf(verdict);
 }
 
 function worst(verdicts: readonly Failing[]): Failing {
-  return verdicts.reduce((worst, each) => (gravity(each) > gravity(worst) ? each : worst));
+  return verdicts.reduce((worst, each) => (rankOf(each) > rankOf(worst) ? each : worst));
 }
 
 /** The parents of a record and the records that it refers to. */
@@ -225,7 +225,7 @@ function fieldVerdicts(
   record: ParsedRecord,
   live: ParsedRecord | undefined,
   verdict: DrillVerdict,
-  judged: readonly { readonly step: PlanStep; readonly verdict: Failing }[],
+  considered: readonly { readonly step: PlanStep; readonly verdict: Failing }[],
   references: References,
 ): Map<string, DrillVerdict> {
   const fields = new Map<string, DrillVerdict>();
@@ -240,7 +240,7 @@ function fieldVerdicts(
   const settable = new Set(creatableFields(definition).map(({ name }) => name));
   const persons = new Set(definition.restore.byPerson.map(({ pointer }) => topMember(pointer)));
   const byStep = new Map<string, Failing>();
-  for (const { step, verdict: own } of judged) {
+  for (const { step, verdict: own } of considered) {
     for (const { path } of step.fields) byStep.set(topMember(path), own);
   }
   for (const name of names) {

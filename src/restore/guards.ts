@@ -34,7 +34,7 @@ function otherOrganization(input: PlanInput, matching: Matching): Refusal[] {
       guard: 'other_organization',
       kind: 'organizations',
       reason: 'none of the recorded organizations exists in this service: it seems to be a different account',
-      hint: 'check --source and its key; to make lost organizations anew, give --create-organizations',
+      hint: 'check --source and its key; to create lost organizations again, give --create-organizations',
     },
   ];
 }

@@ -86,7 +86,7 @@ export class RestoreJournal {
     const row = mirror.restores.get(restore);
     if (row !== undefined && row.planHash !== plan.hash) {
       throw new TidemarkError('unsafe_plan', `restore ${restore} has another plan`, {
-        hint: '`tidemark restore --resume` goes on with what was approved; `tidemark restore` makes a new plan',
+        hint: '`tidemark restore --resume` continues with what was approved; `tidemark restore` makes a new plan',
       });
     }
     mirror.restores.resume(restore);

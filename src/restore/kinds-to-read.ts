@@ -7,7 +7,7 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { dependentKinds } from './dependents.ts';
 
 /**
- * The kinds to read, in catalog order: those asked for, their parents, what they refer to, what stands in their place,
+ * The kinds to read, in catalog order: those asked for, their parents, what they refer to, what is in their place,
  * and the other kinds that show the same records. Kinds that are never written are left out.
  * @param removes true where records may be removed: then what goes with them is read too
  */

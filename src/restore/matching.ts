@@ -236,7 +236,7 @@ export function parentOf(
   const above: Partial<Record<ScopeKey, string>> = {};
   for (const each of SCOPE_KEYS) {
     if (each === key) break;
-    // A project's own collection stands below its organization, which its scope does not name.
+    // A project's own collection is below its organization, which its scope does not name.
     const value = scope[each];
     if (value !== undefined) above[each] = value;
   }

@@ -35,7 +35,7 @@ function reasonWithRecord(
     const record = /^[\w.@-]+$/.test(name) ? name : JSON.stringify(name);
     return `${reason} (${member}: \`tidemark sync\`, then \`tidemark show ${kind} ${record} --show-secrets\`)`;
   }
-  if (live === null) return `${reason} (${member} is new then: the report of the restore tells it)`;
+  if (live === null) return `${reason} (${member} will be new: the report of the restore shows it)`;
   const value = resolvePointer(live, shows);
   return typeof value === 'string' && value !== '' ? `${reason} (${member}: ${value})` : reason;
 }

@@ -241,7 +241,7 @@ export function readPlan(text: string): Plan {
       'unsafe_plan',
       'the plan was changed since it was made: its hash is another one',
       {
-        hint: 'make it anew with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
+        hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
       },
     );
   }
@@ -289,7 +289,7 @@ export function planHash(plan: Omit<Plan, 'hash'>): string {
     from: { ref: from.ref, run: from.run ?? null, source: from.source ?? null },
     to: { ref: to.ref, source: to.source ?? null },
     ...{ steps, refused, skipped, summary },
-    // They stand in the order of the records, which says nothing.
+    // They are in the order of the records, which says nothing.
     adopted: adopted.map((each) => canonicalText(each as unknown as JsonValue)).sort(),
   };
   return digest(pinned);

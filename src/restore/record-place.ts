@@ -7,7 +7,7 @@ export function recordKeyText(kind: Kind, scope: Scope, id: string): string {
   return `${kind}\0${scope.organization_id ?? ''}\0${scope.project_id ?? ''}\0${scope.role_id ?? ''}\0${id}`;
 }
 
-/** What stands in a text that begins with a place. */
+/** What is in a text that begins with a place. */
 export function partsOf(place: string): { readonly kind: string; readonly id: string } {
   const [kind = '', , , , id = ''] = place.split('\0');
   return { kind, id };

@@ -302,7 +302,7 @@ const LATER = 'the service has problems: try again later';
 const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   moved: `somebody changed it meanwhile: look with \`tidemark diff latest live\`, then ${NEW_PLAN}`,
   rejected: `correct what it complains of, in the service or in an edited export (file:PATH); then ${NEW_PLAN}`,
-  not_found: `what it is about, or stands below, is gone: ${NEW_PLAN}`,
+  not_found: `the record, or its parent, does not exist any more: ${NEW_PLAN}`,
   reference_unknown: NEW_PLAN,
   forbidden: 'give the key the permission, or leave the kind out with --kind',
   unauthorized: 'check apiKey of the source: nothing else can be sent either',

@@ -36,7 +36,7 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
   // With the lock held, no other process can be applying it.
   if (!holdsLock && isAtWork(mirror, newest))
     return `restore ${restore} of ${newest.startedAt} is running: wait until it has ended`;
-  return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` goes on with it`;
+  return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
 /** Commands that apply a plan, as the writer's lock names them. */
@@ -85,7 +85,7 @@ function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
   }
   if (isUnfinished(mirror, row)) return row;
   const state = row.outcome === 'complete' ? 'is complete' : 'has sent all that it could send';
-  throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to go on with`, {
+  throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to continue`, {
     hint: '`tidemark restore` makes a new plan',
   });
 }

@@ -164,7 +164,7 @@ export function stopped(
   return { ...draft, action, request: null, precondition: null, inverse: null, obstacle, reason };
 }
 
-/** A scope that can stand in a step: live ids as far as they are known, else the desired ones. */
+/** A scope that can be in a step: live ids as far as they are known, else the desired ones. */
 export function shownScope(scope: Scope, resolved: Readonly<Record<string, Resolved>>): Scope {
   return Object.fromEntries(
     Object.entries(scope).map(([name, value]) => {

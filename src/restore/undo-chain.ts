@@ -1,5 +1,5 @@
 /**
- * A restore that was undone may stand again: its undo was undone. Then its records have other ids, and other digests, than
+ * A restore that was undone may apply again: its undo was undone. Then its records have other ids, and other digests, than
  * its own journal knows.
  */
 import type { Scope } from '../catalog/definition.ts';

@@ -34,7 +34,7 @@ export interface UndoneState {
   readonly state: PlanState;
   /** What a plan for it may touch. */
   readonly extent: UndoExtent;
-  /** Records that were changed since, and stand in the state as they are live. */
+  /** Records that were changed since, and are in the state as they are live. */
   readonly changed: readonly ChangedSince[];
   /** Records that go: those that the restore created and that are still there, and what is in them by now. */
   readonly gone: readonly ParsedRecord[];
@@ -240,7 +240,7 @@ class BeforeRestore {
   }
 }
 
-/** The record as it was before the step; secrets that were not kept stand as what the planner takes for a mask. */
+/** The record as it was before the step; secrets that were not kept are written as what the planner takes for a mask. */
 function beforeStep(
   definition: ResourceDefinition,
   live: ParsedRecord,

@@ -29,7 +29,7 @@ export class TrustedProxies {
     const remote = plain(incoming.socket.remoteAddress ?? '');
     if (!this.#includes(remote)) return remote;
     const forwarded = [incoming.headers['x-forwarded-for'] ?? []].flat().join(',').split(',');
-    // Each proxy adds whom it was asked by at the end: what stands before the first stranger is that one's own word.
+    // Each proxy adds whom it was asked by at the end: what is before the first stranger is that one's own word.
     const stranger = forwarded
       .map((each) => plain(each.trim()))
       .reverse()

@@ -1,5 +1,5 @@
 /**
- * The boundary between the interface's HTTP side and what it serves. The sandbox stands on a store in memory that can
+ * The boundary between the interface's HTTP side and what it serves. The sandbox uses a store in memory that can
  * also write; the replica on a mirror that can only be read. Records cross it as JSON text, so that what a store holds
  * reaches the client digit by digit and a page of a thousand records is joined, not rebuilt.
  */

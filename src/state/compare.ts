@@ -246,7 +246,7 @@ const MASKED = 'that was given masked';
 
 /**
  * One entry for each such id and kind that it was looked for in: the kinds that were asked for, else those of the ids that
- * were found, since a mistyped id stands beside right ones of its kind.
+ * were found, since a mistyped id is beside right ones of its kind.
  * @param typed the ids as the user gave them: one that was given masked is never written out; left out, all are
  */
 function unknownIds(

@@ -144,7 +144,7 @@ function isDocumented({ secretPointers }: FieldDefinition, [, ...inside]: Path):
   );
 }
 
-/** Stops at the first that is there; until then `near` gathers what stands beside the places. */
+/** Stops at the first that is there; until then `near` gathers what is beside the places. */
 function isAnywhere(
   { definitions, records }: Pick<FieldsAsked, 'definitions' | 'records'>,
   searched: ReadonlyMap<Kind, readonly Path[]>,

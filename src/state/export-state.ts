@@ -32,7 +32,7 @@ interface ExportChoice {
  * Reads an export whole. What it says nothing of is left out of a comparison: a kind that does not occur, and collections
  * whose parent record it does not hold. That a record is not in it means something only where it says, or the user does,
  * that it holds all of its collection.
- * @throws TidemarkError `usage` with file and line for each record that is wrong or stands twice; as `findExport`
+ * @throws TidemarkError `usage` with file and line for each record that is wrong or repeated; as `findExport`
  */
 export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
   const { path, cwd } = choice;
@@ -55,7 +55,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
       const key = JSON.stringify([record.source, record.kind, scopeKey(record.scope), record.id]);
       const first = places.get(key);
       if (first === undefined) found.push(record);
-      else mistakes.push(`${place}: ${record.kind} ${JSON.stringify(record.id)} stands at ${first} already`);
+      else mistakes.push(`${place}: ${record.kind} ${JSON.stringify(record.id)} is at ${first} already`);
       places.set(key, first ?? place);
     }
   }

@@ -47,6 +47,6 @@ export class FirstReadCollections {
     const coverage = this.#from.coverage(kind, scope);
     if (coverage.how === 'unread') return `read for the first time: ${coverage.reason}`;
     if (coverage.how !== 'read' || coverage.isPartial !== true) return null;
-    return `read whole for the first time: ${coverage.stale ?? 'what was there before is not known'}`;
+    return `read whole for the first time: ${coverage.stale ?? 'earlier records are not known'}`;
   }
 }

@@ -25,7 +25,7 @@ function nameOf(
   definition: ResourceDefinition,
   id: string,
 ): string | undefined {
-  // A project can stand in the lists of several organizations: any of them names it.
+  // A project can be in the lists of several organizations: any of them names it.
   const row = mirror.records
     .find(definition.kind, id, { sources: [source] })
     .find(({ body }) => body !== null);

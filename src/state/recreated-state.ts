@@ -20,7 +20,7 @@ import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './stat
 
 /**
  * `state` with the ids of `other` for records that were created again between the two; `state` itself where no such
- * record stands in either.
+ * record is in either.
  */
 export function stateWithRecreated(
   state: LoadedState,
@@ -226,7 +226,7 @@ function* inOrder(kept: readonly RecordState[], moved: readonly RecordState[]): 
 interface IdPlace {
   /** `*` is any member or element. */
   readonly segments: readonly string[];
-  /** The first segment as it stands in a body: most bodies of some kinds have no such member. */
+  /** The first segment as it is in a body: most bodies of some kinds have no such member. */
   readonly member: string;
   readonly kind: Kind;
 }
@@ -245,7 +245,7 @@ export class RecreatedReferences {
   }
 
   /**
-   * The record's body with those ids replaced, and everything else character by character as it stands; the same text
+   * The record's body with those ids replaced, and everything else character by character as it is; the same text
    * where it names none of them.
    */
   renamed({ kind, body }: Pick<RecordState, 'kind' | 'body'>): string {

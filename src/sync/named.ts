@@ -17,7 +17,7 @@ interface NamedOptions {
 
 /**
  * Reads the named records. Not a list, so it testifies to no absence: one that answers 404 leaves the sweep `missing`
- * (or `incomplete` where others answered) and what the mirror holds of it stands.
+ * (or `incomplete` where others answered) and what the mirror holds of it stays.
  */
 export async function sweepNamed(
   context: SweepContext,

@@ -71,8 +71,7 @@ export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' 
   }
   return {
     code: 'config_invalid',
-    message:
-      'nothing was asked for: no organization or project that this run may read has what it is to read',
+    message: 'nothing to read: no organization or project of this run has any of the requested kinds',
     hint: 'check kinds, organizations and projects of the source; `tidemark doctor` shows what the key reaches',
     permission: null,
   };
@@ -88,6 +87,6 @@ export function isAllDenied(
 ): boolean {
   const reached = sweeps.filter((sweep) => sweep.outcome !== 'skipped');
   const own = reached.filter(({ kind }) => asked === null || asked.includes(kind));
-  const judged = own.length > 0 ? own : reached;
-  return judged.length > 0 && judged.every((sweep) => sweep.outcome === 'denied');
+  const deciding = own.length > 0 ? own : reached;
+  return deciding.length > 0 && deciding.every((sweep) => sweep.outcome === 'denied');
 }

@@ -1,5 +1,5 @@
 /**
- * `redact: true`: a secret that the service sends in clear never reaches the mirror. A keyed fingerprint stands in its
+ * `redact: true`: a secret that the service sends in clear never reaches the mirror. A keyed fingerprint is in its
  * place, so that a diff can tell that it changed; the key lies in the mirror, so that nobody else finds a short secret by
  * trying values. A fingerprint reads as a mask (`catalog/masks.ts`): a restore never sends it.
  */

@@ -308,7 +308,7 @@ async function stageFullRecords(
         notFound += 1;
         context.log.warn(
           { kind: definition.kind, scope, id },
-          'a record is listed, but cannot be retrieved: what the mirror held of it stands',
+          'a record is listed, but cannot be retrieved: the mirror keeps what it held of it',
         );
       }
     } catch (error) {

@@ -10,7 +10,7 @@ describe('docs/cli.md', () => {
   it('is up to date', async () => {
     const file = packageFile('docs', 'cli.md');
     expect(existsSync(file)).toBe(true);
-    // `npx vitest run test/cli/reference.test.ts -u` writes it anew.
+    // `npx vitest run test/cli/reference.test.ts -u` writes it again.
     await expect(commandReference(COMMANDS)).toMatchFileSnapshot(file);
   });
 

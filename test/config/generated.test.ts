@@ -41,7 +41,7 @@ describe('files written from the table are up to date', () => {
   ])('%s', async (path, write) => {
     const file = packageFile(...path.split('/'));
     expect(existsSync(file)).toBe(true);
-    // `npx vitest run test/config/generated.test.ts -u` writes them anew.
+    // `npx vitest run test/config/generated.test.ts -u` writes them again.
     await expect(write()).toMatchFileSnapshot(file);
   });
 });

@@ -1,4 +1,4 @@
-/** When the daemon reads its configuration anew. */
+/** When the daemon reads its configuration again. */
 import { utimesSync, writeFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

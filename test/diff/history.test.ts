@@ -160,7 +160,7 @@ describe('blame', () => {
     expect(name).toEqual({ path: '/name', value: 'a', since: sighting(3), last_seen_before: sighting(2) });
   });
 
-  it('begins anew where the record had been away, and tells of a removed one what it was', () => {
+  it('begins again where the record had been away, and tells of a removed one what it was', () => {
     const gone = history([1, 'added', { name: 'a' }], [3, 'removed', null]);
     expect(since(gone)).toEqual({ '/name': 1 });
     expect(since([...history([5, 'added', { name: 'a' }]), ...gone])).toEqual({ '/name': 5 });

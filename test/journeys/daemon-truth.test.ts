@@ -277,7 +277,7 @@ describe('how sound the copy is', () => {
 });
 
 describe('a mirror that goes away under the daemon', () => {
-  it('is reported once, is not begun anew but by a restart, and is followed when it is back', async () => {
+  it('is reported once, is not begun again but by a restart, and is followed when it is back', async () => {
     const story = await Story.create();
     story.start();
     await story.until(() => story.lines(0, /^sync is done/).length === 1);

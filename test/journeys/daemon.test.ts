@@ -251,7 +251,7 @@ describe('tidemark daemon', () => {
     expect((await next.ended).code).toBe(0);
   });
 
-  it('SIGHUP reads the configuration anew; a wrong one changes nothing', async () => {
+  it('SIGHUP reads the configuration again; a wrong one changes nothing', async () => {
     const { service, directory } = await story();
     const file = join(directory, 'tidemark.yaml');
     const text = (cron: string): string =>

@@ -262,7 +262,7 @@ describe('accepted drift', () => {
     mirror.close();
     expect((await it.drift(2)).findings[0]?.reopened).toMatchObject({ because: 'expired' });
     expect((await it.expectRun(0, 'drift', 'accepted')).stdout).toContain('(over)');
-    // Accepted anew, it holds again.
+    // Accepted again, it holds again.
     await accept(it, 0);
     await it.drift(0);
   });

@@ -156,7 +156,7 @@ describe('the history of a record', () => {
     expect(words.stdout).toContain('organization Harbor (');
     expect(words.stdout).toMatch(/\+ returned by run 4.*\n {2}last seen still away: run 2/);
     expect(words.stdout).toMatch(/- removed by run 2.*\n {2}last seen as before: run 1/);
-    expect(words.stdout).toContain('nobody had looked before');
+    expect(words.stdout).toContain('not read before');
   });
 
   it('neutralises what a record holds, and masks what is secret, in every text', async () => {

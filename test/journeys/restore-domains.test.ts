@@ -30,7 +30,7 @@ describe('the challenge of a domain that was created again', () => {
     const before = await story.plan(3, ...ABOUT);
     const manual = before.steps.find(({ action }) => action === 'manual');
     expect(manual?.reason).toContain(
-      'verification_challenge is new then: the report of the restore tells it',
+      'verification_challenge will be new: the report of the restore shows it',
     );
     const applied = await story.expectRun(3, 'restore', ...ABOUT, '--apply', '--yes', '--quiet');
     const challenge = await challengeOf(story);

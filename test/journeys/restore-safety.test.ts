@@ -216,7 +216,7 @@ describe('Ctrl-C', () => {
     expect(listed.stdout).toContain('interrupted');
     const another = await story.expectRun(2, 'restore');
     expect(another.stderr).toMatch(
-      /restore 1 of \S+ is unfinished: `tidemark restore --resume 1` goes on with it/,
+      /restore 1 of \S+ is unfinished: `tidemark restore --resume 1` continues it/,
     );
 
     const resumed = await story.expectRun(0, 'restore', '--resume', '--json');
@@ -335,7 +335,7 @@ describe('undo', () => {
 });
 
 describe('--resume', () => {
-  it('with a key that is refused ends with 5, sends nothing, and goes on with the right key', async () => {
+  it('with a key that is refused ends with 5, sends nothing, and continues with the right key', async () => {
     const story = await damaged();
     story.proxy.setRules([
       { method: 'PATCH', path: /members/, fault: { kind: 'answer', status: 400, body: { detail: 'no' } } },
@@ -354,7 +354,7 @@ describe('--resume', () => {
 });
 
 describe('--resume without a number', () => {
-  it('goes on with the latest restore only, and tells what it did itself', async () => {
+  it('continues the latest restore only, and reports what it did itself', async () => {
     const story = await damaged();
     story.proxy.setRules([
       {

@@ -32,7 +32,7 @@ it('a project that came back is no other project of its organization', async () 
   await story.expectRun(0, 'sync', '--quiet');
   const again = await story.named('projects', 'Lost and found');
   expect(again['id']).not.toBe(project['id']);
-  // The same project, neither gone nor new: what the service gave it anew is reported, as at the project itself.
+  // The same project, neither gone nor new: what the service gave it again is reported, as at the project itself.
   expect((await pathsOf(2)).map((path) => path.replace(/\d+/, 'N'))).toEqual([
     '/teams/N/api_token',
     '/teams/N/uuid',

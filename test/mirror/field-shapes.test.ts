@@ -320,7 +320,7 @@ describe('the counts', () => {
     expect(await roles(mirror, { id: 'a' }, { id: 'b' })).toEqual(['lost /x number>']);
   });
 
-  it('that are wrong are named by verify, and counted anew once they contradict a run', async () => {
+  it('that are wrong are named by verify, and counted again once they contradict a run', async () => {
     const mirror = open();
     await roles(mirror, { id: 'a', x: 1 }, { id: 'b', x: 1 });
     tamper(mirror, `UPDATE field_shapes SET records = 0 WHERE field = '/x'`);
@@ -353,7 +353,7 @@ function tamper(mirror: Mirror, statement: string): void {
 }
 
 describe('counts that another catalog made', () => {
-  it('are made anew: the members of an object that is documented since are no news', async () => {
+  it('are made again: the members of an object that is documented since are no news', async () => {
     const mirror = open();
     const member = { user: { uuid: 'u1', email: 'a@example.com' }, level: 1 };
     await changesOf(mirror, 'members', [member]);

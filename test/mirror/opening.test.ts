@@ -167,7 +167,7 @@ describe('opening a mirror for writing', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it('begins anew after a process died while making the file', () => {
+  it('begins again after a process died while making the file', () => {
     const path = join(temporaryDirectory(), 'mirror.db');
     const half = new Database(path);
     half.pragma('page_size = 8192');

@@ -51,7 +51,7 @@ describe('a private copy', () => {
         copyFileSync(from, to);
         taken += 1;
         if (taken > 1) return;
-        // Between the log and the file, a whole life of the log: carried over, begun anew, with more in it.
+        // Between the log and the file, a whole life of the log: carried over, begun again, with more in it.
         database.exec('INSERT INTO t VALUES (2)');
         database.pragma('wal_checkpoint(TRUNCATE)');
         database.exec('INSERT INTO t VALUES (3)');

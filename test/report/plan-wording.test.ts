@@ -69,7 +69,7 @@ describe('what a plan costs', () => {
     expect(held.refused).toMatchObject([{ guard: 'max_removals' }]);
     expect(held.cost).toEqual({ requests: 9, minutes: 0, removals: 6 });
     expect(renderPlanText(held, text)).toContain(
-      '(nothing as it stands; once allowed: 9 requests, 6 of them for removals, less than a minute',
+      '(nothing yet; once allowed: 9 requests, 6 of them for removals, less than a minute',
     );
   });
 });

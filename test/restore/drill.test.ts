@@ -65,7 +65,7 @@ describe('a drill that begins with nothing', () => {
     expect(domain?.fields).toEqual([{ path: '/sso_enforcement', from: 'saml', to: '' }]);
   });
 
-  it('says field by field what the service gives anew and what waits', async () => {
+  it('says field by field what the service gives again and what waits', async () => {
     const document = await drillOf(organization());
     const fields = (kind: string): object =>
       Object.fromEntries(

@@ -208,7 +208,7 @@ const cases: Record<string, Case> = {
     live: without(domain),
     steps: [
       'create domains POST …/domains/ {"domain":"k.example","saml_entity_id":"e","saml_acs_url":null}',
-      'manual domains: publish verification_challenge of the domain in DNS and have it verified (verification_challenge is new then: the report of the restore tells it); then restore again: sets jit_provisioning_enabled, sso_enforcement',
+      'manual domains: publish verification_challenge of the domain in DNS and have it verified (verification_challenge will be new: the report of the restore shows it); then restore again: sets jit_provisioning_enabled, sso_enforcement',
     ],
   },
   'domains: not yet verified, the dependent fields wait': {

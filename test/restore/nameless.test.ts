@@ -24,7 +24,7 @@ describe('a record without a name, made again by hand', () => {
     expect(plan.adopted).toMatchObject([{ desired_id: '1', live_id: '9', by: 'content' }]);
   });
 
-  it('is made anew where the content is another one', () => {
+  it('is made again where the content is another one', () => {
     const plan = planOf([organization, nameless(1)], [organization, nameless(9, 'v2')]);
     expect(plan.steps).toMatchObject([{ action: 'create', id: '1' }]);
     expect(plan.adopted).toEqual([]);

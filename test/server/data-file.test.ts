@@ -66,7 +66,7 @@ describe('the data file', () => {
     expect(readFileSync(file, 'utf8')).toContain('hush');
   });
 
-  it('stays as it was where it cannot be written anew, and leaves nothing beside it', async () => {
+  it('stays as it was where it cannot be written again, and leaves nothing beside it', async () => {
     const file = join(scratchDirectory(), 'sandbox.data');
     await (await restartable(file, 'demo')).sandbox.close();
     const before = readFileSync(file);

@@ -93,7 +93,7 @@ describe('the pages of a state', () => {
     expect(take(100)).toEqual(kept);
     shelf.readAhead(mirror, listOf(1), window(110));
     expect(take(110).isOwn).toBe(true);
-    // Taken by one, it is read anew for the next.
+    // Taken by one, it is read again for the next.
     expect(take(110).isOwn).toBe(true);
     expect(reads).toEqual(['1:100', '1:100', '1:110', '1:110']);
   });

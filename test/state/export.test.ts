@@ -174,7 +174,7 @@ describe('what is wrong with an export', () => {
     ['a.ndjson', line({ body: undefined }), 'body is missing'],
     ['a.ndjson', line({ body: [] }), 'expected body to be an object'],
     ['a.ndjson', line({ body: { id: 'other' } }), 'its body says that it is "other"'],
-    ['a.ndjson', line({}) + line({}), 'a.ndjson:2: domains "d" stands at a.ndjson:1 already'],
+    ['a.ndjson', line({}) + line({}), 'a.ndjson:2: domains "d" is at a.ndjson:1 already'],
     ['a.ndjson', `${line({})}{"kind":"dom`, 'a.ndjson:2: not valid JSON'],
     ['a.ndjson', '7\n', 'a.ndjson:1: expected a record'],
     ['a.json', '{"schema":"tidemark.export/1","records":[\n{},\n{}]}', 'a.json:3: kind is missing'],

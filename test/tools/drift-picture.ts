@@ -1,5 +1,5 @@
 /**
- * Draws docs/images/drift-report.png anew: the demo's mirror, its drift from the first run as HTML, in a real browser.
+ * Draws docs/images/drift-report.png again: the demo's mirror, its drift from the first run as HTML, in a real browser.
  *
  *     node test/tools/drift-picture.ts [OUTPUT.png]
  */

@@ -81,7 +81,7 @@ export const batchExports: KindRow = {
     writable('start_at', 'timestamp', 'No runs are triggered before this time.'),
     writable('end_at', 'timestamp', 'No runs are triggered after this time.'),
     volatile('latest_runs', 'array', 'The latest runs with status and counts.'),
-    // wire-notes.md, Secrets: it may never be returned; its text then stands in the read-only `schema`.
+    // wire-notes.md, Secrets: it may never be returned; its text then is in the read-only `schema`.
     writable('svcql_query', 'string', 'Query that selects what is exported.', {
       severity: 'high',
       shownAt: '/schema/svcql_query',

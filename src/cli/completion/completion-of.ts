@@ -1,4 +1,4 @@
-/** What may stand where the cursor is: commands, options, values, and whether files may. */
+/** What may be where the cursor is: commands, options, values, and whether files may. */
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { CommandRow, ArgumentRow, OptionRow } from '../command-row.ts';
 import { GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from '../global-options.ts';
@@ -17,7 +17,7 @@ interface CompletionQuestion extends Omit<LocalQuestion, 'config' | 'sources'> {
   readonly isQuoted: boolean;
 }
 
-/** Whatever cannot be read has nothing to say: at the keyboard an error text would stand in the middle of a command. */
+/** Whatever cannot be read has nothing to say: at the keyboard an error text would be in the middle of a command. */
 export async function completionOf(
   question: CompletionQuestion,
   commands: readonly CommandRow[],
@@ -150,13 +150,13 @@ function withHome(path: string, home: string | undefined): string {
   return home !== undefined && path.startsWith('~/') ? `${home}${path.slice(1)}` : path;
 }
 
-// Where on a command line the cursor stands, and what may stand there: read off the command table in the way that the
+// Where on a command line the cursor is, and what may be there: read off the command table in the way that the
 // program's own parser reads it (`program.ts`). Pure.
 
 interface Position {
-  /** Commands that may stand here. */
+  /** Commands that may be here. */
   readonly commands: readonly CommandRow[];
-  /** Options that may stand here: of those that take one value, the ones that were not given yet. */
+  /** Options that may be here: of those that take one value, the ones that were not given yet. */
   readonly options: readonly OptionRow[];
   /** The option or argument whose value is completed. */
   readonly value: OptionRow | ArgumentRow | null;

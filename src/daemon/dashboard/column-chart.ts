@@ -74,7 +74,7 @@ function drawing(columns: readonly ChartColumn[], options: ChartOptions, width: 
   return markup`<svg class="columns${style}" viewBox="0 0 ${width} ${HEIGHT}" role="img" aria-label="${options.label}">${scale}${shapes}</svg>`;
 }
 
-/** Where the middle of each label stands, by column: from the newest on, those that have room; the others are left out. */
+/** Where the middle of each label is, by column: from the newest on, those that have room; the others are left out. */
 function placedLabels(columns: readonly ChartColumn[], width: number, step: number): Map<number, number> {
   const placed = new Map<number, number>();
   let free = width;

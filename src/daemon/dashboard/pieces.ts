@@ -48,7 +48,7 @@ export function outcomeTone(outcome: string): Tone {
 interface Column {
   readonly head: string;
   /**
-   * `num` right-aligned, `wide` may wrap; on a phone `wraps` may too, `spare` is left out, and `below` stands under the
+   * `num` right-aligned, `wide` may wrap; on a phone `wraps` may too, `spare` is left out, and `below` is under the
    * other cells of its row. `phone` is there only on a phone.
    */
   readonly style?: string;
@@ -56,7 +56,7 @@ interface Column {
 
 /**
  * A table with a caption for who cannot see it; the first cell of each row names it. With a column `below`, rows are laid
- * out anew on a phone: its parts say themselves that they are a table's, since browsers forget that with the layout.
+ * out again on a phone: its parts say themselves that they are a table's, since browsers forget that with the layout.
  */
 export function tableHtml(
   caption: string,

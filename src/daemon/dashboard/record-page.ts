@@ -111,7 +111,7 @@ export function choicePage(
     ];
   });
   const kind = first === undefined ? '' : definitionsFor(facts.config, first.source)(first.kind).title.many;
-  const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p><h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each of the ${kind} stands in another place.</p><div class="gap"></div>${tableHtml('Records with this id', [{ head: 'Name', style: 'wide' }, { head: 'In', style: 'wide below' }, { head: 'Source', style: 'below' }, { head: 'State' }], items)}`;
+  const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p><h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each of the ${kind} is in another place.</p><div class="gap"></div>${tableHtml('Records with this id', [{ head: 'Name', style: 'wide' }, { head: 'In', style: 'wide below' }, { head: 'Source', style: 'below' }, { head: 'State' }], items)}`;
   return { title: 'Which record', body };
 }
 
@@ -142,7 +142,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number)
   const rest = fields.slice(FIELDS_SHOWN);
   const window =
     before === null
-      ? 'nobody had looked before: it may be older'
+      ? 'not read before: it may be older'
       : `last seen otherwise in run ${before.run}, ${before.at.slice(0, 16).replace('T', ' ')} UTC`;
   // The first revision of a record is its whole body, which is shown above already.
   const isPlain = change === 'added' && entry.returned === undefined;

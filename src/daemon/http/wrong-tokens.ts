@@ -55,7 +55,7 @@ export class WrongTokens {
     if (waitSeconds === 0) tries.at.push(now);
     if (tries.loggedAt === null || now - tries.loggedAt >= WINDOW_MS) {
       tries.loggedAt = now;
-      this.#log.warn({ address }, 'a wrong token was sent (told once a minute for each address)');
+      this.#log.warn({ address }, 'a wrong token was sent (logged once a minute for each address)');
     }
     if (tries.delayed < MOST_DELAYED_PER_ADDRESS && this.#delayed < MOST_DELAYED) await this.#delay(tries);
     return waitSeconds;

@@ -58,7 +58,7 @@ export class JobLog {
 }
 
 const WORDS = {
-  running: 'goes on',
+  running: 'continues',
   done: 'is done',
   partial: 'is partly done',
   failed: 'failed',

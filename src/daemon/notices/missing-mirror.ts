@@ -54,7 +54,7 @@ export class MissingMirrorAlert {
     return names.length === 0 ? [] : [{ notice: telling.notice, names }];
   }
 
-  told(names: readonly string[]): void {
+  markNotified(names: readonly string[]): void {
     for (const name of names) this.#telling?.delivered.add(name);
   }
 

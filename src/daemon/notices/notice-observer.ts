@@ -165,7 +165,7 @@ class NotifyingObserver implements JobObserver {
     const { notices: channels } = config();
     for (const { notice, names } of this.#absence.takeDue(isGone, channels, now)) {
       const delivered = await this.#sendAtOnce(notice, names, signal);
-      this.#absence.told(delivered);
+      this.#absence.markNotified(delivered);
     }
   }
 

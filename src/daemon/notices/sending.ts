@@ -148,7 +148,7 @@ function cut(text: string, length: number): string {
 
 // Commands: a program with its arguments, never a shell, which reads the notice as JSON.
 
-/** What it gets of this process's own environment: not the keys that stand in there. */
+/** What it gets of this process's own environment: not the keys that are in there. */
 const HANDED_ON = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
 /** Of what it says; the rest is not kept. */
 const OUTPUT_BYTES = 4096;
@@ -231,7 +231,7 @@ async function runCommand(
 
 function failed(code: 'timeout' | 'file_system' | 'rejected', message: string): TidemarkError {
   return new TidemarkError(code, message, {
-    hint: 'what it said is in the log at debug; `tidemark notify test` runs it',
+    hint: 'its output is in the log at level debug; `tidemark notify test` runs it',
     isRetryable: code !== 'rejected',
   });
 }

@@ -44,7 +44,7 @@ function filled(template: string, message: Message, isJson: boolean): string {
   // A template is a text for people, often for a chat (Discord, Teams); the document without one stays exact.
   return renderTemplate(template, (name) => {
     const value = withoutMentions(values[name]);
-    // Within the quotes that stand around the place.
+    // Within the quotes that are around the place.
     return isJson ? JSON.stringify(value).slice(1, -1) : value;
   });
 }

@@ -1,5 +1,5 @@
 /**
- * The one door to node-cron, which reads the expression. When it is due next is reckoned here: node-cron only tells it from
+ * The one door to node-cron, which reads the expression. When it is due next is computed here: node-cron only tells it from
  * the system's own clock on, and drops ticks that fall into an hour which a change of time leaves out.
  */
 import { parse } from 'node-cron';
@@ -118,7 +118,7 @@ function sorted(values: readonly number[]): number[] {
   return [...new Set(values)].sort((a, b) => a - b);
 }
 
-// The next wall time that fits a cron expression. Wall times are reckoned as if they were UTC: no gaps, no repeats.
+// The next wall time that fits a cron expression. Wall times are computed as if they were UTC: no gaps, no repeats.
 
 /** What the wall must show. Numbers ascending where the order counts; Sunday is 0. */
 interface WallFields {

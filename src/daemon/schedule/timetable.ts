@@ -59,7 +59,7 @@ export class Timetable {
 
   /**
    * Takes the schedules of a configuration. What is known of a schedule, by this timetable or by its row of the mirror,
-   * stays in force as long as its expression and zone are the same; another one is reckoned anew.
+   * stays in force as long as its expression and zone are the same; another one is computed again.
    * @param isWanting true for a schedule that nothing is known of and that should not wait for its first tick
    * @throws TidemarkError `config_invalid` for an expression that never comes; then nothing has changed
    */
@@ -95,7 +95,7 @@ export class Timetable {
   }
 
   /**
-   * What is due now, once each however late it is; the next due time of each is reckoned from now on.
+   * What is due now, once each however late it is; the next due time of each is computed from now on.
    * @param isFirst true at the start: what is due then came while no daemon ran
    */
   takeDue(now: number, isFirst: boolean): DueSchedule[] {
@@ -175,7 +175,7 @@ export class Timetable {
   }
 
   /**
-   * A clock that was put back leaves the due time far ahead: with two other ticks before it, it is reckoned anew. With one
+   * A clock that was put back leaves the due time far ahead: with two other ticks before it, it is computed again. With one
    * it stays, since that may be the tick that has just been.
    */
   #bringBack(entry: Entry, now: number): void {

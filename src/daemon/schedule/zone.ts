@@ -1,6 +1,6 @@
 /** Wall time of a zone: its offset at an instant, and the next change of that offset. */
 
-/** Wall times are reckoned as if they were UTC: milliseconds since 1970-01-01T00:00 of the wall. */
+/** Wall times are computed as if they were UTC: milliseconds since 1970-01-01T00:00 of the wall. */
 export type WallMs = number;
 
 const HOUR_MS = 3_600_000;

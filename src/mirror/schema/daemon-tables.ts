@@ -5,7 +5,7 @@ import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlit
 export const schedules = sqliteTable('schedules', {
   /** `sync`, `drift`, `verify`, `forget` or `drill`. */
   schedule: text('schedule').primaryKey(),
-  /** The cron expression and zone that `due_at` was reckoned from: another one is reckoned anew. */
+  /** The cron expression and zone that `due_at` was computed from: another one is computed again. */
   cron: text('cron').notNull(),
   zone: text('zone').notNull(),
   /** When it is to start next, jitter included. In the past: it is overdue. */

@@ -34,7 +34,7 @@ export const fieldShapeBases = sqliteTable(
     kind: text('kind').notNull(),
     /**
      * JSON array of the fields whose members were counted: the objects that the catalog documented then. Where it documents
-     * others now, the kind is counted anew.
+     * others now, the kind is counted again.
      */
     objects: text('objects').notNull(),
   },

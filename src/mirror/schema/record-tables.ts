@@ -1,4 +1,4 @@
-/** What makes a record known again, and its history. The records themselves stand in `kind-tables.ts`. */
+/** What makes a record known again, and its history. The records themselves are in `kind-tables.ts`. */
 import { sql } from 'drizzle-orm';
 import {
   blob,
@@ -32,7 +32,7 @@ export const recordKeys = sqliteTable(
 );
 
 /**
- * Every revision of every record. The row of the current revision carries no body: it stands in the kind's table, and
+ * Every revision of every record. The row of the current revision carries no body: it is in the kind's table, and
  * moves here when the revision is replaced. Otherwise append-only, until retention drops runs (`forgets`).
  */
 export const revisions = sqliteTable(

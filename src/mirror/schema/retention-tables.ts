@@ -46,7 +46,7 @@ export const acceptances = sqliteTable(
 );
 
 /**
- * The one key under which this mirror's drift fingerprints are made: they stand in reports, and without it nobody finds
+ * The one key under which this mirror's drift fingerprints are made: they are in reports, and without it nobody finds
  * a short secret value by trying. Made when the mirror is first opened for writing, never changed.
  */
 export const fingerprintKey = sqliteTable('fingerprint_key', {

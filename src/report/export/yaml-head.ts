@@ -6,7 +6,7 @@ import { recordPath } from './file-name.ts';
 
 /**
  * Where an export would write the record whose YAML this is, e.g. `members/organization-o/m.yaml`; undefined for any
- * other text. Reads what stands before the body only.
+ * other text. Reads what is before the body only.
  */
 export function recordPathOfYaml(text: string): string | undefined {
   const end = text.indexOf('\nbody:');

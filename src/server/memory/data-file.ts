@@ -1,6 +1,6 @@
 /**
  * The state of a sandbox in a file: one JSON line for each request that changed something, so that a write costs what it
- * changed and a cascade is there whole or not at all. Opening folds the lines and writes the result anew, beside the old
+ * changed and a cascade is there whole or not at all. Opening folds the lines and writes the result again, beside the old
  * file and then over it.
  */
 import {

@@ -50,7 +50,7 @@ export class MemoryStore implements WritableStore {
     const reading = this.#reading(viewer);
     if (!reading.hasParents(scope)) return undefined;
     const rules = RULES[kind];
-    // The plain case, and the large one: rows as they stand, no row outside the window looked at.
+    // The plain case, and the large one: rows as they are, no row outside the window looked at.
     if (rules.view === undefined && rules.present === undefined) {
       const table = this.#tables.find(kind, scope);
       const rows = table?.slice(window.offset, window.limit) ?? [];

@@ -17,7 +17,7 @@ export class Writing extends TablesReading implements Transaction {
   readonly nowText: string;
   /** In the order in which they were made. */
   readonly changes: RowChange[] = [];
-  /** Numbers given out, as they stand after this transaction. */
+  /** Numbers given out, as they are after this transaction. */
   readonly counters: Record<string, number>;
   readonly #random: () => number;
   readonly #reversals: RowChange[] = [];
@@ -60,7 +60,7 @@ export class Writing extends TablesReading implements Transaction {
     return id;
   }
 
-  /** As `save`, for kinds whose id does not stand in the body. A note that is not given stays as it was. */
+  /** As `save`, for kinds whose id is not in the body. A note that is not given stays as it was. */
   put(kind: Kind, scope: Scope, id: string, body: JsonObject, note?: RowNote): void {
     const table = tableOf(kind);
     const shown = withoutSecrets(definitionOf(kind), body);

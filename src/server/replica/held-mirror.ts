@@ -1,5 +1,5 @@
 /**
- * The mirror that a replica reads: opened when it is first needed, opened anew where another file took its place, and
+ * The mirror that a replica reads: opened when it is first needed, opened again where another file took its place, and
  * gone for as long as it is gone.
  */
 import { statSync } from 'node:fs';

@@ -8,7 +8,7 @@ export interface SeedRecord {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly body: JsonObject;
-  /** Only for kinds whose id does not stand in the body. */
+  /** Only for kinds whose id is not in the body. */
   readonly id?: string;
 }
 

@@ -79,7 +79,7 @@ describe('what is due', () => {
     expect(table.nextDueAt()).toBe(at('10:31'));
   });
 
-  it('is reckoned anew for another expression or zone, and keeps its counts', () => {
+  it('is computed again for another expression or zone, and keeps its counts', () => {
     const table = timetable();
     const before = row('10:30', { cron: '30 10 * * *', skippedTicks: 2 });
     table.adopt(schedules({ sync: {} }), at('12:10'), [before], () => true);
