@@ -108,9 +108,7 @@ describe('backups elsewhere', () => {
       await run('backup', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'),
     ).toMatchObject({
       code: 4,
-      stderr: expect.stringMatching(
-        /stands there already[\s\S]*move it away with its -wal and -shm/,
-      ) as string,
+      stderr: expect.stringMatching(/exists already[\s\S]*move it away with its -wal and -shm/) as string,
     });
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
   });

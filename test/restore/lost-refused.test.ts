@@ -135,7 +135,11 @@ describe('a write whose answer is lost', () => {
 
 describe('what runs again', () => {
   it.each([
-    ['does not hold what was sent', { kind: 'rewrite', json: (is: unknown) => withInterval(is) }, 'hold'],
+    [
+      'differs from what was sent',
+      { kind: 'rewrite', json: (is: unknown) => withInterval(is) },
+      'differs from',
+    ],
     ['could not be read back', { kind: 'answer', status: 403, body: { detail: 'no' } }, 'read back'],
   ] as const)('is not started where its creation %s', async (_name, fault, words) => {
     const { rig, native } = await lostExport();
