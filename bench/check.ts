@@ -114,10 +114,10 @@ function writes({ first, full, head }: Costs): Line[] {
     written === null ? [] : [atMost(`bytes written, ${name}`, written, most * LARGE, each)];
   return [
     atMost('rows written, first sync', first.rows, 5.2 * LARGE, each),
-    atMost('rows written, full sync again', full.rows, 1.1 * LARGE, each),
+    atMost('rows written, full sync again', full.rows, 0.1 * LARGE, each),
     atMost('rows written, from the head', head.rows, 0.1 * LARGE, each),
     ...bytes('first sync', first, 9500),
-    ...bytes('full sync again', full, 650),
+    ...bytes('full sync again', full, 50),
     ...bytes('from the head', head, 50),
   ];
 }

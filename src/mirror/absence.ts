@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { familyOf } from './recreated-records.ts';
 import { type Connection, translated } from './database.ts';
 import { idSlices, sumOverSlices, withinSlice } from './parent-links.ts';
-import { VERDICT } from './stage.ts';
+import { VERDICT, wasSeen } from './stage.ts';
 
 export interface AbsentRecord {
   readonly id: string;
@@ -41,12 +41,12 @@ const IS_REPLACED = `EXISTS (SELECT 1 FROM collections c JOIN sources s ON s.id 
     JOIN id_map m ON m.source = s.name AND m.kind IN ${familyOf('c.kind')} AND m.old_id = k.remote_id
     WHERE c.id = k.collection AND m.old_scope = c.scope AND m.new_scope = c.scope
       AND (EXISTS (SELECT 1 FROM stage.fresh_keys f WHERE f.collection = c.id AND f.remote_id = m.new_id)
-        OR EXISTS (SELECT 1 FROM record_keys n JOIN stage.seen z ON z.record = n.record
-                   WHERE n.collection = c.id AND n.remote_id = m.new_id)))`;
+        OR EXISTS (SELECT 1 FROM record_keys n
+                   WHERE n.collection = c.id AND n.remote_id = m.new_id AND ${wasSeen('n.record')})))`;
 /** A row written before its time was known counts as waiting. */
 const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <> '' AND h.since_at <= :heldBy) OR ${IS_REPLACED})`;
 const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')}
-    AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = k.record)`;
+    AND NOT ${wasSeen('k.record')}`;
 const ABSENT = `FROM record_keys k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
 
 export function absentRecords(

@@ -3,7 +3,7 @@ import type { Kind, Scope } from '../catalog/definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import { readCollections } from './run-rows.ts';
-import { VERDICT } from './stage.ts';
+import { VERDICT, wasSeen } from './stage.ts';
 
 export interface HeldRemovals {
   readonly kind: Kind;
@@ -83,7 +83,7 @@ export function* settleHeld(
   yield* release(writer);
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.hold}
-       AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = v.record) ORDER BY record LIMIT ?`,
+       AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,
   );
   const hold = writer.prepare<[number, number, number, string]>(
     `INSERT OR IGNORE INTO held_records (record, collection, since_run, since_at) VALUES (?, ?, ?, ?)`,
@@ -103,7 +103,7 @@ export function* settleHeld(
 
 function* release(writer: Connection): Generator<undefined, undefined> {
   const read = writer.prepare<[number, number], { record: number; isSettled: number }>(
-    `SELECT record, EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = h.record)
+    `SELECT record, ${wasSeen('h.record')}
        OR EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = h.record AND v.verdict <> ${VERDICT.hold}) AS isSettled
      FROM held_records h WHERE record > ? ORDER BY record LIMIT ?`,
   );

@@ -16,8 +16,16 @@ import { type PublishFacts, type PublishedTotals, publishSteps, type TouchedColl
 import { sealRow } from './row-seals.ts';
 import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-rows.ts';
 import { type SealingRule, readRules, ruleText } from './sealing.ts';
-import { type StageStatements, prepareStageStatements } from './stage.ts';
-import { attachStage, detachStage, isStageAttached, removeStage, stagePath } from './stage.ts';
+import {
+  type SeenRecords,
+  type StageStatements,
+  attachStage,
+  detachStage,
+  isStageAttached,
+  prepareStageStatements,
+  removeStage,
+  stagePath,
+} from './stage.ts';
 import { openCollectionStage } from './staged-collection.ts';
 import type { StoredError, SweepResult } from './sweep-result.ts';
 
@@ -39,8 +47,7 @@ export function openRun(context: RunContext, options: RunOptions): RunWriter {
   const { writer, path } = context;
   return translated(path, () => {
     try {
-      attachStage(writer, path);
-      return new OpenRun(context, options);
+      return new OpenRun(context, options, attachStage(writer, path));
     } catch (error) {
       if (isStageAttached(writer)) detachStage(writer);
       removeStage(path);
@@ -56,6 +63,7 @@ class OpenRun implements RunWriter {
   readonly #options: RunOptions;
   readonly #source: number;
   readonly #statements: StageStatements;
+  readonly #seen: SeenRecords;
   readonly #shapes: RunShapes;
   readonly #collections: RunCollections;
   readonly #rules = new Map<Kind, readonly SealingRule[]>();
@@ -65,8 +73,9 @@ class OpenRun implements RunWriter {
   #state: 'open' | 'publishing' | 'over' = 'open';
   #broken: unknown = null;
 
-  constructor(context: RunContext, options: RunOptions) {
+  constructor(context: RunContext, options: RunOptions, seen: SeenRecords) {
     this.#context = context;
+    this.#seen = seen;
     this.#options = options;
     const { writer, clock } = context;
     this.startedAt = isoTime(clock.now());
@@ -133,6 +142,7 @@ class OpenRun implements RunWriter {
         writer,
         path,
         statements: this.#statements,
+        seen: this.#seen,
         shapes: this.#shapes,
         isEqual: this.#options.isEqual,
         redact: this.#options.redact,

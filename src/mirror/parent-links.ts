@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, translated } from './database.ts';
-import { STAGED_ACTION, VERDICT } from './stage.ts';
+import { STAGED_ACTION, VERDICT, wasSeen } from './stage.ts';
 
 /** Numbers of the kind's collection and of its parents'. */
 export interface LinkedCollections {
@@ -15,7 +15,7 @@ export interface LinkedCollections {
 /** SQL that is true when this run removes the record: it has the verdict, and no later walk saw it. */
 function willBeRemoved(record: string): string {
   return `(EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = ${record} AND v.verdict = ${VERDICT.remove})
-    AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = ${record}))`;
+    AND NOT ${wasSeen(record)})`;
 }
 
 /**
@@ -32,12 +32,12 @@ export async function removeOrphans(
     `INSERT OR REPLACE INTO stage.verdicts
      SELECT k.record, k.collection, ${VERDICT.remove} FROM record_keys k
      WHERE k.collection = :own AND ${withinSlice('k.remote_id')} AND NOT ${willBeRemoved('k.record')}
-       AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = k.record)
+       AND NOT ${wasSeen('k.record')}
        AND NOT EXISTS (SELECT 1 FROM record_keys p
          WHERE p.collection = :parent AND p.remote_id = k.remote_id AND NOT ${willBeRemoved('p.record')})
        AND NOT EXISTS (SELECT 1 FROM stage.fresh_keys f WHERE f.collection = :parent AND f.remote_id = k.remote_id)
-       AND NOT EXISTS (SELECT 1 FROM removed r JOIN stage.seen s ON s.record = r.record
-         WHERE r.collection = :parent AND r.remote_id = k.remote_id)`,
+       AND NOT EXISTS (SELECT 1 FROM removed r
+         WHERE r.collection = :parent AND r.remote_id = k.remote_id AND ${wasSeen('r.record')})`,
   );
   return await sumOverSlices(idSlices(writer, path, 'record_keys', own), (slice) =>
     write(() => insert.run({ own, parent, ...slice }).changes),

@@ -12,7 +12,7 @@ import { type ChangedRow, type RecordPublisher, prepareRecordPublisher } from '.
 import { sealRow } from './row-seals.ts';
 import { type RunDigests, digestRun } from './run-digests.ts';
 import { rootOf, ruleText } from './sealing.ts';
-import { VERDICT } from './stage.ts';
+import { VERDICT, wasSeen } from './stage.ts';
 import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
 
 /** A collection that the run touched. */
@@ -171,7 +171,7 @@ function* publishRemovals(
   // Skips records that a later walk did see.
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.remove}
-       AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = v.record) ORDER BY record LIMIT ?`,
+       AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,
   );
   let after = 0;
   for (;;) {

@@ -37,9 +37,6 @@ const TABLES = `
     hash BLOB NOT NULL,
     volatile INTEGER,
     body TEXT NOT NULL);
-  CREATE TABLE stage.seen (         -- records that the mirror has or had, and that a walk saw
-    record INTEGER PRIMARY KEY,
-    walk INTEGER NOT NULL);         -- the last walk that saw it
   CREATE TABLE stage.verdicts (     -- current records that no walk saw
     record INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
@@ -59,8 +56,44 @@ export function removeStage(mirrorPath: string): void {
   rmSync(`${stagePath(mirrorPath)}-journal`, { force: true });
 }
 
+/**
+ * The last walk of the run that saw each record which the mirror has or had. In memory, four bytes for each record number:
+ * as rows these were all that a run without changes wrote. SQL asks by `wasSeen` and `walkOf`.
+ */
+export class SeenRecords {
+  #walks = new Uint32Array(1024);
+
+  /** Undefined if no walk saw the record. */
+  walkOf(record: number): number | undefined {
+    const walk = this.#walks[record];
+    return walk === 0 ? undefined : walk;
+  }
+
+  /** @param walk from 1 on */
+  mark(record: number, walk: number): void {
+    if (record >= this.#walks.length) {
+      const larger = new Uint32Array(Math.max(record + 1, this.#walks.length * 2));
+      larger.set(this.#walks);
+      this.#walks = larger;
+    }
+    this.#walks[record] = walk;
+  }
+}
+
+const WALK_OF = 'tidemark_walk_of';
+
+/** SQL for the number of the last walk that saw the record of this column; NULL if none did. */
+function walkOf(record: string): string {
+  return `${WALK_OF}(${record})`;
+}
+
+/** SQL that is true if a walk of this run saw the record of this column. */
+export function wasSeen(record: string): string {
+  return `(${walkOf(record)} IS NOT NULL)`;
+}
+
 /** Attaches an empty stage to the writer's connection. */
-export function attachStage(writer: Connection, mirrorPath: string): void {
+export function attachStage(writer: Connection, mirrorPath: string): SeenRecords {
   removeStage(mirrorPath);
   createPrivateFile(stagePath(mirrorPath));
   writer.prepare('ATTACH ? AS stage').run(stagePath(mirrorPath));
@@ -76,6 +109,9 @@ export function attachStage(writer: Connection, mirrorPath: string): void {
   const journal = writer.pragma('stage.journal_mode = MEMORY', { simple: true });
   if (journal !== 'memory') throw new Error(`the stage has the journal mode ${String(journal)}`);
   writer.exec(TABLES);
+  const seen = new SeenRecords();
+  writer.function(WALK_OF, (record: number) => seen.walkOf(record) ?? null);
+  return seen;
 }
 
 export function isStageAttached(writer: Connection): boolean {
@@ -86,6 +122,7 @@ export function isStageAttached(writer: Connection): boolean {
 /** Detaches the stage's file; `removeStage` deletes it. */
 export function detachStage(writer: Connection): void {
   writer.exec('DETACH stage');
+  writer.function(WALK_OF, () => null);
 }
 
 // What the stages of a run's collections share.
@@ -94,6 +131,7 @@ export interface StageContext {
   readonly writer: Connection;
   readonly path: string;
   readonly statements: StageStatements;
+  readonly seen: SeenRecords;
   readonly shapes: RunShapes;
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
   /** As in `RunOptions`. */
@@ -146,9 +184,6 @@ export function prepareStageStatements(writer: Connection) {
       .pluck(),
     /** Whether SQLite's own functions take the text as JSON: every generated column asks them. */
     isJson: writer.prepare<[string], number>(`SELECT json_valid(?)`).pluck(),
-    see: writer.prepare<[number, number]>(`INSERT OR IGNORE INTO stage.seen VALUES (?, ?)`),
-    seeAgain: writer.prepare<[number, number]>(`INSERT OR REPLACE INTO stage.seen VALUES (?, ?)`),
-    seenWalk: writer.prepare<[number], number>(`SELECT walk FROM stage.seen WHERE record = ?`).pluck(),
     addFreshKey: writer.prepare<[number, string, number, number, Buffer, number | null]>(
       `INSERT OR IGNORE INTO stage.fresh_keys (collection, remote_id, n, walk, hash, volatile) VALUES (?, ?, ?, ?, ?, ?)`,
     ),
@@ -174,8 +209,8 @@ export function prepareStageStatements(writer: Connection) {
     /** The same of records that an earlier run removed and this one read again. */
     returnedBefore: writer
       .prepare<[number, number], number>(
-        `SELECT m.record FROM stage.moved m JOIN stage.seen s ON s.record = m.record
-         WHERE m.collection = ? AND m.action = ${STAGED_ACTION.returned} AND s.walk < ?`,
+        `SELECT m.record FROM stage.moved m
+         WHERE m.collection = ? AND m.action = ${STAGED_ACTION.returned} AND ${walkOf('m.record')} < ?`,
       )
       .pluck(),
     changedAction: writer
@@ -192,7 +227,7 @@ export function prepareStageStatements(writer: Connection) {
     going: writer
       .prepare<[number, string], number>(
         `SELECT k.record FROM record_keys k JOIN stage.verdicts v ON v.record = k.record AND v.verdict = ${VERDICT.remove}
-         WHERE k.collection = ? AND k.remote_id = ? AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = k.record)`,
+         WHERE k.collection = ? AND k.remote_id = ? AND NOT ${wasSeen('k.record')}`,
       )
       .pluck(),
     putChecked: writer.prepare<[number, string]>(`INSERT OR IGNORE INTO stage.checked VALUES (?, ?)`),

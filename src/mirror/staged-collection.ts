@@ -280,8 +280,9 @@ class StagedCollection implements CollectionStage {
 
   /** A record exactly as the mirror holds it. */
   #markUnchanged(record: number): Sighting {
-    const { statements } = this.#context;
-    if (this.#walk === this.#firstWalk && statements.see.run(record, this.#walk).changes === 1) {
+    const { seen } = this.#context;
+    if (this.#walk === this.#firstWalk && seen.walkOf(record) === undefined) {
+      seen.mark(record, this.#walk);
       this.#tally.unchanged += 1;
       this.#tally.distinct += 1;
       return 'first';
@@ -327,10 +328,10 @@ class StagedCollection implements CollectionStage {
 
   /** Marks a record that the mirror has or had; replaces how an earlier page of this run marked it. */
   #markChanged(record: number, action: KnownAction, match: Match | null): Sighting {
-    const { statements } = this.#context;
-    const walk = statements.seenWalk.get(record);
+    const { statements, seen } = this.#context;
+    const walk = seen.walkOf(record);
     if (walk !== this.#walk) {
-      statements.seeAgain.run(record, this.#walk);
+      seen.mark(record, this.#walk);
       this.#tally.distinct += 1;
     }
     if (walk !== undefined) {
@@ -396,10 +397,10 @@ class StagedCollection implements CollectionStage {
   #verdict(id: string, verdict: number): void {
     this.#context.check();
     translated(this.#context.path, () => {
-      const { statements } = this.#context;
+      const { statements, seen } = this.#context;
       const current = statements.current(this.kind).get(this.#facts.id, id);
       // Nothing to decide: not there, or seen after all.
-      if (current === undefined || statements.seenWalk.get(current.record) !== undefined) return;
+      if (current === undefined || seen.walkOf(current.record) !== undefined) return;
       this.#write(() => statements.putVerdict.run(current.record, this.#facts.id, verdict));
     });
   }
@@ -426,7 +427,6 @@ function isTooBig(error: unknown): boolean {
   );
 }
 
-/** How often the run has seen a record: for the first time, in an earlier walk too, or in this walk already. */
 /** Whether this run saw the record before. */
 type Sighting = 'first' | 'in_earlier_walk' | 'in_this_walk';
 
