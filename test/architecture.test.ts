@@ -125,6 +125,15 @@ describe('the layout', () => {
     expect(importCycles(readSources(sourceRoot))).toEqual([]);
   });
 
+  it('has no SQL outside of mirror/; but in examples and sample data', () => {
+    const examples = ['cli/demo.ts', 'server/seed/batch-exports.ts'];
+    const outside = readSources(sourceRoot).filter(
+      ({ path, sqlStatements }) =>
+        sqlStatements > 0 && !path.startsWith('mirror/') && !examples.includes(path),
+    );
+    expect(outside.map(({ path }) => path)).toEqual([]);
+  });
+
   it('exports nothing that only its own file uses; tables aside, which drizzle-kit reads', () => {
     const sources = readSources(sourceRoot);
     const rest = ['test', 'bench'].map((folder) => join(sourceRoot, '..', folder));

@@ -89,14 +89,13 @@ function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): Pl
       ? []
       : [{ source, run: run.run, outcome: run.outcome, finished_at: run.finishedAt }];
   });
-  const [row] = mirror.query('SELECT user_version FROM pragma_user_version').rows;
   return {
     mirror: mirrorId(mirror),
     run: latest.run,
     root: latest.root,
     sources,
     checked,
-    schema: Number(row?.[0]),
+    schema: mirror.schemaVersion,
   };
 }
 

@@ -2,46 +2,29 @@
 import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { summaryOf } from './jobs/summaries.ts';
-import { selectRows, sqlText } from './mirror-queries.ts';
 
 export interface LastJobs {
   /** All of a name, sources in order of their names; those of the mirror as a whole first. */
   of(name: JobName): readonly JobRow[];
   /** Of one source, or of the mirror as a whole. */
   one(name: JobName, source: string | null): JobRow | null;
-  /** As `lastFinishedJobs`. */
+  /** Of each source, the last that came to its own end, whatever was cut short or failed since. */
   finished(name: JobName): readonly JobRow[];
 }
 
 export function readLastJobs(mirror: Mirror): LastJobs {
-  const state = mirror.daemon;
-  const rows = selectRows<{ job: number }>(
-    mirror,
-    'SELECT max(job) AS job FROM jobs GROUP BY name, source ORDER BY name, source',
-  );
-  const ended = rows.flatMap(({ job }): JobRow[] => {
-    const row = state.job(job);
-    if (row === undefined || row.outcome !== 'running') return row === undefined ? [] : [row];
+  const ended = mirror.daemon.newestJobs().flatMap((row): JobRow[] => {
+    if (row.outcome !== 'running') return [row];
     // Only the newest of a name and source can be at work.
-    return state
+    return mirror.daemon
       .jobs({ name: row.name, source: row.source, limit: 2 })
       .filter(({ outcome }) => outcome !== 'running');
   });
   return {
     of: (name) => ended.filter((row) => row.name === name),
     one: (name, source) => ended.find((row) => row.name === name && row.source === source) ?? null,
-    finished: (name) => lastFinishedJobs(mirror, name),
+    finished: (name) => mirror.daemon.newestFinishedJobs(name),
   };
-}
-
-/** The latest of each source that came to its own end, whatever was cut short or failed since. */
-export function lastFinishedJobs(mirror: Mirror, name: JobName): readonly JobRow[] {
-  const state = mirror.daemon;
-  return selectRows<{ job: number }>(
-    mirror,
-    `SELECT max(job) AS job FROM jobs WHERE name = ${sqlText(name)} AND outcome IN ('done', 'partial')
-     GROUP BY source ORDER BY source`,
-  ).flatMap(({ job }) => state.job(job) ?? []);
 }
 
 /** What a drill of a source would restore, 0 to 1, and what the one before would have; null where there was none. */

@@ -4,8 +4,6 @@ import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { lastCompleteRun } from '../state/whole-run.ts';
-import { lastFinishedJobs } from './last-jobs.ts';
-import { selectRows, sqlNumber, sqlText } from './mirror-queries.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import { summaryOf } from './jobs/summaries.ts';
 import type { QueuedJob } from './jobs/work.ts';
@@ -33,15 +31,9 @@ export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boole
 export function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
-  const last = lastFinishedJobs(mirror, 'drift').find((job) => job.source === source);
+  const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
-  const [run] = selectRows<{ run: number }>(
-    mirror,
-    `SELECT r.run AS run FROM runs r CROSS JOIN sources s ON s.id = r.source
-     WHERE r.run > ${sqlNumber(seenRun)} AND s.name = ${sqlText(source)} AND r.root IS NOT NULL
-       AND r.outcome IN ('complete', 'partial') AND r.added + r.changed + r.removed > 0 LIMIT 1`,
-  );
-  return run !== undefined;
+  return mirror.runs.hasChangesAfter(source, seenRun);
 }
 
 function isCutShort(mirror: Mirror, source: string): boolean {

@@ -227,7 +227,7 @@ export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstima
   const collections = held.flatMap((row): CollectionEstimate[] => {
     const definition = definitions.get(row.kind);
     if (definition === undefined || !kinds.has(row.kind)) return [];
-    if (!sizes.has(row.kind)) sizes.set(row.kind, meanBytes(mirror, row.kind));
+    if (!sizes.has(row.kind)) sizes.set(row.kind, mirror.records.meanBytes(row.kind, MEASURED));
     const recordBytes = sizes.get(row.kind) ?? null;
     const prospect = {
       ...prospectOf(options, definition, row, sweeps, parents),
@@ -309,14 +309,6 @@ function isHeadEnough({ lastFullAt }: CollectionRow, source: SourceConfig, now: 
   if (lastFullAt === null) return false;
   const age = now - Date.parse(lastFullAt);
   return age >= 0 && age < source.recordings.fullSweepEveryMs;
-}
-
-function meanBytes(mirror: Mirror, kind: Kind): number | null {
-  const { rows } = mirror.query(
-    `SELECT avg(length(CAST(body AS BLOB))) FROM (SELECT body FROM "${kind}" LIMIT ${MEASURED})`,
-  );
-  const mean = rows[0]?.[0];
-  return typeof mean === 'number' ? mean : null;
 }
 
 /** From a run that did not wait for rate limits; one that did does not show the service's speed. */

@@ -93,11 +93,9 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
   };
 }
 
-/** SQLite's quick check of the file's structure; `verify` checks every record against its hash. */
 function quickCheck(mirror: Mirror): string[] {
   try {
-    const { rows } = mirror.query('PRAGMA quick_check(5)');
-    return rows.map(([text]) => String(text)).filter((text) => text !== 'ok');
+    return mirror.quickCheck();
   } catch (error) {
     return [asTidemarkError(error).message];
   }

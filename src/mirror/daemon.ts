@@ -2,10 +2,13 @@
  * What the daemon remembers in the mirror: due times, jobs, and notices that are pending. Every method is one short
  * transaction; the writing ones need a mirror that is open for writing.
  */
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, lte, max, notExists, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
+import { type QueryBuilder, excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import { jobs, noticeDeliveries, noticeStates, notices, schedules } from './schema/daemon-tables.ts';
 
 export interface ScheduleRow {
   readonly schedule: string;
@@ -25,21 +28,31 @@ export class DaemonStore {
   }
 
   schedules(): ScheduleRow[] {
-    return this.#access.read(readSchedules);
+    return this.#access.read((connection) => SCHEDULES(connection).all());
   }
 
   /** Replaces the row of the same schedule. */
   saveSchedule(row: ScheduleRow): void {
-    this.#access.change((writer) => saveSchedule(writer, row));
+    this.#access.change((writer) => SAVE_SCHEDULE(writer).run({ ...row }));
   }
 
   dropSchedule(schedule: string): void {
-    this.#access.change((writer) => writer.prepare('DELETE FROM schedules WHERE schedule = ?').run(schedule));
+    this.#access.change((writer) => DROP_SCHEDULE(writer).run({ schedule }));
   }
 
   /** Newest first. */
   jobs(filter: JobFilter = {}): JobRow[] {
     return this.#access.read((connection) => readJobs(connection, filter));
+  }
+
+  /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
+  newestJobs(): JobRow[] {
+    return this.#access.read((connection) => NEWEST_JOBS(connection).all().map(jobOf));
+  }
+
+  /** The newest job of that name that came to its own end, of each source in order of their names. */
+  newestFinishedJobs(name: JobName): JobRow[] {
+    return this.#access.read((connection) => NEWEST_FINISHED_JOBS(connection).all({ name }).map(jobOf));
   }
 
   job(job: number): JobRow | undefined {
@@ -57,7 +70,7 @@ export class DaemonStore {
 
   /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
   endDeadJobs(at: string): number {
-    return this.#access.change((writer) => endDeadJobs(writer, at));
+    return this.#access.change((writer) => END_DEAD_JOBS(writer).run({ at }).changes);
   }
 
   noticeStates(source?: string): NoticeState[] {
@@ -71,36 +84,43 @@ export class DaemonStore {
 
   /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
   pendingDeliveries(now?: string): Delivery[] {
-    return this.#access.read((connection) => readPendingDeliveries(connection, now));
+    return this.#access.read((connection) =>
+      PENDING_DELIVERIES(connection)
+        .all({ now: now ?? null })
+        .map(deliveryOf),
+    );
   }
 
   /** The newest deliveries whatever their result, newest first. */
   deliveries(limit: number): Delivery[] {
-    return this.#access.read((connection) => readDeliveries(connection, limit));
+    return this.#access.read((connection) => DELIVERIES(connection).all({ limit }).map(deliveryOf));
   }
 
   recordDelivery(result: DeliveryResult): void {
-    this.#access.change((writer) => recordDelivery(writer, result));
+    this.#access.change((writer) => RECORD_DELIVERY(writer).run({ ...result }));
   }
 }
 
-function readSchedules(connection: Connection): ScheduleRow[] {
-  return connection
-    .prepare<[], ScheduleRow>(
-      `SELECT schedule, cron, zone, due_at AS dueAt, skipped_ticks AS skippedTicks, missed_ticks AS missedTicks
-       FROM schedules ORDER BY schedule`,
-    )
-    .all();
-}
+const SCHEDULES = prepared((db) => db.select().from(schedules).orderBy(asc(schedules.schedule)).prepare());
 
-function saveSchedule(writer: Connection, row: ScheduleRow): void {
-  writer
-    .prepare(
-      `INSERT OR REPLACE INTO schedules (schedule, cron, zone, due_at, skipped_ticks, missed_ticks)
-       VALUES (:schedule, :cron, :zone, :dueAt, :skippedTicks, :missedTicks)`,
-    )
-    .run(row);
-}
+const SAVE_SCHEDULE = prepared((db) => {
+  const { cron, zone, dueAt, skippedTicks, missedTicks } = getTableColumns(schedules);
+  return db
+    .insert(schedules)
+    .values(paramsOf(schedules))
+    .onConflictDoUpdate({
+      target: schedules.schedule,
+      set: excluded({ cron, zone, dueAt, skippedTicks, missedTicks }),
+    })
+    .prepare();
+});
+
+const DROP_SCHEDULE = prepared((db) =>
+  db
+    .delete(schedules)
+    .where(eq(schedules.schedule, param('schedule')))
+    .prepare(),
+);
 
 // Notices in the mirror: the last notified state of each subject, and pending deliveries by channel.
 
@@ -148,90 +168,133 @@ export type DeliveryResult = Pick<
 /** Finished notices that are kept. */
 const KEPT_NOTICES = 1000;
 
-const DELIVERY = `d.notice, d.channel, d.attempts, d.next_attempt_at AS nextAttemptAt, d.delivered_at AS deliveredAt,
-  d.given_up_at AS givenUpAt, d.error, n.at, n.source, n.subject, n.event, n.content
-  FROM notice_deliveries d JOIN notices n USING (notice)`;
-
-type StoredState = Omit<NoticeState, 'detail'> & { readonly detail: string };
-type StoredDelivery = Omit<Delivery, 'about'> & Omit<Notice, 'content'> & { readonly content: string };
+const NOTICE_STATES = prepared((db) =>
+  db
+    .select()
+    .from(noticeStates)
+    .where(unlessGiven('source', eq(noticeStates.source, param('source'))))
+    .orderBy(asc(noticeStates.source), asc(noticeStates.subject))
+    .prepare(),
+);
 
 function readNoticeStates(connection: Connection, source: string | undefined): NoticeState[] {
-  return connection
-    .prepare<{ source: string | null }, StoredState>(
-      `SELECT source, subject, state, since, detail FROM notice_states
-       WHERE :source IS NULL OR source = :source ORDER BY source, subject`,
-    )
+  return NOTICE_STATES(connection)
     .all({ source: source ?? null })
     .map(({ detail, ...row }) => ({ ...row, detail: JSON.parse(detail) as NoticeState['detail'] }));
 }
 
-function readPendingDeliveries(connection: Connection, now: string | undefined): Delivery[] {
-  return connection
-    .prepare<{ now: string | null }, StoredDelivery>(
-      `SELECT ${DELIVERY} WHERE d.delivered_at IS NULL AND d.given_up_at IS NULL
-         AND (:now IS NULL OR d.next_attempt_at <= :now) ORDER BY d.notice, d.channel`,
-    )
-    .all({ now: now ?? null })
-    .map(deliveryOf);
+function deliveriesWithNotices(db: QueryBuilder) {
+  return db
+    .select({ delivery: noticeDeliveries, about: notices })
+    .from(noticeDeliveries)
+    .innerJoin(notices, eq(notices.notice, noticeDeliveries.notice))
+    .$dynamic();
 }
 
-function recordDelivery(writer: Connection, result: DeliveryResult): void {
-  writer
-    .prepare(
-      `UPDATE notice_deliveries SET attempts = :attempts, next_attempt_at = :nextAttemptAt,
-         delivered_at = :deliveredAt, given_up_at = :givenUpAt, error = :error
-       WHERE notice = :notice AND channel = :channel`,
-    )
-    .run(result);
+const IS_PENDING = and(isNull(noticeDeliveries.deliveredAt), isNull(noticeDeliveries.givenUpAt));
+
+const PENDING_DELIVERIES = prepared((db) =>
+  deliveriesWithNotices(db)
+    .where(and(IS_PENDING, unlessGiven('now', lte(noticeDeliveries.nextAttemptAt, param('now')))))
+    .orderBy(asc(noticeDeliveries.notice), asc(noticeDeliveries.channel))
+    .prepare(),
+);
+
+const DELIVERIES = prepared((db) =>
+  deliveriesWithNotices(db)
+    .orderBy(desc(noticeDeliveries.notice), asc(noticeDeliveries.channel))
+    .limit(param('limit'))
+    .prepare(),
+);
+
+function deliveryOf({
+  delivery,
+  about: { at, source, subject, event, content },
+}: {
+  readonly delivery: typeof noticeDeliveries.$inferSelect;
+  readonly about: typeof notices.$inferSelect;
+}): Delivery {
+  return {
+    ...delivery,
+    about: { at, source, subject, event, content: JSON.parse(content) as Notice['content'] },
+  };
 }
 
-/** Newest first. */
-function readDeliveries(connection: Connection, limit: number): Delivery[] {
-  return connection
-    .prepare<[number], StoredDelivery>(`SELECT ${DELIVERY} ORDER BY d.notice DESC, d.channel LIMIT ?`)
-    .all(limit)
-    .map(deliveryOf);
-}
+const RECORD_DELIVERY = prepared((db) => {
+  const { notice, channel, ...rest } = paramsOf(noticeDeliveries);
+  return db
+    .update(noticeDeliveries)
+    .set(rest)
+    .where(and(eq(noticeDeliveries.notice, notice), eq(noticeDeliveries.channel, channel)))
+    .prepare();
+});
 
-function recordNotices(writer: Connection, { states, cleared, notices }: NoticeChange): void {
-  const save = writer.prepare(
-    `INSERT OR REPLACE INTO notice_states (source, subject, state, since, detail) VALUES (?, ?, ?, ?, ?)`,
-  );
-  const clear = writer.prepare('DELETE FROM notice_states WHERE source = ? AND subject = ?');
-  const insert = writer.prepare(
-    'INSERT INTO notices (at, source, subject, event, content) VALUES (?, ?, ?, ?, ?)',
-  );
-  const owe = writer.prepare(
-    'INSERT INTO notice_deliveries (notice, channel, attempts, next_attempt_at) VALUES (?, ?, 0, ?)',
-  );
+const SAVE_STATE = prepared((db) => {
+  const { since, state, detail } = getTableColumns(noticeStates);
+  return db
+    .insert(noticeStates)
+    .values(paramsOf(noticeStates))
+    .onConflictDoUpdate({
+      target: [noticeStates.source, noticeStates.subject],
+      set: excluded({ since, state, detail }),
+    })
+    .prepare();
+});
+
+const CLEAR_STATE = prepared((db) =>
+  db
+    .delete(noticeStates)
+    .where(and(eq(noticeStates.source, param('source')), eq(noticeStates.subject, param('subject'))))
+    .prepare(),
+);
+
+const ADD_NOTICE = prepared((db) => {
+  const { at, source, subject, event, content } = paramsOf(notices);
+  return db.insert(notices).values({ at, source, subject, event, content }).prepare();
+});
+
+const ADD_DELIVERY = prepared((db) => {
+  const { notice, channel, nextAttemptAt } = paramsOf(noticeDeliveries);
+  return db.insert(noticeDeliveries).values({ notice, channel, nextAttemptAt, attempts: 0 }).prepare();
+});
+
+function recordNotices(writer: Connection, change: NoticeChange): void {
   writer
     .transaction((): void => {
-      for (const { source, subject, state, since, detail } of states) {
-        save.run(source, subject, state, since, JSON.stringify(detail));
+      for (const { detail, ...state } of change.states) {
+        SAVE_STATE(writer).run({ ...state, detail: JSON.stringify(detail) });
       }
-      for (const { source, subject } of cleared) clear.run(source, subject);
-      for (const { notice, channels } of notices) {
-        const { at, source, subject, event, content } = notice;
-        const { lastInsertRowid } = insert.run(at, source, subject, event, JSON.stringify(content));
-        for (const channel of channels) owe.run(lastInsertRowid, channel, at);
+      for (const { source, subject } of change.cleared) CLEAR_STATE(writer).run({ source, subject });
+      for (const { notice, channels } of change.notices) {
+        const row = { ...notice, content: JSON.stringify(notice.content) };
+        const { lastInsertRowid } = ADD_NOTICE(writer).run(row);
+        for (const channel of channels) {
+          ADD_DELIVERY(writer).run({ notice: lastInsertRowid, channel, nextAttemptAt: notice.at });
+        }
       }
-      dropOldNotices(writer);
+      for (const query of DROP_OLD_NOTICES(writer)) query.run();
     })
     .immediate();
 }
 
-function dropOldNotices(writer: Connection): void {
-  const settled = `SELECT notice FROM notices n WHERE NOT EXISTS (
-      SELECT 1 FROM notice_deliveries d WHERE d.notice = n.notice AND d.delivered_at IS NULL AND d.given_up_at IS NULL)
-    ORDER BY notice DESC LIMIT -1 OFFSET ${KEPT_NOTICES}`;
-  writer.prepare(`DELETE FROM notice_deliveries WHERE notice IN (${settled})`).run();
-  writer.prepare(`DELETE FROM notices WHERE notice IN (${settled})`).run();
-}
-
-function deliveryOf({ at, source, subject, event, content, ...row }: StoredDelivery): Delivery {
-  const about = { at, source, subject, event, content: JSON.parse(content) as Notice['content'] };
-  return { ...row, about };
-}
+const DROP_OLD_NOTICES = prepared((db) => {
+  const pending = db
+    .select({ notice: noticeDeliveries.notice })
+    .from(noticeDeliveries)
+    .where(and(eq(noticeDeliveries.notice, notices.notice), IS_PENDING));
+  const settled = db
+    .select({ notice: notices.notice })
+    .from(notices)
+    .where(notExists(pending))
+    .orderBy(desc(notices.notice))
+    // SQLite has no offset without a limit.
+    .limit(Number.MAX_SAFE_INTEGER)
+    .offset(KEPT_NOTICES);
+  return [
+    db.delete(noticeDeliveries).where(inArray(noticeDeliveries.notice, settled)).prepare(),
+    db.delete(notices).where(inArray(notices.notice, settled)).prepare(),
+  ];
+});
 
 // The daemon's jobs as the mirror keeps them: one row each, the latest of each name and source.
 
@@ -273,69 +336,128 @@ export interface JobFilter {
 /** Jobs that are kept of each name and source: a month of half-hourly syncs. */
 const KEPT_JOBS = 1500;
 
-const JOB = `job, name, source, "trigger", started_at AS startedAt, finished_at AS finishedAt, outcome, run, summary,
-  error_code AS errorCode, error`;
-
-type StoredJob = Omit<JobRow, 'summary'> & { readonly summary: string };
-
-function readJobs(connection: Connection, filter: JobFilter): JobRow[] {
-  return connection
-    .prepare<{ name: string | null; any: number; source: string | null; limit: number }, StoredJob>(
-      `SELECT ${JOB} FROM jobs WHERE (:name IS NULL OR name = :name) AND (:any OR source IS :source)
-       ORDER BY job DESC LIMIT :limit`,
+const JOBS = prepared((db) =>
+  db
+    .select()
+    .from(jobs)
+    .where(
+      and(
+        unlessGiven('name', eq(jobs.name, param('name'))),
+        sql`(${param('isOfAny')} OR ${jobs.source} IS ${param('source')})`,
+      ),
     )
+    .orderBy(desc(jobs.job))
+    .limit(param('limit'))
+    .prepare(),
+);
+
+function readJobs(connection: Connection, { name, source, limit }: JobFilter): JobRow[] {
+  return JOBS(connection)
     .all({
-      name: filter.name ?? null,
-      any: filter.source === undefined ? 1 : 0,
-      source: filter.source ?? null,
-      limit: filter.limit ?? -1,
+      name: name ?? null,
+      isOfAny: source === undefined ? 1 : 0,
+      source: source ?? null,
+      limit: limit ?? -1,
     })
     .map(jobOf);
 }
 
+const ONE_JOB = prepared((db) =>
+  db
+    .select()
+    .from(jobs)
+    .where(eq(jobs.job, param('job')))
+    .prepare(),
+);
+
 function readJob(connection: Connection, job: number): JobRow | undefined {
-  const found = connection.prepare<[number], StoredJob>(`SELECT ${JOB} FROM jobs WHERE job = ?`).get(job);
+  const found = ONE_JOB(connection).get({ job });
   return found === undefined ? undefined : jobOf(found);
 }
 
+const NEWEST_JOBS = prepared((db) => {
+  const newest = db
+    .select({ job: max(jobs.job) })
+    .from(jobs)
+    .groupBy(jobs.name, jobs.source);
+  return db
+    .select()
+    .from(jobs)
+    .where(inArray(jobs.job, newest))
+    .orderBy(asc(jobs.name), asc(jobs.source))
+    .prepare();
+});
+
+const NEWEST_FINISHED_JOBS = prepared((db) => {
+  const newest = db
+    .select({ job: max(jobs.job) })
+    .from(jobs)
+    .where(and(eq(jobs.name, param('name')), inArray(jobs.outcome, ['done', 'partial'])))
+    .groupBy(jobs.source);
+  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.source)).prepare();
+});
+
+const FINISH_JOB = prepared((db) => {
+  const { finishedAt, outcome, run, summary, errorCode, error } = paramsOf(jobs);
+  return db
+    .update(jobs)
+    .set({ finishedAt, outcome, run, summary, errorCode, error })
+    .where(eq(jobs.job, param('job')))
+    .prepare();
+});
+
 function finishJob(writer: Connection, job: number, end: JobEnd): void {
-  const { changes } = writer
-    .prepare(
-      `UPDATE jobs SET finished_at = ?, outcome = ?, run = ?, summary = ?, error_code = ?, error = ? WHERE job = ?`,
-    )
-    .run(
-      ...[end.finishedAt, end.outcome, end.run, JSON.stringify(end.summary)],
-      ...[end.errorCode, end.error, job],
-    );
+  const { changes } = FINISH_JOB(writer).run({ ...end, job, summary: JSON.stringify(end.summary) });
   if (changes !== 1) throw new TidemarkError('internal', `there is no job ${job}`);
 }
+
+const ADD_JOB = prepared((db) => {
+  const { name, source, trigger, startedAt } = paramsOf(jobs);
+  return db
+    .insert(jobs)
+    .values({ name, source, trigger, startedAt, outcome: 'running', summary: '{}' })
+    .prepare();
+});
+
+const DROP_OLD_JOBS = prepared((db) => {
+  const isOfThese = and(eq(jobs.name, param('name')), sql`${jobs.source} IS ${param('source')}`);
+  const newestDropped = db
+    .select({ job: jobs.job })
+    .from(jobs)
+    .where(isOfThese)
+    .orderBy(desc(jobs.job))
+    .limit(1)
+    .offset(KEPT_JOBS);
+  return db
+    .delete(jobs)
+    .where(and(isOfThese, lte(jobs.job, newestDropped)))
+    .prepare();
+});
 
 function beginJob(writer: Connection, start: JobStart): number {
   return writer
     .transaction((): number => {
-      const { lastInsertRowid } = writer
-        .prepare(
-          `INSERT INTO jobs (name, source, "trigger", started_at, outcome, summary) VALUES (?, ?, ?, ?, 'running', '{}')`,
-        )
-        .run(start.name, start.source, start.trigger, start.startedAt);
-      writer
-        .prepare(
-          `DELETE FROM jobs WHERE name = :name AND source IS :source AND job <= (
-             SELECT job FROM jobs WHERE name = :name AND source IS :source ORDER BY job DESC LIMIT 1 OFFSET :kept)`,
-        )
-        .run({ name: start.name, source: start.source, kept: KEPT_JOBS });
+      const { lastInsertRowid } = ADD_JOB(writer).run({ ...start });
+      DROP_OLD_JOBS(writer).run({ name: start.name, source: start.source });
       return Number(lastInsertRowid);
     })
     .immediate();
 }
 
-/** How many there were. */
-function endDeadJobs(writer: Connection, at: string): number {
-  return writer
-    .prepare(`UPDATE jobs SET outcome = 'interrupted', finished_at = ? WHERE outcome = 'running'`)
-    .run(at).changes;
-}
+const END_DEAD_JOBS = prepared((db) =>
+  db
+    .update(jobs)
+    .set({ outcome: 'interrupted', finishedAt: sql`${param('at')}` })
+    .where(eq(jobs.outcome, 'running'))
+    .prepare(),
+);
 
-function jobOf({ summary, ...row }: StoredJob): JobRow {
-  return { ...row, summary: JSON.parse(summary) as JobRow['summary'] };
+function jobOf({ name, trigger, outcome, summary, ...row }: typeof jobs.$inferSelect): JobRow {
+  return {
+    ...row,
+    name: name as JobName,
+    trigger: trigger as JobTrigger,
+    outcome: outcome as JobOutcome,
+    summary: JSON.parse(summary) as JobRow['summary'],
+  };
 }

@@ -11,9 +11,8 @@ import type { FieldDefinition, Kind } from '../catalog/definition.ts';
 /** An open value: a column without affinity keeps numbers as numbers and text as text. */
 const anyValue = customType<{ data: unknown }>({ dataType: () => 'blob' });
 
-/** The table of a kind. The catalog's descriptions document the generated columns. */
-export function kindTable(kind: Kind) {
-  return sqliteTable(kind, {
+function storedColumns() {
+  return {
     /** Number of the record: unique over all kinds, given once, never reused; a returning record has its old one. */
     record: integer('_record').primaryKey(),
     /** `collections.id`. */
@@ -24,6 +23,18 @@ export function kindTable(kind: Kind) {
     run: integer('_run').notNull(),
     /** The record, exactly as received. */
     body: text('body').notNull(),
+  };
+}
+
+/** The columns of a kind's table that the program reads: those that are stored. */
+export function recordTable(kind: Kind) {
+  return sqliteTable<string, ReturnType<typeof storedColumns>>(kind, storedColumns());
+}
+
+/** The table of a kind. The catalog's descriptions document the generated columns. */
+export function kindTable(kind: Kind) {
+  return sqliteTable(kind, {
+    ...storedColumns(),
     ...Object.fromEntries(definitionOf(kind).fields.map((field) => [field.name, fieldColumn(field)])),
   });
 }

@@ -66,6 +66,27 @@ export class Mirror {
     return this.#access.read((connection) => connection.transaction(work)());
   }
 
+  /** The version of its schema: how many migrations it has. */
+  get schemaVersion(): number {
+    return this.#access.read((connection) => connection.pragma('user_version', { simple: true }) as number);
+  }
+
+  /** True where a copy is read, as old as its opening: the file's own directory cannot be written. */
+  get isCopy(): boolean {
+    const [main] = this.#access.read(
+      (connection) => connection.pragma('database_list') as readonly { readonly file: string }[],
+    );
+    return main?.file !== this.path;
+  }
+
+  /** SQLite's quick check of the file's structure: what it found, at most five findings; `verify` checks every record. */
+  quickCheck(): string[] {
+    const found = this.#access.read(
+      (connection) => connection.pragma('quick_check(5)') as readonly { readonly quick_check: string }[],
+    );
+    return found.map((row) => row.quick_check).filter((text) => text !== 'ok');
+  }
+
   /**
    * Answers a question in SQL, read-only: what a user would see with any SQLite client.
    * @throws TidemarkError when it is not a query

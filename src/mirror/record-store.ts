@@ -11,6 +11,16 @@ import {
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
 import { findRecords } from './found-records.ts';
 import { type NameQuestion, readNamed, readRemovedBodies } from './named-records.ts';
+import {
+  type ListedCollection,
+  type ListRow,
+  type ListSelection,
+  type RecordLocation,
+  locateRecord,
+  readListedCollections,
+  readListRows,
+  readMeanBytes,
+} from './record-lists.ts';
 import type { RecordFilter } from './record-filter.ts';
 import {
   type PageReader,
@@ -74,6 +84,26 @@ export class RecordStore {
 
   #readPages<T>(work: (pages: PageReader) => T): T {
     return this.#access.read((connection) => work((this.#pageReader ??= preparePages(connection))));
+  }
+
+  /** The collections of a kind that hold records, of one source or of all, in order of their numbers, from one on. */
+  listedCollections(question: Parameters<typeof readListedCollections>[1]): ListedCollection[] {
+    return this.#access.read((connection) => readListedCollections(connection, question));
+  }
+
+  /** Some records of a collection in the order of their ids' bytes: costs what it returns. */
+  list(selection: ListSelection): ListRow[] {
+    return this.#access.read((connection) => readListRows(connection, selection));
+  }
+
+  /** Where the record of that number is, or was; undefined where the kind has none. */
+  locate(kind: Kind, record: number): RecordLocation | undefined {
+    return this.#access.read((connection) => locateRecord(connection, kind, record));
+  }
+
+  /** Mean length of a kind's first `bodies` records in bytes; null where there are none. */
+  meanBytes(kind: Kind, bodies: number): number | null {
+    return this.#access.read((connection) => readMeanBytes(connection, kind, bodies));
   }
 
   /** Every record of that kind and id, current or removed: one per scope. */

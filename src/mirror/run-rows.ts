@@ -1,6 +1,5 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
-import { eq } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/better-sqlite3';
+import { and, asc, eq, isNull } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -8,7 +7,8 @@ import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { CollectionStage } from './collection-stage.ts';
 import { type Connection, preparedOnce } from './database.ts';
-import { sweeps } from './schema/run-tables.ts';
+import { param, prepared, queryBuilder } from './query.ts';
+import { runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import type { RunOutcome, SweepOutcome, StoredError, SweepResult } from './sweep-result.ts';
 
@@ -131,6 +131,22 @@ export function readRuns(connection: Connection, filter: RunFilter & { readonly 
   }));
 }
 
+const FIRST_START = prepared((db) =>
+  db
+    .select({ startedAt: runs.startedAt })
+    .from(runs)
+    .crossJoin(sources)
+    .where(and(eq(sources.id, runs.source), eq(sources.name, param('source')), isNull(runs.kinds)))
+    .orderBy(asc(runs.run))
+    .limit(1)
+    .prepare(),
+);
+
+/** When the oldest known run of all kinds began, ISO 8601. */
+export function readFirstStart(connection: Connection, source: string): string | null {
+  return FIRST_START(connection).get({ source })?.startedAt ?? null;
+}
+
 /** In catalog order, then by scope. */
 export function readSweeps(connection: Connection, run: number): SweepRow[] {
   const rows = queryBuilder(connection)
@@ -201,13 +217,13 @@ function inCatalogOrder<T extends { kind: string; scope: string; source?: string
 }
 
 /** Only what the catalog has was ever written. @throws TidemarkError `mirror_corrupt` */
-function knownKind(kind: string): Kind {
+export function knownKind(kind: string): Kind {
   if (!isKind(kind)) throw damagedName('kind', kind);
   return kind;
 }
 
 /** @throws TidemarkError `mirror_corrupt` */
-function storedScope(text: string): Scope {
+export function storedScope(text: string): Scope {
   try {
     return JSON.parse(text) as Scope;
   } catch (error) {
@@ -224,12 +240,6 @@ function damagedName(what: string, text: string, cause?: unknown): TidemarkError
       cause,
     },
   );
-}
-
-// Drizzle over a connection, for the queries that are not hot. Apart from `database.ts` because loading it takes long.
-
-function queryBuilder(connection: Connection) {
-  return drizzle(connection);
 }
 
 // One run from its beginning to its publication, as the sync sees it.

@@ -1,5 +1,23 @@
 /** The runs of a mirror: their rows, sweeps and collections, and the run that is being written. */
 import type { MirrorAccess } from './access.ts';
+import {
+  type ChangeCounts,
+  type ChangedRun,
+  type ChangeQuestion,
+  type FirstReadRow,
+  countChangesBetween,
+  hasChangesAfter,
+  readChangeCounts,
+  readChangedRuns,
+  readChangingRuns,
+  readFirstReads,
+} from './change-counts.ts';
+import {
+  type KindStatus,
+  type UnreadCollection,
+  readKindStatuses,
+  readUnreadCollections,
+} from './collection-status.ts';
 import { readLastFullSweep } from './full-sweeps.ts';
 import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import { openRun } from './open-run.ts';
@@ -12,6 +30,7 @@ import {
   type RunWriter,
   type SweepRow,
   readCollections,
+  readFirstStart,
   readRuns,
   readSources,
   readSweeps,
@@ -63,6 +82,51 @@ export class RunStore {
   /** In catalog order, then by source and scope. */
   collections(source?: string): CollectionRow[] {
     return this.#access.read((connection) => readCollections(connection, source));
+  }
+
+  /** The collections of one source, or of all, summed up by kind, in catalog order. */
+  kindStatuses(source: string | null): KindStatus[] {
+    return this.#access.read((connection) => readKindStatuses(connection, source));
+  }
+
+  /** Collections whose latest sweep is not complete, in catalog order, at most `limit`. */
+  unreadCollections(source: string, limit: number): UnreadCollection[] {
+    return this.#access.read((connection) => readUnreadCollections(connection, source, limit));
+  }
+
+  /** When the oldest known run of all kinds began, ISO 8601; null if none did. */
+  firstStartedAt(source: string): string | null {
+    return this.#access.read((connection) => readFirstStart(connection, source));
+  }
+
+  /** By run, of the kinds; runs that changed nothing of them may be missing. First readings are counted as additions. */
+  changeCounts(question: ChangeQuestion): ReadonlyMap<number, ChangeCounts> {
+    return this.#access.read((connection) => readChangeCounts(connection, question));
+  }
+
+  /** Those of the runs that changed something of the kinds, or took over changes of runs that retention dropped. */
+  changing(question: ChangeQuestion): number[] {
+    return this.#access.read((connection) => readChangingRuns(connection, question));
+  }
+
+  /** Runs of all sources that ended since then (ISO 8601) and changed something, without the first one of each source. */
+  changedSince(since: string): ChangedRun[] {
+    return this.#access.read((connection) => readChangedRuns(connection, since));
+  }
+
+  /** Whether a published run of the source after this one changed something, or took over changes. */
+  hasChangesAfter(source: string, run: number): boolean {
+    return this.#access.read((connection) => hasChangesAfter(connection, source, run));
+  }
+
+  /** How many records the runs of (after, upTo] changed at most: one that several of them changed counts for each. */
+  countChangesBetween(range: Parameters<typeof countChangesBetween>[1]): number {
+    return this.#access.read((connection) => countChangesBetween(connection, range));
+  }
+
+  /** Collections that one of the runs read whole for the first time, while earlier runs had read others. */
+  firstReads(question: ChangeQuestion): FirstReadRow[] {
+    return this.#access.read((connection) => readFirstReads(connection, question));
   }
 
   /** Removals that wait in a source's collections, in catalog order, then by scope. */

@@ -21,7 +21,7 @@ export interface SourceFile {
 }
 
 const SQL =
-  /^\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CREATE|DROP|ALTER|PRAGMA|ATTACH|DETACH|VACUUM|SAVEPOINT)\s[\s\S]*/;
+  /^\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CREATE|DROP|ALTER|PRAGMA|ATTACH|DETACH|VACUUM|SAVEPOINT)\s+\S/;
 
 /** Every TypeScript file below `root`, read by the compiler's own parser; what it imports is named relative to `base`. */
 export function readSources(root: string, base = root): SourceFile[] {
@@ -63,7 +63,9 @@ function readSource(root: string, path: string, base: string): SourceFile {
       if (specifier !== undefined) add(specifier, ['*']);
     } else if (ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)) {
       const start = ts.isTemplateExpression(node) ? node.head.text : node.text;
-      if (SQL.test(`${start} `)) sqlStatements += 1;
+      // A template's head may end where a value follows.
+      const text = ts.isTemplateExpression(node) ? `${start}?` : start;
+      if (SQL.test(text)) sqlStatements += 1;
     }
     if (ts.canHaveModifiers(node) && ts.getModifiers(node)?.some(isExport) === true)
       exports.push(...namesOf(node));

@@ -29,7 +29,7 @@ import { markup, type Html, NOTHING, trusted } from './pieces.ts';
 import { overviewPage } from './overview.ts';
 import { hintHtml, ageHtml, emptyHtml, nameHtml } from './pieces.ts';
 import { placeOf } from './drift-page.ts';
-import { type RecordPlace, readListPage, searchRecords, whereIs } from './record-list.ts';
+import { type RecordPlace, readListPage, searchRecords } from './record-list.ts';
 import { choicePage, recordPage } from './record-page.ts';
 import { recordsPage } from './records-page.ts';
 import { RUN_CHANGES_SHOWN, runPage } from './run-page.ts';
@@ -233,9 +233,9 @@ function record({ view, clock }: DashboardParts, context: Context): PageContent 
   const [mirror, config] = [view.mirror(), view.config()];
   const kind = kindFrom(context.req.param('kind') ?? '');
   const number = queryOf(context).get('record') ?? '';
-  const place = /^\d{1,15}$/.test(number) ? whereIs(mirror, kind, Number(number)) : null;
+  const place = /^\d{1,15}$/.test(number) ? mirror.records.locate(kind, Number(number)) : undefined;
   const filter =
-    place === null
+    place === undefined
       ? { sources: knownSources(view, mirror) }
       : { sources: [place.source], scope: place.scope };
   const rows = mirror.records.find(kind, place?.id ?? context.req.param('id') ?? '', filter);

@@ -11,7 +11,7 @@ import type { PageContent } from './frame.ts';
 import { type Html, markup, NOTHING, trusted } from './pieces.ts';
 import { capital, emptyHtml, nameHtml, tableHtml } from './pieces.ts';
 import { placeOf } from './drift-page.ts';
-import { type ListedRecord, type ListPage, type SearchResult, countRecords } from './record-list.ts';
+import { type ListedRecord, type ListPage, type SearchResult } from './record-list.ts';
 import { recordPath } from './record-page.ts';
 
 interface RecordsFacts {
@@ -30,7 +30,7 @@ interface RecordsFacts {
 
 export function recordsPage(facts: RecordsFacts): PageContent {
   const { mirror, kind, text, source, found } = facts;
-  const counts = countRecords(mirror, source);
+  const counts = new Map(mirror.runs.kindStatuses(source).map(({ kind: each, records }) => [each, records]));
   const title = kind === null ? 'Records' : titleOf(kind);
   const all =
     kind === null ? [...counts.values()].reduce((sum, each) => sum + each, 0) : (counts.get(kind) ?? 0);

@@ -4,18 +4,11 @@
  * the first time is none of them.
  */
 import type { Kind } from '../../catalog/definition.ts';
+import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { REVISION_CHANGE } from '../../mirror/publish-records.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { previousRun } from '../../state/published-run.ts';
-import { readNewlyReadCollections, ABSORBED_FORGOTTEN_RUNS } from './newly-read.ts';
-import { selectRows, sqlNumber } from '../mirror-queries.ts';
-
-export interface ChangeCounts {
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-}
+import { readNewlyReadCollections } from './newly-read.ts';
 
 export const NO_CHANGES: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
@@ -26,20 +19,7 @@ export function readChangeCounts(
   kinds: readonly Kind[] | null,
 ): ReadonlyMap<number, ChangeCounts> {
   if (runs.length === 0) return new Map();
-  const among = `IN (${runs.map(sqlNumber).join(', ')})`;
-  const isOfKinds = kinds === null ? '' : `AND c.kind IN (${kinds.map((kind) => `'${kind}'`).join(', ')})`;
-  const times = (change: number): string => `sum(r.change = ${change})`;
-  const rows = selectRows<ChangeCounts & { run: number }>(
-    mirror,
-    `SELECT w.run AS run, sum(w.added) AS added, sum(w.changed) AS changed, sum(w.removed) AS removed
-     FROM sweeps w JOIN collections c ON c.id = w.collection
-     WHERE w.run ${among} AND w.run NOT ${ABSORBED_FORGOTTEN_RUNS} ${isOfKinds} GROUP BY w.run
-     UNION ALL
-     SELECT r.run, ${times(REVISION_CHANGE.added)}, ${times(REVISION_CHANGE.changed)}, ${times(REVISION_CHANGE.removed)}
-     FROM revisions r JOIN collections c ON c.id = r.collection
-     WHERE r.run ${among} AND r.run ${ABSORBED_FORGOTTEN_RUNS} ${isOfKinds} GROUP BY r.run`,
-  );
-  const counted = new Map(rows.map(({ run, ...counts }) => [run, counts]));
+  const counted = new Map(mirror.runs.changeCounts({ runs, kinds }));
   for (const { run, records } of readNewlyReadCollections(mirror, runs, kinds)) {
     const counts = counted.get(run);
     if (counts !== undefined) counted.set(run, { ...counts, added: counts.added - records });

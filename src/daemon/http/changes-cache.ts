@@ -3,7 +3,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import type { ChangeCounts } from './change-counts.ts';
+import type { ChangeCounts } from '../../mirror/change-counts.ts';
 
 /** Total number of cached changes (masked), some 2 MB; a larger document is not cached. */
 const KEPT_CHANGES = 1_000;

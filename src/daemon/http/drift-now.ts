@@ -11,7 +11,6 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { FEEDS } from './feeds.ts';
-import { selectRows, sqlNumber, sqlText } from '../mirror-queries.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;
@@ -65,7 +64,12 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
   const point = (text: string): ReturnType<typeof pointOf> =>
     pointOf(mirror, parseReference(text), { source, now });
   const [from, to] = [point('baseline'), point('latest')];
-  const changes = changedBetween(mirror, source, from.run, to.run);
+  const changes = mirror.runs.countChangesBetween({
+    source,
+    after: Math.min(from.run, to.run),
+    upTo: Math.max(from.run, to.run),
+    exceptKinds: FEEDS,
+  });
   if (changes > MOST_CHANGES) {
     throw new TidemarkError(
       'usage',
@@ -82,19 +86,4 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
     true,
     { source, filter: {}, mode: 'default', fields: [], now, whyLeftOut: FEEDS_LEFT_OUT },
   );
-}
-
-/** Upper bound of changed records: the sum of the counts of the runs between, without activity kinds. */
-function changedBetween(mirror: Mirror, source: string, from: number, to: number): number {
-  const [first, last] = [Math.min(from, to), Math.max(from, to)];
-  const [row] = selectRows<{ changes: number }>(
-    mirror,
-    `SELECT total(w.added + w.changed + w.removed) AS changes
-     FROM runs r CROSS JOIN sources s ON s.id = r.source CROSS JOIN sweeps w ON w.run = r.run
-       CROSS JOIN collections c ON c.id = w.collection
-     WHERE r.run > ${sqlNumber(first)} AND r.run <= ${sqlNumber(last)} AND s.name = ${sqlText(source)}
-       AND r.outcome IN ('complete', 'partial') AND r.added + r.changed + r.removed > 0
-       AND c.kind NOT IN (${FEEDS.map((kind) => `'${kind}'`).join(', ')})`,
-  );
-  return row?.changes ?? 0;
 }

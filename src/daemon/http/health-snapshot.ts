@@ -12,13 +12,7 @@ import type { HealthFacts, SourceFacts } from './health-input.ts';
 import { type Health, assessHealth } from './health.ts';
 import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
 import { lastCompleteRun } from '../../state/whole-run.ts';
-import {
-  type SourceStatus,
-  allowedAgeMs,
-  expectedSince,
-  firstTriedAt,
-  readSourceStatuses,
-} from './source-status.ts';
+import { type SourceStatus, allowedAgeMs, expectedSince, readSourceStatuses } from './source-status.ts';
 
 /** The state of daemon and mirror at one time, for a page. */
 export interface HealthSnapshot {
@@ -123,7 +117,7 @@ export function readFreshness(
         .filter((name) => names?.includes(name) !== false)
         .flatMap((source): Freshness[] => {
           const lastComplete = lastCompleteRun(mirror, source);
-          const tried = { firstTriedAt: firstTriedAt(mirror, source), lastComplete };
+          const tried = { firstTriedAt: mirror.runs.firstStartedAt(source), lastComplete };
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];

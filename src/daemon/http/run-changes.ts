@@ -5,6 +5,7 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { parseLossless } from '../../core/json.ts';
 import { type RecordChange, compareRecords } from '../../diff/change.ts';
+import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
@@ -13,9 +14,8 @@ import { FirstReadCollections } from '../../state/first-read-collections.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
-import { type ChangeCounts, countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
+import { countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
 import { type ChangesCache, countsKey, cacheKey } from './changes-cache.ts';
-import { selectRows, sqlNumber } from '../mirror-queries.ts';
 
 interface ChangesQuestion {
   /** ISO 8601; runs that ended within are shown, both ends included. */
@@ -190,28 +190,6 @@ function pairsOf(mirror: Mirror, { from, to, sources, kinds }: ChangesQuestion):
     })
     .sort((a, b) => b.run.run - a.run.run);
   const numbers = pairs.map(({ run }) => run.run);
-  const touched = new Set([...touchingRuns(mirror, numbers, kinds), ...runsWithOthers(mirror, numbers)]);
-  return pairs.filter(({ run, previous }) => previous === null || touched.has(run.run));
-}
-
-/** Those of the runs whose sweeps changed something of the kinds. */
-function touchingRuns(mirror: Mirror, runs: readonly number[], kinds: readonly Kind[] | null): number[] {
-  if (runs.length === 0) return [];
-  const isOfKinds = kinds === null ? '' : `AND c.kind IN (${kinds.map((kind) => `'${kind}'`).join(', ')})`;
-  return selectRows<{ run: number }>(
-    mirror,
-    `SELECT DISTINCT w.run AS run FROM runs r CROSS JOIN sweeps w ON w.run = r.run CROSS JOIN collections c ON c.id = w.collection
-     WHERE r.run IN (${runs.map(sqlNumber).join(', ')}) AND r.added + r.changed + r.removed > 0
-       AND w.added + w.changed + w.removed > 0 ${isOfKinds}`,
-  ).map(({ run }) => run);
-}
-
-/** Runs with the changes of runs that retention dropped: their own counts do not include these. */
-function runsWithOthers(mirror: Mirror, runs: readonly number[]): number[] {
-  if (runs.length === 0) return [];
-  return selectRows<{ run: number }>(
-    mirror,
-    `SELECT DISTINCT into_run AS run FROM replaced_roots
-     WHERE into_run IS NOT NULL AND into_run IN (${runs.map(sqlNumber).join(', ')})`,
-  ).map(({ run }) => run);
+  const changing = new Set(mirror.runs.changing({ runs: numbers, kinds }));
+  return pairs.filter(({ run, previous }) => previous === null || changing.has(run.run));
 }

@@ -1,37 +1,14 @@
 /** The freshness and completeness of a source in the mirror, by a few cheap queries: no record is read or counted. */
-import { type Kind, type Scope, KINDS } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { duration, plural } from '../../core/wording.ts';
+import type { KindStatus, UnreadCollection } from '../../mirror/collection-status.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { SourceState } from '../../state/status-document.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/whole-run.ts';
 import type { EndedJob, SourceFacts, HealthReason } from './health-input.ts';
-import { selectRows, kindOf, sqlNumber, sqlText } from '../mirror-queries.ts';
 import { tookMs } from './wording.ts';
-
-/** All collections of one kind of a source. */
-interface KindStatus {
-  readonly kind: Kind;
-  readonly collections: number;
-  readonly records: number;
-  /** Collections whose latest sweep is complete. */
-  readonly whole: number;
-  /** When the least recently completed one was last complete, ISO 8601; null if one never was. */
-  readonly oldestWholeAt: string | null;
-}
-
-/** A collection whose latest sweep is not complete. */
-interface UnreadCollection {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  /** Null before the first sweep. */
-  readonly outcome: string | null;
-  readonly errorCode: ErrorCode | null;
-  readonly error: string | null;
-  readonly lastCompleteAt: string | null;
-}
 
 export interface SourceStatus {
   readonly source: string;
@@ -65,7 +42,7 @@ const UNENDED_RUNS = 5;
 /** Call it within `atOnce`, so that all queries see one snapshot. */
 function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
   const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
-  const kinds = readKinds(mirror, source);
+  const kinds = mirror.runs.kindStatuses(source);
   const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
   const known = {
@@ -73,7 +50,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean)
     isConfigured,
     records: kinds.reduce((sum, { records }) => sum + records, 0),
     kinds,
-    unread: unreadCount === 0 ? [] : readUnread(mirror, source),
+    unread: unreadCount === 0 ? [] : mirror.runs.unreadCollections(source, UNREAD_READ),
     unreadCount,
     oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
     lastRun: newest[0] ?? null,
@@ -81,7 +58,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean)
     lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
     lastPublished: mirror.runs.latest(source) ?? null,
     lastComplete: lastCompleteRun(mirror, source),
-    firstTriedAt: firstTriedAt(mirror, source),
+    firstTriedAt: mirror.runs.firstStartedAt(source),
     held: mirror.runs.heldRemovals(source),
   };
   return { ...known, state: stateOf(known) };
@@ -112,71 +89,6 @@ function stateOf({
   if (lastPublished === null) return 'unpublished';
   const isDone = lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete';
   return isDone && held.length === 0 && unreadCount === 0 ? 'whole' : 'partial';
-}
-
-function readKinds(mirror: Mirror, source: string): KindStatus[] {
-  const rows = selectRows<{
-    kind: string;
-    collections: number;
-    records: number;
-    whole: number;
-    oldest: string | null;
-  }>(
-    mirror,
-    `SELECT c.kind AS kind, count(*) AS collections, sum(c.records) AS records, total(c.last_outcome = 'complete') AS whole,
-       CASE WHEN count(c.last_complete_at) = count(*) THEN min(c.last_complete_at) END AS oldest
-     FROM collections c JOIN sources s ON s.id = c.source
-     WHERE s.name = ${sqlText(source)} AND c.retired_run IS NULL GROUP BY c.kind`,
-  );
-  return rows
-    .flatMap(({ kind: name, oldest, ...rest }) => {
-      const kind = kindOf(name);
-      return kind === null ? [] : [{ kind, ...rest, oldestWholeAt: oldest }];
-    })
-    .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
-}
-
-function readUnread(mirror: Mirror, source: string): UnreadCollection[] {
-  const rows = selectRows<{
-    kind: string;
-    scope: string;
-    outcome: string | null;
-    code: string | null;
-    error: string | null;
-    at: string | null;
-  }>(
-    mirror,
-    `SELECT c.kind AS kind, c.scope AS scope, c.last_outcome AS outcome, c.last_error_code AS code, c.last_error AS error,
-       c.last_complete_at AS at
-     FROM collections c JOIN sources s ON s.id = c.source
-     WHERE s.name = ${sqlText(source)} AND c.retired_run IS NULL AND c.last_outcome IS NOT 'complete'
-     ORDER BY c.id LIMIT ${sqlNumber(UNREAD_READ)}`,
-  );
-  return rows
-    .flatMap(({ kind: name, scope, outcome, code, error, at }) => {
-      const kind = kindOf(name);
-      if (kind === null) return [];
-      return [
-        {
-          kind,
-          scope: JSON.parse(scope) as Scope,
-          outcome,
-          errorCode: code as ErrorCode | null,
-          error,
-          lastCompleteAt: at,
-        },
-      ];
-    })
-    .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
-}
-
-export function firstTriedAt(mirror: Mirror, source: string): string | null {
-  const [row] = selectRows<{ at: string }>(
-    mirror,
-    `SELECT r.started_at AS at FROM runs r CROSS JOIN sources s ON s.id = r.source
-     WHERE s.name = ${sqlText(source)} AND r.kinds IS NULL ORDER BY r.run LIMIT 1`,
-  );
-  return row?.at ?? null;
 }
 
 // The problems of one source: the age of its last complete run, how its last run ended, what is pending. Pure.

@@ -92,7 +92,7 @@ export class HeldMirror<Memory> {
     const stamp = stampOf(mirrorPath);
     const mirror = opened(openMirror);
     const openedAtMs = clock.monotonicMs();
-    this.#held = { mirror, identity, isCopy: isCopy(mirror), stamp, openedAtMs, memory: this.#remember() };
+    this.#held = { mirror, identity, isCopy: mirror.isCopy, stamp, openedAtMs, memory: this.#remember() };
     return this.#held;
   }
 
@@ -157,9 +157,4 @@ function stampOf(path: string): string {
       return stats === undefined ? '' : `${stats.mtimeNs} ${stats.size}`;
     })
     .join(' ');
-}
-
-function isCopy(mirror: Mirror): boolean {
-  const { columns, rows } = mirror.query('PRAGMA database_list');
-  return rows[0]?.[columns.indexOf('file')] !== mirror.path;
 }

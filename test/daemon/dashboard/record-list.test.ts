@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { systemClock } from '../../../src/core/clock.ts';
-import {
-  type RecordPlace,
-  readListPage,
-  searchRecords,
-  whereIs,
-} from '../../../src/daemon/dashboard/record-list.ts';
+import { type RecordPlace, readListPage, searchRecords } from '../../../src/daemon/dashboard/record-list.ts';
 import { recordPath } from '../../../src/daemon/dashboard/record-page.ts';
 import { World } from '../http/world.ts';
 
@@ -94,9 +89,9 @@ describe('the record browser', () => {
       expect(found.records).toEqual([]);
     }
     const [first] = records;
-    const where = whereIs(world.mirror(), 'invites', first?.record ?? 0);
+    const where = world.mirror().records.locate('invites', first?.record ?? 0);
     expect(where?.source).toBe('default');
-    expect(whereIs(world.mirror(), 'invites', 999_999)).toBeNull();
+    expect(world.mirror().records.locate('invites', 999_999)).toBeUndefined();
   });
 
   it('a path leads to one record, whatever its id is', () => {

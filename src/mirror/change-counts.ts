@@ -1,0 +1,322 @@
+/**
+ * What runs changed, counted in the mirror and not gathered. A run that took over the changes of others, which retention
+ * dropped, is counted by its revisions: its own sweeps do not include theirs.
+ */
+import {
+  and,
+  asc,
+  eq,
+  gt,
+  gte,
+  inArray,
+  isNotNull,
+  lt,
+  lte,
+  max,
+  min,
+  not,
+  notExists,
+  or,
+  sql,
+} from 'drizzle-orm';
+import { alias } from 'drizzle-orm/sqlite-core';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import { REVISION_CHANGE } from './publish-records.ts';
+import { type QueryBuilder, isAmong, param, prepared, unlessGiven } from './query.ts';
+import { knownKind, storedScope } from './run-rows.ts';
+import { revisions } from './schema/record-tables.ts';
+import { replacedRoots } from './schema/retention-tables.ts';
+import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
+
+export interface ChangeCounts {
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}
+
+/** Published runs, and the kinds of which they changed something; null for all kinds. */
+export interface ChangeQuestion {
+  readonly runs: readonly number[];
+  readonly kinds: readonly Kind[] | null;
+}
+
+const IS_PUBLISHED = and(isNotNull(runs.root), inArray(runs.outcome, ['complete', 'partial']));
+const IS_OF_KINDS = unlessGiven('kinds', isAmong(collections.kind, 'kinds'));
+const HAS_CHANGES = sql`${runs.added} + ${runs.changed} + ${runs.removed} > 0`;
+
+/** The runs that took over changes of runs which retention dropped. */
+function absorbingRuns(db: QueryBuilder) {
+  return db
+    .select({ run: replacedRoots.intoRun })
+    .from(replacedRoots)
+    .where(isNotNull(replacedRoots.intoRun));
+}
+
+const COUNTS = prepared((db) => {
+  const times = (change: number) => sql<number>`sum(${revisions.change} = ${change})`;
+  const byRevisions = db
+    .select({
+      run: revisions.run,
+      added: times(REVISION_CHANGE.added),
+      changed: times(REVISION_CHANGE.changed),
+      removed: times(REVISION_CHANGE.removed),
+    })
+    .from(revisions)
+    .innerJoin(collections, eq(collections.id, revisions.collection))
+    .where(and(isAmong(revisions.run, 'runs'), inArray(revisions.run, absorbingRuns(db)), IS_OF_KINDS))
+    .groupBy(revisions.run);
+  return db
+    .select({
+      run: sweeps.run,
+      added: sql<number>`sum(${sweeps.added})`,
+      changed: sql<number>`sum(${sweeps.changed})`,
+      removed: sql<number>`sum(${sweeps.removed})`,
+    })
+    .from(sweeps)
+    .innerJoin(collections, eq(collections.id, sweeps.collection))
+    .where(and(isAmong(sweeps.run, 'runs'), not(inArray(sweeps.run, absorbingRuns(db))), IS_OF_KINDS))
+    .groupBy(sweeps.run)
+    .unionAll(byRevisions)
+    .prepare();
+});
+
+/** By run; runs that changed nothing of the kinds may be missing. First readings are counted as additions. */
+export function readChangeCounts(
+  connection: Connection,
+  question: ChangeQuestion,
+): ReadonlyMap<number, ChangeCounts> {
+  const rows = COUNTS(connection).all(given(question));
+  return new Map(rows.map(({ run, ...counts }) => [run, counts]));
+}
+
+const CHANGING = prepared((db) =>
+  db
+    .selectDistinct({ run: runs.run })
+    .from(runs)
+    .crossJoin(sweeps)
+    .crossJoin(collections)
+    .where(
+      and(
+        isAmong(runs.run, 'runs'),
+        HAS_CHANGES,
+        eq(sweeps.run, runs.run),
+        eq(collections.id, sweeps.collection),
+        sql`${sweeps.added} + ${sweeps.changed} + ${sweeps.removed} > 0`,
+        IS_OF_KINDS,
+      ),
+    )
+    .union(
+      db
+        .select({ run: sql<number>`${replacedRoots.intoRun}` })
+        .from(replacedRoots)
+        .where(and(isNotNull(replacedRoots.intoRun), isAmong(replacedRoots.intoRun, 'runs'))),
+    )
+    .prepare(),
+);
+
+/** Those of the runs that changed something of the kinds, or took over changes. */
+export function readChangingRuns(connection: Connection, question: ChangeQuestion): number[] {
+  return CHANGING(connection)
+    .all(given(question))
+    .map(({ run }) => run);
+}
+
+function given({ runs: numbers, kinds }: ChangeQuestion): Record<string, unknown> {
+  return { runs: JSON.stringify(numbers), kinds: kinds === null ? null : JSON.stringify(kinds) };
+}
+
+const UPPER_BOUND = prepared((db) =>
+  db
+    .select({ changes: sql<number>`total(${sweeps.added} + ${sweeps.changed} + ${sweeps.removed})` })
+    .from(runs)
+    .crossJoin(sources)
+    .crossJoin(sweeps)
+    .crossJoin(collections)
+    .where(
+      and(
+        gt(runs.run, param('after')),
+        lte(runs.run, param('upTo')),
+        eq(sources.id, runs.source),
+        eq(sources.name, param('source')),
+        inArray(runs.outcome, ['complete', 'partial']),
+        HAS_CHANGES,
+        eq(sweeps.run, runs.run),
+        eq(collections.id, sweeps.collection),
+        not(isAmong(collections.kind, 'exceptKinds')),
+      ),
+    )
+    .prepare(),
+);
+
+/** How many records the runs of (after, upTo] changed at most: one that several of them changed counts for each. */
+export function countChangesBetween(
+  connection: Connection,
+  range: {
+    readonly source: string;
+    readonly after: number;
+    readonly upTo: number;
+    readonly exceptKinds: readonly Kind[];
+  },
+): number {
+  const row = UPPER_BOUND(connection).get({ ...range, exceptKinds: JSON.stringify(range.exceptKinds) });
+  return row?.changes ?? 0;
+}
+
+const CHANGES_AFTER = prepared((db) =>
+  db
+    .select({ run: runs.run })
+    .from(runs)
+    .crossJoin(sources)
+    .where(
+      and(
+        gt(runs.run, param('after')),
+        eq(sources.id, runs.source),
+        eq(sources.name, param('source')),
+        IS_PUBLISHED,
+        or(HAS_CHANGES, inArray(runs.run, absorbingRuns(db))),
+      ),
+    )
+    .limit(1)
+    .prepare(),
+);
+
+/** Whether a published run of the source after this one changed something, or took over changes. */
+export function hasChangesAfter(connection: Connection, source: string, after: number): boolean {
+  return CHANGES_AFTER(connection).get({ source, after }) !== undefined;
+}
+
+/** A published run that changed something, or took over changes. */
+export interface ChangedRun {
+  readonly run: number;
+  /** ISO 8601. */
+  readonly finishedAt: string;
+  /** Hex: another mirror, or a history that was forgotten in part, has others. */
+  readonly root: string;
+}
+
+const CHANGED_SINCE = prepared((db) => {
+  const first = db
+    .select({ run: min(runs.run) })
+    .from(runs)
+    .where(IS_PUBLISHED)
+    .groupBy(runs.source);
+  return db
+    .select({
+      run: runs.run,
+      finishedAt: sql<string>`${runs.finishedAt}`,
+      root: sql<string>`lower(hex(${runs.root}))`,
+    })
+    .from(runs)
+    .where(
+      and(
+        gte(runs.finishedAt, param('since')),
+        IS_PUBLISHED,
+        or(HAS_CHANGES, inArray(runs.run, absorbingRuns(db))),
+        not(inArray(runs.run, first)),
+      ),
+    )
+    .prepare();
+});
+
+/** Runs of all sources that ended since then and changed something, without each source's first: in it all is new. */
+export function readChangedRuns(connection: Connection, since: string): ChangedRun[] {
+  return CHANGED_SINCE(connection).all({ since });
+}
+
+/** A collection that a run read whole for the first time after its source's first run. */
+export interface FirstReadRow {
+  readonly run: number;
+  /** The published run of the source before it. */
+  readonly previous: number;
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Records added. */
+  readonly added: number;
+}
+
+const FIRST_READS = prepared((db) => {
+  const earlier = alias(runs, 'earlier');
+  const before = alias(sweeps, 'before');
+  const came = db
+    .select({
+      run: sweeps.run,
+      collection: sweeps.collection,
+      added: sql<number>`${sweeps.added}`.as('added'),
+    })
+    .from(sweeps)
+    .where(and(isAmong(sweeps.run, 'runs'), not(inArray(sweeps.run, absorbingRuns(db))), gt(sweeps.added, 0)))
+    .unionAll(
+      db
+        .select({
+          run: revisions.run,
+          collection: revisions.collection,
+          added: sql<number>`count(*)`.as('added'),
+        })
+        .from(revisions)
+        .where(
+          and(
+            isAmong(revisions.run, 'runs'),
+            inArray(revisions.run, absorbingRuns(db)),
+            eq(revisions.change, REVISION_CHANGE.added),
+          ),
+        )
+        .groupBy(revisions.run, revisions.collection),
+    )
+    .as('came');
+  const previous = db
+    .select({ run: max(earlier.run) })
+    .from(earlier)
+    .where(and(eq(earlier.source, collections.source), lt(earlier.run, came.run), isNotNull(earlier.root)));
+  const wasRead = db
+    .select({ run: before.run })
+    .from(before)
+    .innerJoin(earlier, eq(earlier.run, before.run))
+    .where(
+      and(
+        eq(before.collection, came.collection),
+        lt(before.run, came.run),
+        eq(before.outcome, 'complete'),
+        eq(before.mode, 'full'),
+        isNotNull(earlier.root),
+      ),
+    );
+  const wasReadByForgotten = db
+    .select({ run: carriedSweeps.run })
+    .from(carriedSweeps)
+    .where(
+      and(
+        eq(carriedSweeps.collection, came.collection),
+        lt(carriedSweeps.run, came.run),
+        eq(carriedSweeps.isPublished, true),
+        eq(carriedSweeps.outcome, 'complete'),
+        eq(carriedSweeps.mode, 'full'),
+      ),
+    );
+  return db
+    .select({
+      run: came.run,
+      previous: sql<number | null>`(${previous})`,
+      source: sources.name,
+      kind: collections.kind,
+      scope: collections.scope,
+      added: came.added,
+    })
+    .from(came)
+    .innerJoin(collections, eq(collections.id, came.collection))
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(and(IS_OF_KINDS, notExists(wasRead), notExists(wasReadByForgotten)))
+    .orderBy(asc(came.run), asc(collections.id))
+    .prepare();
+});
+
+/** In order of the runs. A source's first run has none: there is nothing before it. */
+export function readFirstReads(connection: Connection, question: ChangeQuestion): FirstReadRow[] {
+  return FIRST_READS(connection)
+    .all(given(question))
+    .flatMap(({ previous, kind, scope, ...row }) =>
+      previous === null ? [] : [{ ...row, previous, kind: knownKind(kind), scope: storedScope(scope) }],
+    );
+}

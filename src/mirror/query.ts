@@ -1,0 +1,67 @@
+/** Queries of the mirror, built with Drizzle from the schema. */
+import { type Column, type SQL, type SQLWrapper, type Table, getTableColumns, sql } from 'drizzle-orm';
+import { type BetterSQLite3Database, drizzle } from 'drizzle-orm/better-sqlite3';
+import type { Connection } from './database.ts';
+
+export type QueryBuilder = BetterSQLite3Database & { readonly $client: Connection };
+
+export function queryBuilder(connection: Connection): QueryBuilder {
+  return drizzle({ client: connection });
+}
+
+/**
+ * A query, built and prepared when a connection first asks for it, and once for that connection. It is not to be iterated
+ * over: all who ask have the same statement.
+ */
+export function prepared<Query>(build: (db: QueryBuilder) => Query): (connection: Connection) => Query {
+  const known = new WeakMap<Connection, Query>();
+  return (connection) => {
+    const found = known.get(connection) ?? build(queryBuilder(connection));
+    known.set(connection, found);
+    return found;
+  };
+}
+
+/** The same for a query of each kind's own table, or of anything else that is named by a text. */
+export function preparedFor<Name extends string, Query>(
+  build: (db: QueryBuilder, name: Name) => Query,
+): (connection: Connection, name: Name) => Query {
+  const byName = new Map<Name, (connection: Connection) => Query>();
+  return (connection, name) => {
+    const found = byName.get(name) ?? prepared((db) => build(db, name));
+    byName.set(name, found);
+    return found(connection);
+  };
+}
+
+/** A value that is given when the query runs. */
+export const param = sql.placeholder;
+
+type ParamsOf<T extends Table> = { readonly [Name in keyof T['_']['columns']]: SQL<never> };
+
+/** A value for each column of a table, given by the column's property when the query runs. */
+export function paramsOf<T extends Table>(table: T): ParamsOf<T> {
+  const columns = Object.entries(getTableColumns(table));
+  return Object.fromEntries(
+    columns.map(([name, column]) => [name, sql`${sql.param(param(name), column)}`]),
+  ) as ParamsOf<T>;
+}
+
+/** For `onConflictDoUpdate`: each of these columns gets the value that the refused row has. */
+export function excluded<Columns extends Record<string, Column>>(
+  columns: Columns,
+): { readonly [Name in keyof Columns]: SQL } {
+  return Object.fromEntries(
+    Object.entries(columns).map(([name, column]) => [name, sql`excluded.${sql.identifier(column.name)}`]),
+  ) as { readonly [Name in keyof Columns]: SQL };
+}
+
+/** `value` is one of a JSON array that is given when the query runs: however many there are, the statement is the same. */
+export function isAmong(value: SQLWrapper, name: string): SQL {
+  return sql`${value} IN (SELECT "value" FROM json_each(${param(name)}))`;
+}
+
+/** No condition where the named value is null. */
+export function unlessGiven(name: string, condition: SQL): SQL {
+  return sql`(${param(name)} IS NULL OR ${condition})`;
+}

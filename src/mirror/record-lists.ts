@@ -1,0 +1,155 @@
+/**
+ * Lists of a kind's current records with as little of each as a list shows. A page costs what it holds, however many
+ * records there are: it continues after a record's key, which has an index.
+ */
+import { and, asc, eq, gt, gte, lt, sql } from 'drizzle-orm';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import { recordTable } from './kind-table.ts';
+import { param, prepared, preparedFor, queryBuilder, unlessGiven } from './query.ts';
+import { storedScope } from './run-rows.ts';
+import { recordKeys, removed } from './schema/record-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
+
+/** A collection that has current records. */
+export interface ListedCollection {
+  readonly id: number;
+  readonly source: string;
+  readonly scope: Scope;
+}
+
+export interface ListRow {
+  readonly record: number;
+  readonly id: string;
+  /** The run of its current revision. */
+  readonly run: number;
+  /** Null for one that is longer than was asked for. */
+  readonly body: string | null;
+}
+
+/** Where a record is, or was. */
+export interface RecordLocation {
+  readonly collection: number;
+  readonly source: string;
+  readonly scope: Scope;
+  readonly id: string;
+}
+
+const COLLECTIONS = prepared((db) =>
+  db
+    .select({ id: collections.id, source: sources.name, scope: collections.scope })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(
+      and(
+        eq(collections.kind, param('kind')),
+        gt(collections.records, 0),
+        gte(collections.id, param('from')),
+        unlessGiven('source', eq(sources.name, param('source'))),
+      ),
+    )
+    .orderBy(asc(collections.id))
+    .prepare(),
+);
+
+/** Of one source, or of all; in order of their numbers, from one on. */
+export function readListedCollections(
+  connection: Connection,
+  question: { readonly kind: Kind; readonly source: string | null; readonly from: number },
+): ListedCollection[] {
+  return COLLECTIONS(connection)
+    .all({ ...question })
+    .map(({ scope, ...row }) => ({ ...row, scope: storedScope(scope) }));
+}
+
+/** Which records of a collection a list shows. */
+export interface ListSelection {
+  readonly kind: Kind;
+  readonly collection: number;
+  /** Ids behind this one only, in the order of their bytes. */
+  readonly after?: string | null;
+  /** Ids that begin so only. */
+  readonly prefix?: string;
+  readonly limit: number;
+  /** Longer bodies, in characters, are left out. */
+  readonly maxBody: number;
+}
+
+const ROWS = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  // A cross join keeps the order of the keys.
+  return db
+    .select({
+      record: recordKeys.record,
+      id: recordKeys.remoteId,
+      run: current.run,
+      body: sql<
+        string | null
+      >`CASE WHEN length(${current.body}) <= ${param('maxBody')} THEN ${current.body} END`,
+    })
+    .from(recordKeys)
+    .crossJoin(current)
+    .where(
+      and(
+        eq(recordKeys.collection, param('collection')),
+        gte(recordKeys.remoteId, param('first')),
+        lt(recordKeys.remoteId, sql`CAST(${param('end')} AS TEXT)`),
+        eq(current.record, recordKeys.record),
+      ),
+    )
+    .orderBy(asc(recordKeys.remoteId))
+    .limit(param('limit'))
+    .prepare();
+});
+
+/** No UTF-8 text holds this byte: behind a prefix it is the end of all texts that begin so. */
+const BEHIND_ALL = Buffer.from([0xff]);
+
+/** In the order of their ids' bytes. */
+export function readListRows(connection: Connection, selection: ListSelection): ListRow[] {
+  const { kind, collection, after, prefix = '', limit, maxBody } = selection;
+  // The next text after another one in the order of bytes is that text and a zero.
+  const first = after === undefined || after === null ? prefix : `${after}\0`;
+  const end = Buffer.concat([Buffer.from(prefix.toWellFormed()), BEHIND_ALL]);
+  return ROWS(connection, kind).all({ collection, first: first.toWellFormed(), end, limit, maxBody });
+}
+
+const LOCATION = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  const place = { collection: collections.id, source: sources.name, scope: collections.scope };
+  return db
+    .select({ ...place, id: current.remoteId })
+    .from(current)
+    .innerJoin(collections, eq(collections.id, current.collection))
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(eq(current.record, param('record')))
+    .unionAll(
+      db
+        .select({ ...place, id: removed.remoteId })
+        .from(removed)
+        .innerJoin(collections, eq(collections.id, removed.collection))
+        .innerJoin(sources, eq(sources.id, collections.source))
+        .where(and(eq(removed.record, param('record')), eq(collections.kind, kind))),
+    )
+    .limit(1)
+    .prepare();
+});
+
+/** Of the record of that number, current or removed; undefined where the kind has none. */
+export function locateRecord(connection: Connection, kind: Kind, record: number): RecordLocation | undefined {
+  const row = LOCATION(connection, kind).get({ record });
+  return row === undefined ? undefined : { ...row, scope: storedScope(row.scope) };
+}
+
+/** Mean length of a kind's first bodies in bytes of UTF-8; null where there are none. */
+export function readMeanBytes(connection: Connection, kind: Kind, bodies: number): number | null {
+  const current = recordTable(kind);
+  const db = queryBuilder(connection);
+  const some = db.select({ body: current.body }).from(current).limit(bodies).as('some');
+  return (
+    db
+      .select({ mean: sql<number | null>`avg(length(CAST(${some.body} AS BLOB)))` })
+      .from(some)
+      .get()?.mean ?? null
+  );
+}
