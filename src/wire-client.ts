@@ -7,7 +7,7 @@ import { startsToKeep } from './api/rate-limit.ts';
 import { createProbeClient, type ProbeClient } from './api/probe-client.ts';
 import { createReadClient, type ReadClient } from './api/read-client.ts';
 import { createWriteClient, type WriteClient } from './api/write-client.ts';
-import type { Kind } from './catalog/definition.ts';
+import type { Kind } from './catalog/kinds.ts';
 import type { SourceConfig } from './config/config.ts';
 import { systemClock } from './core/clock.ts';
 import type { Logger } from './core/logger.ts';

@@ -2,7 +2,7 @@
  * One limit, of a key or of some kinds: its two rolling windows over the log that all processes share, and the starts
  * reserved in them.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { KindUse, WindowUse } from './request-stats.ts';
 import type { RateLog, Starts } from './rate-log.ts';
 

@@ -2,7 +2,7 @@
  * Where the limiter keeps the starts of requests. The processes of one machine share a file beside the mirror
  * (`mirror/rate-log.ts`); this file has the interface, and a log in memory for clients without limits or file.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';

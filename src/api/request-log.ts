@@ -2,7 +2,8 @@
  * Logs requests: one line each at `debug`, also headers and sizes at `trace`. Possible secrets are left out: only headers
  * and parameters with known harmless names are shown.
  */
-import type { Kind, Method } from '../catalog/definition.ts';
+import type { Method } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { NeutralText } from './neutral-text.ts';

@@ -1,6 +1,6 @@
 /** What the client has sent and how near its limits it is: for progress bars, logs and the run's row. */
 
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 
 export interface WindowUse {
   /** Requests started within the window. */

@@ -1,5 +1,5 @@
 /** A GET with limiter, retries, counters, and parsing of the answer. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';

@@ -3,7 +3,8 @@
  * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
-import { type Kind, type Operation, type Scope } from '../catalog/definition.ts';
+import type { Operation, Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';

@@ -1,6 +1,6 @@
 /** Kinds that fill by themselves: feeds of the service's own activity, and what is read one by one below them. */
 import { CATALOG } from './catalog.ts';
-import type { Kind } from './definition.ts';
+import type { Kind } from './kinds.ts';
 
 /** Their records are created by use, not by configuration: compared only where the kind is named. */
 export function activityKinds(): Kind[] {

@@ -1,46 +1,22 @@
 /** The catalog: every kind of the interface, parents before children. */
-import { type Kind, type KindRow, type Scope, KINDS, SCOPE_KEYS } from './definition.ts';
+import { type Scope, SCOPE_KEYS } from './definition.ts';
+import { type Kind, type KindRow, KINDS, ROWS } from './kinds.ts';
 import { type ResourceDefinition, compileDefinition } from './resource-definition.ts';
-import { batchExports } from './kinds/batch-exports.ts';
-import { domains } from './kinds/domains.ts';
-import { invites } from './kinds/invites.ts';
-import { members } from './kinds/members.ts';
-import { organizations } from './kinds/organizations.ts';
-import {
-  pipelineDestinations,
-  pipelineFrontendApps,
-  pipelineImportApps,
-  pipelineTransformations,
-  plugins,
-} from './kinds/pipeline-components.ts';
-import { projects } from './kinds/projects.ts';
-import { proxyRecords } from './kinds/proxy-records.ts';
-import { recordingSharing } from './kinds/recording-sharing.ts';
-import { roleMemberships } from './kinds/role-memberships.ts';
-import { roles } from './kinds/roles.ts';
-import { sessionRecordings } from './kinds/session-recordings.ts';
 
-/** In the order in which they are read and restored (wire-notes.md, Restore). */
-const ROWS: readonly KindRow[] = [
-  organizations,
-  projects,
-  roles,
-  roleMemberships,
-  members,
-  invites,
-  domains,
-  pipelineDestinations,
-  pipelineFrontendApps,
-  pipelineImportApps,
-  pipelineTransformations,
-  plugins,
-  batchExports,
-  proxyRecords,
-  sessionRecordings,
-  recordingSharing,
-];
+export const CATALOG: readonly ResourceDefinition[] = ROWS.map((row) => compileDefinition(knownKinds(row)));
 
-export const CATALOG: readonly ResourceDefinition[] = ROWS.map(compileDefinition);
+/** The row, once every kind that it refers to is one. @throws Error for a mistake in the catalog */
+function knownKinds(row: (typeof ROWS)[number]): KindRow {
+  const { creation, derived, follows, replacedBy } = row.restore;
+  const others = [
+    ...[...row.references, ...derived, ...follows].map(({ kind }) => kind),
+    ...(creation.by === 'invitation' ? [creation.kind] : []),
+    ...(replacedBy === null ? [] : [replacedBy.kind]),
+  ];
+  for (const name of others)
+    if (!isKind(name)) throw new Error(`the catalog has no row for ${name}, to which ${row.kind} refers`);
+  return row as KindRow;
+}
 
 const BY_KIND: ReadonlyMap<Kind, ResourceDefinition> = new Map(CATALOG.map((row) => [row.kind, row]));
 

@@ -1,29 +1,8 @@
 /**
  * The shape of one row of the catalog: everything Tidemark knows about a kind. Adding a kind is adding a row; an
- * `if (kind === …)` elsewhere means that this type lacks a field.
+ * `if (kind === …)` elsewhere means that this type lacks a field. Which kinds there are follows from the rows
+ * (`kinds.ts`): here `Name` stands for the name of any of them.
  */
-
-/** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
-export const KINDS = [
-  'organizations',
-  'projects',
-  'roles',
-  'role_memberships',
-  'members',
-  'invites',
-  'domains',
-  'pipeline_destinations',
-  'pipeline_frontend_apps',
-  'pipeline_import_apps',
-  'pipeline_transformations',
-  'plugins',
-  'batch_exports',
-  'proxy_records',
-  'session_recordings',
-  'recording_sharing',
-] as const;
-
-export type Kind = (typeof KINDS)[number];
 
 /** The parent path values that name a collection. */
 export const SCOPE_KEYS = ['organization_id', 'project_id', 'role_id'] as const;
@@ -136,10 +115,10 @@ export const DEFAULT_LISTING: ListingRules = {
 };
 
 /** A member of a body that names a record of another kind: restore remaps it. */
-interface Reference {
+interface Reference<Name extends string> {
   /** RFC 6901 pointer into the body; `*` stands for every element. */
   readonly pointer: string;
-  readonly kind: Kind;
+  readonly kind: Name;
   /** The member of the target that the value equals, as a pointer; usually `/id`. */
   readonly target: string;
 }
@@ -151,8 +130,8 @@ export interface KindRate {
 }
 
 /** As a file of `kinds/` says it, and a profile may change it. `compileDefinition` makes what the program works with. */
-export interface KindRow {
-  readonly kind: Kind;
+export interface KindDefinition<Name extends string> {
+  readonly kind: Name;
   /** For people: singular and plural. */
   readonly title: { readonly one: string; readonly many: string };
   /** Path of the collection with `:name` parameters. For kinds read `each`: path of the single object. */
@@ -179,7 +158,7 @@ export interface KindRow {
   readonly hasDocumentedFields: boolean;
   /** True where only the configuration says which fields are writable: others may be, too. */
   readonly isOpenedByHand?: boolean;
-  readonly references: readonly Reference[];
+  readonly references: readonly Reference<Name>[];
   readonly listing: ListingRules;
   /** The service's own limit for the kind. A kind read one by one counts with its parent's kind. */
   readonly rate?: KindRate;
@@ -189,7 +168,14 @@ export interface KindRow {
   readonly embeds?: { readonly records?: readonly string[]; readonly users?: readonly string[] };
   /** Response-only arrays without order in kinds whose payload is not shown: names of members that no row describes. */
   readonly sets?: readonly string[];
-  readonly restore: RestoreRules;
+  readonly restore: RestoreRules<Name>;
+}
+
+/** A row with its kind's name as a type. The kinds that it refers to are checked when the catalog is made. */
+export function defineKind<const Name extends string>(
+  row: KindDefinition<string> & { readonly kind: Name },
+): KindDefinition<string> & { readonly kind: Name } {
+  return row;
 }
 
 /** A value of a body that decides something. */
@@ -204,7 +190,7 @@ export interface Condition {
 }
 
 /** How a record that is missing comes back. */
-export type Creation =
+export type Creation<Name extends string> =
   /** POST to the collection. */
   | { readonly by: 'request' }
   /** POST, but only when the user asked for it: it changes more than the record (wire-notes.md, Restore). */
@@ -212,7 +198,7 @@ export type Creation =
   /** Not by any request; a person has to, or accepts an invitation made from these members of the body. */
   | {
       readonly by: 'invitation';
-      readonly kind: Kind;
+      readonly kind: Name;
       /** Fields of the invitation with the pointers that their values come from. */
       readonly fields: Readonly<Record<string, string>>;
       readonly reason: string;
@@ -236,18 +222,18 @@ export interface ActionField {
 }
 
 /** A request value that an answer holds elsewhere. */
-interface DerivedField {
+interface DerivedField<Name extends string> {
   readonly field: string;
   /** Pointers tried in turn. */
   readonly from: readonly string[];
   /** The kind whose id it is. */
-  readonly kind: Kind;
+  readonly kind: Name;
 }
 
 /** A field that shows records of another kind: it follows when they come back, and is never written itself. */
-interface FollowingField {
+interface FollowingField<Name extends string> {
   readonly field: string;
-  readonly kind: Kind;
+  readonly kind: Name;
 }
 
 /** A request-only value that an option of the command decides. */
@@ -256,15 +242,15 @@ interface RequestValue {
   readonly option: 'sendEmail';
 }
 
-export interface RestoreRules {
+export interface RestoreRules<Name extends string> {
   /** Why records of the kind are never written; null where they are. */
   readonly never: string | null;
-  readonly creation: Creation;
+  readonly creation: Creation<Name>;
   /** False for kinds that are never removed, whatever is asked. */
   readonly isRemovable: boolean;
   readonly state: ActionField | null;
-  readonly derived: readonly DerivedField[];
-  readonly follows: readonly FollowingField[];
+  readonly derived: readonly DerivedField<Name>[];
+  readonly follows: readonly FollowingField<Name>[];
   readonly requestValues: readonly RequestValue[];
   /** Pointer to the organization that owns the record; one of another organization is not writable. */
   readonly owner: string | null;
@@ -274,7 +260,7 @@ export interface RestoreRules {
   readonly endedWhen: readonly Condition[];
   /** A record is not missed when a live record of that kind holds the same value: an invite that was accepted. */
   readonly replacedBy: {
-    readonly kind: Kind;
+    readonly kind: Name;
     readonly pointer: string;
     readonly target: string;
     readonly reason: string;

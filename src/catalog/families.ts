@@ -1,6 +1,6 @@
 /** Kinds whose lists show the same records under the same ids (wire-notes.md, Lists). */
 import { CATALOG } from './catalog.ts';
-import type { Kind } from './definition.ts';
+import type { Kind } from './kinds.ts';
 
 const FAMILIES: ReadonlyMap<Kind, readonly Kind[]> = new Map(
   CATALOG.map(({ kind, family }) => [

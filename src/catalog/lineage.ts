@@ -1,6 +1,7 @@
 /** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
 import { CATALOG, definitionOf } from './catalog.ts';
-import { type Kind, type KindRow, type ScopeKey, SCOPE_KEYS } from './definition.ts';
+import { type ScopeKey, SCOPE_KEYS } from './definition.ts';
+import type { Kind, KindRow } from './kinds.ts';
 
 /** The kinds whose records lead to this kind's collections, outermost first; none for the root. */
 export function parentsOf(definition: KindRow): readonly Kind[] {

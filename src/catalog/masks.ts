@@ -1,5 +1,5 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
-import type { KindRow } from './definition.ts';
+import type { KindRow } from './kinds.ts';
 
 /** A text that matches one of these is a mask, not a value. */
 const MASK_PATTERNS: readonly RegExp[] = [

@@ -1,7 +1,8 @@
 /** A row of the catalog with what is worked out of it once: every request, comparison and report asks for some of it. */
 import { splitPointer } from '../core/json-pointer.ts';
 import { sortNames } from '../core/sorted-keys.ts';
-import type { FieldDefinition, KindRow, Operation, OperationRole } from './definition.ts';
+import type { FieldDefinition, Operation, OperationRole } from './definition.ts';
+import type { KindRow } from './kinds.ts';
 
 /**
  * Where a record holds users or other records in itself, and what is known of the places below; `*` is every element. Only

@@ -2,7 +2,7 @@
 import type { RestoreRules } from './definition.ts';
 
 /** Created, changed and removed by requests, without anything special. */
-export const PLAIN_RESTORE: RestoreRules = {
+export const PLAIN_RESTORE: RestoreRules<never> = {
   never: null,
   creation: { by: 'request' },
   isRemovable: true,
@@ -22,6 +22,6 @@ export const PLAIN_RESTORE: RestoreRules = {
 };
 
 /** Read, never written. */
-export function neverRestored(reason: string): RestoreRules {
+export function neverRestored(reason: string): RestoreRules<never> {
   return { ...PLAIN_RESTORE, never: reason, isRemovable: false };
 }

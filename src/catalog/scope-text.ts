@@ -1,5 +1,6 @@
 /** A scope as text: parents and their ids. */
-import { type Kind, type Scope, SCOPE_KEYS } from './definition.ts';
+import { type Scope, SCOPE_KEYS } from './definition.ts';
+import type { Kind } from './kinds.ts';
 
 /** `organization 0190…, role 7`, or nothing for the root. */
 export function scopeText(scope: Scope): string {

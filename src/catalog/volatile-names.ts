@@ -3,7 +3,8 @@
  * at the top level only (wire-notes.md, Values). Below it a name means nothing: `updated_at` in a component's
  * settings may be the name of a column.
  */
-import type { FieldDefinition, KindRow } from './definition.ts';
+import type { FieldDefinition } from './definition.ts';
+import type { KindRow } from './kinds.ts';
 
 /** Times and marks of use, and permissions of the key's own user: never configuration. */
 const VOLATILE_NAMES: readonly string[] = [

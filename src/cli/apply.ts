@@ -1,7 +1,7 @@
 /** `tidemark apply PLAN`: sends a plan that `restore --out` saved, if live is still what it was made against. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parseDuration } from '../config/duration.ts';
 import { definitionsFor } from '../config/source.ts';

@@ -1,5 +1,5 @@
 /** The shape of one command as data, and what several commands have in common. */
-import { KINDS } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import { suggest } from '../core/suggest.ts';
 import type { ValueSort } from './completion/value-sort.ts';
 import type { CommandAction } from './context.ts';

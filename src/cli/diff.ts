@@ -1,6 +1,6 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
 import { definitionOf } from '../catalog/catalog.ts';
-import { type Kind, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import { activityKinds } from '../catalog/activity-kinds.ts';

@@ -1,6 +1,6 @@
 /** `tidemark estimate`: the requests and time of a sync, a live diff or a restore, before it starts. */
 import { CATALOG } from '../catalog/catalog.ts';
-import { type Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';

@@ -4,7 +4,7 @@
  */
 import { mkdir, readdir, rm, stat, opendir, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { KINDS } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError, onFile } from '../core/file-errors.ts';

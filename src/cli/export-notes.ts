@@ -1,6 +1,6 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural, duration } from '../core/wording.ts';

@@ -1,7 +1,8 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML or CSV, to stdout or into a directory. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { KINDS, type Kind, type Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';

@@ -1,7 +1,7 @@
 /** What `init` must know before it probes the service: from options, or asked for on the terminal. */
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { readSecretFile } from '../config/secret-file.ts';
 import { baseUrl, sourceName, type ValueType } from '../config/value-types.ts';
 import { TidemarkError } from '../core/errors.ts';

@@ -1,7 +1,7 @@
 /** `tidemark init`: asks for URL and key, tests them, and writes a commented configuration. */
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { resolve, basename } from 'node:path';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig, Config } from '../config/config.ts';
 import { FilesRead } from '../config/files-read.ts';
 import { loadConfig } from '../config/load.ts';

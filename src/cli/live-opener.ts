@@ -12,7 +12,7 @@ import { isInteractive, type CommandContext } from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { commandLog } from './source-probe.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { StateFilter } from '../state/filter.ts';
 
 export interface LiveChoice {

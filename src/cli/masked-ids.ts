@@ -1,5 +1,5 @@
 /** Masked ids, as reports show them, as arguments: resolved by the records of the mirror. */
-import { type Kind, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';

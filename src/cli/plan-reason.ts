@@ -1,5 +1,6 @@
 /** Why a plan or a restore ends with 3, 5 or 6, a line each for stderr; nothing where it ends well. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText, collectionText } from '../catalog/scope-text.ts';
 import { EXIT } from '../core/errors.ts';

@@ -1,7 +1,7 @@
 /** Shows a plan; with `--apply` and without refusals, asks for consent and sends it. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError, asTidemarkError } from '../core/errors.ts';
 import { formatInteger } from '../core/grouped.ts';

@@ -2,7 +2,8 @@
 import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
 import { definitionOf, CATALOG } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { PlannedSweep, SyncEvents } from '../sync/events.ts';
 
 export interface KindView {

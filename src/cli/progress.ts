@@ -1,6 +1,6 @@
 /** Progress on a terminal: a run's events in, bars on stderr out (design.md, Commands). */
 import type { RequestStats, WindowUse } from '../api/request-stats.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import { type Logger, LOG_LEVELS, type LogLevel, type WrittenLevel } from '../core/logger.ts';

@@ -1,6 +1,7 @@
 /** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
 import { createColors } from 'picocolors';
-import { type Kind, SCOPE_KEYS } from '../catalog/definition.ts';
+import { SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/scope-text.ts';
 import type { Config } from '../config/config.ts';

@@ -1,5 +1,5 @@
 /** What every command that plans or applies a restore works with: one source, its mirror, its states. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';

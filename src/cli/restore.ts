@@ -1,5 +1,5 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
-import { type Kind, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';

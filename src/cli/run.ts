@@ -1,6 +1,6 @@
 /** A run for people and as `tidemark.sync/1`. */
 import { createColors } from 'picocolors';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';

@@ -1,6 +1,6 @@
 /** Looks at one source for a command: `doctor`, `init`, `estimate`. */
 import { createColors } from 'picocolors';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import {

@@ -2,7 +2,7 @@
 import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';

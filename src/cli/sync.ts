@@ -1,5 +1,5 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type Config, SCHEDULE_NAMES } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';

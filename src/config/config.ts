@@ -1,5 +1,6 @@
 /** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
-import type { Kind, Severity, KindRate } from '../catalog/definition.ts';
+import type { Severity, KindRate } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { LogLevel } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';

@@ -1,6 +1,6 @@
 /** The value types of `drift.ignore` and `drift.severities`. */
 import * as z from 'zod';
-import { KINDS } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { structured } from './value-types.ts';
 

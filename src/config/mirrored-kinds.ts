@@ -3,7 +3,7 @@
  * excluded parent leads to goes with it (design.md, Never broken 10). Pure.
  */
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parentsOf } from '../catalog/lineage.ts';
 import type { SourceConfig } from './config.ts';

@@ -1,5 +1,5 @@
 /** The one table of options: types, defaults, documentation, JSON Schema and environment variables come from it. */
-import { KINDS } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import { LOG_LEVELS } from '../core/logger.ts';
 import { type Parsed, listOf, option, optional, section } from './option.ts';
 import { backupCommand, recipients } from './backup-rules.ts';

@@ -1,6 +1,7 @@
 /** What a profile, and a source's `definitions`, may change about each kind: the table of `definitions.KIND`. */
 import * as z from 'zod';
-import { KINDS, type FieldType, type SecretsNeeded } from '../catalog/definition.ts';
+import type { FieldType, SecretsNeeded } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { type Parsed, mapOf, optional, section } from './option.ts';
 import { choice, flag, pointers, structured, text, textByName, texts, wholeNumber } from './value-types.ts';

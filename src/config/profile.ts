@@ -1,7 +1,8 @@
 /** Applies what a profile and a user say about the kinds to the catalog. Pure. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import type { Condition, FieldDefinition, Kind, KindRow, RestoreRules } from '../catalog/definition.ts';
+import type { Condition, FieldDefinition, RestoreRules } from '../catalog/definition.ts';
+import type { Kind, KindRow } from '../catalog/kinds.ts';
 import { type ResourceDefinition, compileDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
@@ -194,11 +195,11 @@ function shownAtOf(pointer: string | undefined): Pick<FieldDefinition, 'shownAt'
 
 /** The rules of restore that name a field or point into the body. */
 function followed(
-  restore: RestoreRules,
+  restore: RestoreRules<Kind>,
   was: string,
   name: string,
   follow: (pointer: string) => string,
-): RestoreRules {
+): RestoreRules<Kind> {
   const renamed = (field: string): string => (field === was ? name : field);
   const conditions = (list: readonly Condition[]): Condition[] =>
     list.map((each) => ({ ...each, pointer: follow(each.pointer) }));

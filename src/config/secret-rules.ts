@@ -1,6 +1,6 @@
 /** `sources[].secrets`: values for what the service never shows, for records that a restore has to create again. */
 import * as z from 'zod';
-import { KINDS, type Kind } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/kinds.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath, type Checking } from './checking.ts';
 import type { SecretRule } from './config.ts';

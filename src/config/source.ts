@@ -1,7 +1,7 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
 import { isIPv4 } from 'node:net';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath, type Checking } from './checking.ts';

@@ -2,7 +2,7 @@
  * What the parts of the daemon that answer questions (health, metrics, API, dashboard) may know of the living daemon, and
  * the one thing that they may ask of it. Everything else they read from the mirror.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon.ts';

@@ -1,5 +1,6 @@
 /** What differs between two states, as data: the JSON document `tidemark.diff/1` (design.md, JSON documents). */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';

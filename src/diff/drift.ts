@@ -1,5 +1,6 @@
 /** A diff read as drift: what is open, what was accepted, what the configuration ignores. Pure. */
-import type { Kind, Scope, Severity } from '../catalog/definition.ts';
+import type { Scope, Severity } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';

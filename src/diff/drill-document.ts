@@ -1,5 +1,6 @@
 /** What a drill found, as data: the JSON document `tidemark.drill/1` (design.md, JSON documents). */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { RecordChange, Skipped, StateReference } from './change.ts';
 import type { FieldChange } from './compare.ts';
 

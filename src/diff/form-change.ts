@@ -4,7 +4,7 @@
  * set it in all of them, and restore would take it back), and a value that became another one while it was retyped.
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';

@@ -1,5 +1,5 @@
 /** Drift that the configuration says not to report, each rule with its reason. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';

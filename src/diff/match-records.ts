@@ -2,7 +2,8 @@
  * Which records of two sources are each other's counterparts, though every id differs: by natural key within the counterpart of their
  * parent. Namesakes are never guessed at.
  */
-import { type Kind, type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

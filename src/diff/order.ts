@@ -1,5 +1,6 @@
 /** The one order of records in a state: kind as in the catalog, then scope, then id; the mirror reads in it too. */
-import { type Kind, type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 
 export interface RecordKey {
   readonly kind: Kind;

@@ -1,6 +1,7 @@
 /** Two states of one source, compared by the records that may differ: what is known to be equal is only counted. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type RecordChange, type StateReference, compareRecords, DiffBuilder } from './change.ts';
 import { fieldFilter } from './field-filter.ts';
 import { skipTest } from './skip.ts';

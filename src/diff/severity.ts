@@ -10,7 +10,8 @@
  * The severity of a record's change is the highest among its parts. Rules override it, the first that matches.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, Severity } from '../catalog/definition.ts';
+import type { Severity } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { TidemarkError } from '../core/errors.ts';

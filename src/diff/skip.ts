@@ -1,5 +1,6 @@
 /** What a diff leaves out: collections that could not be read on one of the sides. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Skipped } from './change.ts';
 import { type RecordKey, compareScopes } from './order.ts';
 

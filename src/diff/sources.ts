@@ -1,6 +1,7 @@
 /** Two sources compared: every id differs, so records match by natural key (`diff --source A --to-source B`). */
 import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type Scope, SCOPE_KEYS, KINDS } from '../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Embedding } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

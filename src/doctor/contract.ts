@@ -3,7 +3,8 @@
  * fields that requests take. Pure; nothing is sent.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import { type FieldDefinition, type FieldType, type Kind, type Operation } from '../catalog/definition.ts';
+import type { FieldDefinition, FieldType, Operation } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Member, type Node, isNode, membersOf, resolved } from './openapi-schema.ts';

@@ -1,6 +1,7 @@
 /** Estimates the requests of reading a source, per collection, and the basis of each estimate. Pure. */
 import { scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';

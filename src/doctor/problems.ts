@@ -1,5 +1,5 @@
 /** What is wrong, worst first, and what to do about each. Pure: from what was found, nothing is read here. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';

@@ -1,5 +1,5 @@
 /** Which profile fits a service, by what its first answers show (wire-notes.md). Pure. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
 /** The shipped profile that matches, with the signs for it; `svc` without any. */

@@ -3,7 +3,8 @@
  * page or two of each collection in a few scopes.
  */
 import type { ProbeClient } from '../api/probe-client.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';

@@ -1,7 +1,7 @@
 /** The result of probing a source (`reach.ts`), from which problems, texts and estimates are made. */
 import type { ClockSample } from '../api/probe-client.ts';
 import { parseHttpDate } from '../api/retry.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';

@@ -1,7 +1,8 @@
 /** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
 import { randomBytes } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';

@@ -20,7 +20,8 @@ import {
   sql,
 } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, isAmong, param, prepared, unlessGiven } from './query.ts';

@@ -3,7 +3,8 @@
  * of records. Nothing else can differ: members that move without a revision are not part of history, so a record without
  * a revision in between reads the same as of both runs.
  */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { type HistoryHead, headOf, prepareHeads, prepareHistory } from './history.ts';
 import { REVISION_CHANGE } from './publish-records.ts';

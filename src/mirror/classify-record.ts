@@ -1,6 +1,6 @@
 /** What a received record is to the mirror's current one, when their hashes differ or cannot be compared. */
 import { hash } from 'node:crypto';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';

@@ -1,5 +1,6 @@
 /** The stage of one collection in a run, as the sync sees it. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
 import type { SealingRule } from './sealing.ts';

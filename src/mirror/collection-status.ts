@@ -1,6 +1,7 @@
 /** The completeness of a source's collections, from their rows alone: no record is read or counted. */
 import { and, asc, eq, isNull, ne, or, sql } from 'drizzle-orm';
-import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared, unlessGiven } from './query.ts';

@@ -1,6 +1,7 @@
 /** Which parent records a kind that is read one by one was asked for, and which should be next. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 
 interface DueCheckQuery {

@@ -1,5 +1,5 @@
 /** The counts of fields in the mirror: read, moved by a run, counted again. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import {
   type FieldMoves,

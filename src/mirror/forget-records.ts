@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { hashStart, scanBody, stableHash, volatileMark } from './classify-record.ts';

@@ -1,5 +1,6 @@
 /** Records found by their id: what `show`, `log` and `blame` begin with. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { type RecordFilter, comparePlaces, prepareSelection } from './record-filter.ts';
 import type { RecordRow } from './records.ts';

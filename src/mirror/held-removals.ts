@@ -1,5 +1,6 @@
 /** Removals that wait, collection by collection: for a person, or for the same finding again. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import { readCollections } from './run-rows.ts';

@@ -1,6 +1,6 @@
 /** A record's revisions and the text each of them had, read backwards from the newest. */
 import { TidemarkError } from '../core/errors.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { ENCODING, replacedBytes } from './replaced-body.ts';

@@ -6,7 +6,8 @@
 import { sql } from 'drizzle-orm';
 import { customType, integer, real, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 import { definitionOf } from '../catalog/catalog.ts';
-import type { FieldDefinition, Kind } from '../catalog/definition.ts';
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 
 /** An open value: a column without affinity keeps numbers as numbers and text as text. */
 const anyValue = customType<{ data: unknown }>({ dataType: () => 'blob' });

@@ -1,5 +1,5 @@
 /** Finds records by a name in their bodies. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { prepareHeads, prepareHistory } from './history.ts';
 import { type RecordFilter, selectCollections } from './record-filter.ts';

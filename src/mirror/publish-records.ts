@@ -1,6 +1,6 @@
 /** The record side of publishing: what a run found becomes rows of the kinds' tables and revisions. */
 import { TidemarkError } from '../core/errors.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import { HASH_START_BYTES, hashStart } from './classify-record.ts';

@@ -3,7 +3,7 @@
  * hands control back after each slice, so that the event loop is never blocked for long; the transaction stays open
  * meanwhile on a connection that is used for nothing else.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';

@@ -1,6 +1,7 @@
 /** Which collections and ids a reader wants, in a stable order. */
 import { CATALOG } from '../catalog/catalog.ts';
-import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { Connection } from './database.ts';

@@ -3,7 +3,8 @@
  * records there are: it continues after a record's key, which has an index.
  */
 import { and, asc, eq, gt, gte, lt, sql } from 'drizzle-orm';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { recordTable } from './kind-table.ts';
 import { param, prepared, preparedFor, queryBuilder, unlessGiven } from './query.ts';

@@ -2,7 +2,7 @@
  * One page of a collection by position, and one record of it by id: what the replica answers from. A page costs what it
  * holds, however long the list is and however deep the page lies: OFFSET alone would read all that comes before.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection, Statement } from './database.ts';
 import {
   type HistoryHead,

@@ -1,6 +1,7 @@
 /** The records of a mirror: current ones, removed ones, and all as of an earlier run. */
 import { TidemarkError } from '../core/errors.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { MirrorAccess } from './access.ts';
 import {
   type ChangedRecord,

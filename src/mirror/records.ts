@@ -1,5 +1,6 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { recordsOfHistory } from './recreated-records.ts';
 import type { Connection } from './database.ts';
 import { type HistoryReader, type RevisionChange, prepareHeads, prepareHistory } from './history.ts';

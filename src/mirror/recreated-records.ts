@@ -3,7 +3,7 @@
  * that show the same record share its ids, whichever of them it was created through.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { familyKinds } from '../catalog/families.ts';
 import type { Connection } from './database.ts';
 

@@ -3,7 +3,8 @@
  * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { Connection } from './database.ts';

@@ -2,7 +2,7 @@
  * Which runs of the history are kept and which are forgotten: pure. Rules are restic's: a run is kept when any of them
  * keeps it. They count published runs, each source for itself, in UTC.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RunOutcome } from './sweep-result.ts';
 

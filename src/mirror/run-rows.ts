@@ -1,7 +1,8 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
 import { and, asc, eq, isNull } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
-import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';

@@ -1,6 +1,6 @@
 /** What the runs found of fields that the service gained, lost or retyped. */
 import { isKind } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 
 /** A field of a kind's records that is not as it was seen before. */

@@ -3,7 +3,7 @@
  * sweep and run up to it; `verify` computes all of them again.
  */
 import { createHash } from 'node:crypto';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import type { RunDigests } from './run-digests.ts';
 

@@ -4,7 +4,7 @@
  * the process has ended, so its journal is kept in memory and nothing is synced.
  */
 import { rmSync } from 'node:fs';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import { type Connection, createPrivateFile } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';

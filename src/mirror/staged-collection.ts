@@ -2,7 +2,8 @@
 import { TidemarkError } from '../core/errors.ts';
 import { parseReceived } from '../core/json.ts';
 import { type ScannedRecord, RecordSyntaxError, MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import {
   absentRecords,
   countAbsent,

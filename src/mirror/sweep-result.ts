@@ -1,6 +1,7 @@
 /** The result of a sweep as a run reports it to the mirror, and as the mirror returns it. */
 import type { ErrorCode } from '../core/errors.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 
 export type RunOutcome = 'running' | 'complete' | 'partial' | 'failed';
 export type SweepOutcome =

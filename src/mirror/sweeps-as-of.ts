@@ -1,5 +1,6 @@
 /** The sweeps of a source as a run left them: what had been seen of each collection by then. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';

@@ -1,5 +1,6 @@
 /** What a verification finds, and what its parts report to. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 
 export interface VerifyProblem {
   readonly kind:

@@ -4,7 +4,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isKind } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, sqliteCode } from './database.ts';
 import type { ShapeCounts } from './field-shapes-store.ts';

@@ -1,5 +1,5 @@
 /** The JSON document `tidemark.drift/1`, for the command line and the daemon. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';

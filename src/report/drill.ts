@@ -1,6 +1,6 @@
 /** `drill --format html`: the drill as one self-contained page. */
 import type { Colors } from 'picocolors/types.js';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { count } from '../core/wording.ts';
 import {
   type DrillDocument,

@@ -1,6 +1,6 @@
 /** Masks secrets in reports: a fixed text replaces every value of a change that the catalog marks as secret. */
 import { hash } from 'node:crypto';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';

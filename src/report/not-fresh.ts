@@ -1,5 +1,5 @@
 /** Collections compared as last read (stale): where that may hide a change, a report must not say "no differences". */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type DiffDocument, type Stale, mayHide } from '../diff/change.ts';
 import { groupedNotes } from './note-groups.ts';

@@ -1,5 +1,6 @@
 /** What a comparison says of its collections, a line a reason: the same of many is said once. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/scope-text.ts';
 import { count } from '../core/wording.ts';

@@ -1,5 +1,5 @@
 /** What every rendering of a diff may use in addition to the diff. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';

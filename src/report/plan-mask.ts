@@ -1,5 +1,6 @@
 /** A plan without ids that are secrets, wherever they are in it: every rendering of a plan begins with it. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { formatInteger } from '../core/grouped.ts';
 import { isRawNumber, type JsonObject, getOwn } from '../core/json.ts';

@@ -1,6 +1,7 @@
 /** The report of a restore as text: failures first, then differences, new ids, and next steps. */
 import type { Colors } from 'picocolors/types.js';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { Skipped } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';

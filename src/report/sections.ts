@@ -1,5 +1,6 @@
 /** A diff prepared for people: masked, grouped by kind, worst first. Every rendering starts from it. */
-import { type Severity, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Severity, SCOPE_KEYS } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { SEVERITIES } from '../catalog/severities.ts';

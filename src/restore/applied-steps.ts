@@ -1,5 +1,6 @@
 /** What a restore applied, from its journal: each step with the record that it was about, under the ids it has by now. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';

@@ -1,5 +1,6 @@
 /** Steps for records that both states have and that differ. */
-import { type FieldDefinition, type Kind, type Scope } from '../catalog/definition.ts';
+import type { FieldDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';

@@ -1,6 +1,7 @@
 /** Live records that go when another one is removed: those below it, and links that cannot outlive what they link. */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parentsOf, scopeKeyNaming, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';

@@ -1,5 +1,6 @@
 /** Steps while the plan is being made: they name each other by key, since their order is not known yet. */
-import type { Kind, Method, Scope } from '../catalog/definition.ts';
+import type { Method, Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { recordKeyText } from './record-place.ts';

@@ -1,6 +1,6 @@
 /** The drill itself: read, plan, apply, and again, until a plan has nothing left to send. All of it the real code. */
 import type { WriteClient } from '../api/write-client.ts';
-import { type Kind, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';

@@ -1,5 +1,6 @@
 /** Where a drill takes place: a service that holds nothing but what the drill puts there. Who calls brings it. */
-import { type Kind, type FieldDefinition, type ScopeKey } from '../catalog/definition.ts';
+import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';

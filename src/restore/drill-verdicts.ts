@@ -1,6 +1,7 @@
 /** The result of a restore for each record and field of a state, from the plan that remains after it. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

@@ -4,7 +4,7 @@
  */
 import { createWriteClient } from '../api/write-client.ts';
 import { CATALOG } from '../catalog/catalog.ts';
-import { KINDS, type Kind } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';

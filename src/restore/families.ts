@@ -1,5 +1,5 @@
 /** Kinds that show the same record (wire-notes.md, Lists): each record is planned once, through one of them. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';

@@ -3,7 +3,8 @@
  * user, and configured secrets. Only GET.
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';

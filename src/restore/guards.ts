@@ -1,6 +1,6 @@
 /** Guards over the plan as a whole: what makes it unsafe to apply, whatever its single steps are (design.md, Restore). */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Matching } from './matching.ts';
 import type { PlanStep, Refusal } from './plan.ts';
 import type { PlanInput } from './plan.ts';

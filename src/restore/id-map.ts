@@ -2,7 +2,7 @@
  * Ids of records that were created again: from the one that a state knows to the one that it has now. A record that
  * several kinds show got its new id under all of them, whichever it was created through.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { familyKinds } from '../catalog/families.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 

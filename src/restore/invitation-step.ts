@@ -1,5 +1,5 @@
 /** The step for a missing record that only comes back by an invitation: a member. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Creation } from '../catalog/definition.ts';
 import { type JsonObject, type JsonValue, setOwn, isJsonObject } from '../core/json.ts';
@@ -64,7 +64,7 @@ interface Invited {
 function invitedAs(
   { matching }: Planning,
   desired: ParsedRecord,
-  { kind, fields }: Extract<Creation, { by: 'invitation' }>,
+  { kind, fields }: Extract<Creation<Kind>, { by: 'invitation' }>,
 ): Invited {
   const body: JsonObject = {};
   for (const [field, pointer] of Object.entries(fields)) {
@@ -120,7 +120,7 @@ export function planInvitation(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   draft: Draft,
-  creation: Extract<Creation, { by: 'invitation' }>,
+  creation: Extract<Creation<Kind>, { by: 'invitation' }>,
   slots: Readonly<Record<string, KnownOrStepId>>,
 ): void {
   const { input, matching, drafts } = planning;

@@ -1,6 +1,6 @@
 /** Which collections a plan has to know beside those that it is about. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

@@ -1,6 +1,7 @@
 /** Which live record is which desired one: by id, then by id map, then by natural key (design.md, Restore). */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import { type Kind, type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';

@@ -1,5 +1,5 @@
 /** Whether live is still what a saved plan was made against (design.md, Never broken 5). Pure. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';

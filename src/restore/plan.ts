@@ -1,6 +1,7 @@
 /** A plan: everything that text, JSON, exit code and apply are made from (design.md, Restore; `tidemark.plan/1`). */
 import { hash } from 'node:crypto';
-import type { Kind, Method, Scope, KindRate } from '../catalog/definition.ts';
+import type { Method, Scope, KindRate } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { type JsonObject, getOwn, isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';

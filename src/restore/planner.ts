@@ -1,6 +1,7 @@
 /** Makes the plan that brings live to desired (design.md, Restore). Pure: equal input gives an equal plan. */
 import { CATALOG, scopeKey, fillPath } from '../catalog/catalog.ts';
-import type { Kind, Scope, ScopeKey, KindRate } from '../catalog/definition.ts';
+import type { Scope, ScopeKey, KindRate } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../core/json.ts';

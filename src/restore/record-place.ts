@@ -1,5 +1,6 @@
 /** The key of a record as one text: for maps of many records. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 
 /** Equal for equal places only: no id holds the character between the parts. */

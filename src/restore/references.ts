@@ -1,6 +1,7 @@
 /** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';

@@ -1,5 +1,6 @@
 /** The report of a restore, from which the JSON document `tidemark.restore/1`, its text and its exit code are made. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import type { Skipped } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';

@@ -1,5 +1,6 @@
 /** Secrets inside a field's value: present, masked or missing (design.md, Restore: Secrets). */
-import { type FieldDefinition, type Kind } from '../catalog/definition.ts';
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import {

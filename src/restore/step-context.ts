@@ -1,7 +1,8 @@
 /** What every step of a restore works with, and what it is about once the ids of earlier steps are known. */
 import type { WriteClient } from '../api/write-client.ts';
 import { fillPath } from '../catalog/catalog.ts';
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';

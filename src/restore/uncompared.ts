@@ -1,6 +1,6 @@
 /** What a plan could not compare, or only in part: collections that one side does not know for sure. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';

@@ -1,6 +1,6 @@
 /** The state before a restore, put together from live and the inverses that were kept when it was applied. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';

@@ -2,7 +2,7 @@
  * The plan that undoes a restore. The state before it is computed from live and the inverses in the journal; then the
  * planner plans as for any other desired state, limited to what the restore wrote.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';

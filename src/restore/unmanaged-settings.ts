@@ -3,7 +3,8 @@
  * somebody has probably set, and what a request without a line for it would lose without a word.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import { type Kind, type FieldDefinition } from '../catalog/definition.ts';
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';

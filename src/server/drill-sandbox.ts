@@ -3,7 +3,8 @@
  * deployment accepts beyond the documentation would otherwise look lost.
  */
 import { definitionOf } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';

@@ -3,7 +3,8 @@
  * also write; the replica on a mirror that can only be read. Records cross it as JSON text, so that what a store holds
  * reaches the client digit by digit and a page of a thousand records is joined, not rebuilt.
  */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { JsonValue } from '../core/json.ts';
 
 /** Through whose eyes records are seen: some fields differ by user (`membership_level`). */

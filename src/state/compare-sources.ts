@@ -1,6 +1,6 @@
 /** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';

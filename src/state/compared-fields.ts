@@ -1,5 +1,6 @@
 /** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
-import { type FieldDefinition, type Kind } from '../catalog/definition.ts';
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isVolatileMember } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';

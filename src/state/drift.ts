@@ -1,6 +1,6 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
 import { scopeKey } from '../catalog/catalog.ts';
-import { type Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';

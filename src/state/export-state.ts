@@ -1,7 +1,8 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
 import { scopeKey, definitionOf, isKind } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import { type Kind, type Scope, SCOPE_KEYS, KINDS } from '../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';

@@ -1,6 +1,7 @@
 /** What narrows a comparison to some records, alike for every state (design.md, Commands: Filters). Pure. */
 import { definitionOf } from '../catalog/catalog.ts';
-import { type Kind, type Scope, type ScopeKey, KINDS } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { isWithin, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { RecordKey } from '../diff/order.ts';
 

@@ -1,6 +1,7 @@
 /** Whether the parent record of a collection exists in live: children of a removed parent are removed too. */
 import type { ReadClient } from '../api/read-client.ts';
-import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';

@@ -5,7 +5,8 @@
 import type { ReadClient } from '../api/read-client.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { Logger } from '../core/logger.ts';

@@ -1,7 +1,8 @@
 /** What differs between two runs of one mirror, at the cost of the changes between them. */
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';

@@ -3,7 +3,8 @@
  * asking for each of them only tells that the service does not answer for it. It is then missing, to be made again with
  * consent, and what was below it is missing too.
  */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';

@@ -1,5 +1,5 @@
 /** Names of parent records, so that people read "organization Harbor" before its id. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordName } from '../diff/name.ts';

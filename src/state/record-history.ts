@@ -2,7 +2,7 @@
  * A record's revisions up to a point, with the full sweeps of its collection in between, for log and blame. A record that a
  * restore recreated continues under its new id: if one run saw the new id and missed the old one, it was never absent.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
 import type { IdMapping } from '../mirror/restores.ts';

@@ -2,7 +2,8 @@
  * A state under the ids that another one knows: a record that a restore created again is the same record, so that a
  * comparison does not report it as removed and added, under any kind that shows it, nor what names it as changed.
  */
-import { type Kind, type Scope, type ScopeKey, KINDS } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

@@ -2,7 +2,7 @@
  * Records that were created again between two runs of one source: the changes show each as one record under its new id,
  * as a diff of the two runs does, not as one removed and one added. The cost is proportional to the number of changes.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';

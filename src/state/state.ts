@@ -2,7 +2,8 @@
  * A state of a source behind one face, wherever it comes from: the mirror as of a run, an export, or live. Beside its
  * records it says what it speaks of: that something is not there means nothing where it was never looked for.
  */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';

@@ -1,6 +1,7 @@
 /** What the mirror had seen of each collection by a run: the last sweep up to it, and whether any had read it. */
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';

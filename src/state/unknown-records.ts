@@ -1,6 +1,6 @@
 /** Records of one state that are unknown in the other: neither changed nor equal, but counted and named. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
-import { type Kind, KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { plural } from '../core/wording.ts';
 import type { LeftOut, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';

@@ -2,7 +2,8 @@
  * Settles records that a proven walk did not show. Only this file decides that a record is removed from the mirror
  * (design.md, The sync: Absence; Never broken 1).
  */
-import { type Kind, type Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ReadClient } from '../api/read-client.ts';

@@ -3,7 +3,8 @@
  * organizations' `teams`, roles from the roles lists; and those of earlier runs, so that children are read even if the
  * list of their parents could not be read (design.md, The sync).
  */
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { ParentLimits } from './run-extent.ts';

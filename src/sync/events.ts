@@ -1,5 +1,6 @@
 /** Progress events of a run, for progress bars and logs only. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { SweepReport } from './outcome.ts';
 
 /** How a sweep reads: all pages, a feed's newest ones, or one request per parent record. */

@@ -1,6 +1,6 @@
 /** What a run is given, and what it hands back. */
 import type { ReadClient } from '../api/read-client.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';

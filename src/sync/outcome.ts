@@ -1,5 +1,6 @@
 /** How a sweep and a run can end (design.md, JSON documents: tidemark.sync/1). */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 
 export type SweepOutcome = 'complete' | 'incomplete' | 'held' | 'denied' | 'missing' | 'failed' | 'skipped';

@@ -5,7 +5,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
-import { type Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { parseLossless } from '../core/json.ts';

@@ -1,6 +1,6 @@
 /** How far a run reaches: what the configuration allows, narrowed by what the caller asks for. Pure. */
 import { isWithin, parentsOf } from '../catalog/lineage.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { isNamedIn, kindsLeadingTo, mirroredKinds } from '../config/mirrored-kinds.ts';

@@ -2,7 +2,8 @@
  * Kinds read one request per parent record (recording sharing), within a budget per run: parents that are new first,
  * then never checked ones, then the longest unchecked (design.md, The sync).
  */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalError, TidemarkError, type ErrorCode } from '../core/errors.ts';

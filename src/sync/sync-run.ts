@@ -3,7 +3,8 @@
  * sync).
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';

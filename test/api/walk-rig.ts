@@ -1,7 +1,8 @@
 /** A client, a sink that remembers, and targets, for the tests of the client. */
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { type Kind, type ListingRules } from '../../src/catalog/definition.ts';
+import type { ListingRules } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { volatileFields } from '../../src/catalog/volatile-names.ts';
 import { type ReadClient, type ReadClientOptions, createReadClient } from '../../src/api/read-client.ts';
 import { type WalkSink } from '../../src/api/walk-verdict.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG, definitionOf } from '../../src/catalog/catalog.ts';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { isWithin, LEVELS, parentsOf, SCOPE_KIND, scopeKeyNaming } from '../../src/catalog/lineage.ts';
 
 describe('how kinds hang from one another', () => {

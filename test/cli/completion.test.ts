@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { completionOf } from '../../src/cli/completion/completion-of.ts';
 import { unquoted } from '../../src/cli/completion/completion-of.ts';

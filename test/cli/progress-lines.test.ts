@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { progressLines } from '../../src/cli/progress.ts';
 import type { ProgressView } from '../../src/cli/progress-view.ts';
 

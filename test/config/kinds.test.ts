@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { mirroredKinds } from '../../src/config/mirrored-kinds.ts';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
 
 const { load, yaml, refused } = workspace();

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
 
 const { directory, write, load, yaml, refused } = workspace();

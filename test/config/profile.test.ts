@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { FieldDefinition, Kind } from '../../src/catalog/definition.ts';
+import type { FieldDefinition } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { ResourceDefinition } from '../../src/catalog/resource-definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
 import { profileNames, shippedProfile } from '../../src/config/profile.ts';

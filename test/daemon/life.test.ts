@@ -1,7 +1,7 @@
 /** A daemon's beginning and end: what is made up for, what is cut short, what is left behind. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observer.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { respond } from '../journeys/service.ts';

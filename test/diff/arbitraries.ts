@@ -1,8 +1,8 @@
 /** Arbitrary JSON with the keys and numbers that break naive code, and bodies that differ by a few edits. */
 import fc from 'fast-check';
 import type { FieldDefinition } from '../../src/catalog/definition.ts';
+import { definitionOf } from '../../src/catalog/catalog.ts';
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
-import { batchExports } from '../../src/catalog/kinds/batch-exports.ts';
 import { owned, volatile, writable } from '../../src/catalog/fields.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless, setOwn } from '../../src/core/json.ts';
 
@@ -13,7 +13,7 @@ export const testFields: readonly FieldDefinition[] = [
   owned('owned', 'any', 'Response only.'),
   volatile('moving', 'any', 'Moves by itself.'),
 ];
-export const testDefinition = changedDefinition(batchExports, {
+export const testDefinition = changedDefinition(definitionOf('batch_exports'), {
   fields: testFields,
   nameFrom: ['/name'],
 });

@@ -2,7 +2,7 @@ import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { withoutFallbackPointers } from '../../src/catalog/shown-fields.ts';
 import { type JsonObject, type JsonValue, parseLossless } from '../../src/core/json.ts';
 import { comparedMembers, compareBodies, equalValues } from '../../src/diff/compare.ts';

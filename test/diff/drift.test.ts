@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type RecordChange, DiffBuilder } from '../../src/diff/change.ts';
 import { type Acceptance, type DriftInput, assessDrift, withThreshold } from '../../src/diff/drift.ts';
 import { fingerprints } from '../../src/diff/fingerprint.ts';

@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { matchRecords, MatchedIds } from '../../src/diff/match-records.ts';
 import { diffSources } from '../../src/diff/sources.ts';

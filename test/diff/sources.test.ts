@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type SourceCompareOptions, diffSources } from '../../src/diff/sources.ts';
 import type { RecordState } from '../../src/diff/states.ts';
 

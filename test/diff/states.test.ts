@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { diffExitCode, requireCompared } from '../../src/diff/change.ts';
 import { compareTexts } from '../../src/diff/order.ts';
 import {

@@ -38,10 +38,9 @@ function addTheKind(directory: string): void {
   const definition = blocksOf(PAGE).find(({ language }) => language === 'ts');
   const file = (path: string): string => join(directory, 'src', path);
   writeFileSync(file('catalog/kinds/feature-flags.ts'), definition!.text);
-  edit(file('catalog/definition.ts'), /(export const KINDS = \[[^\]]*)\]/, `$1  '${KIND}',\n]`);
-  edit(file('catalog/catalog.ts'), /(const ROWS[^=]*= \[[^\]]*)\]/, `$1  featureFlags,\n]`);
+  edit(file('catalog/kinds.ts'), /(const ROWS[^=]*= \[[^\]]*)\]/, `$1  featureFlags,\n]`);
   edit(
-    file('catalog/catalog.ts'),
+    file('catalog/kinds.ts'),
     /^import /m,
     "import { featureFlags } from './kinds/feature-flags.ts';\nimport ",
   );

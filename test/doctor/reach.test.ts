@@ -1,7 +1,7 @@
 /** What `doctor` reaches does not depend on there being one kind below projects. */
 import { expect, it, onTestFinished } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../../src/catalog/resource-definition.ts';
 import type { SourceConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';

@@ -1,6 +1,7 @@
 /** Random diffs with whatever a service could hold: for checking outputs against the schemas of others. */
 import fc from 'fast-check';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import { diffStates, sortRecords } from '../../src/diff/states.ts';

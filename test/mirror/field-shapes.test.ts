@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { ORG, begin, open, scan, sweep, sync } from './fixture.ts';

@@ -1,6 +1,6 @@
 /** Records found by their id, with what the mirror knew of them at a point: by key, however much it holds. */
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { lookUpSql } from '../../src/mirror/found-records.ts';
 import { begin, ORG, open, scan, sweep, sync } from './fixture.ts';

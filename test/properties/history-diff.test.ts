@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf, scopeKey } from '../../src/catalog/catalog.ts';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type JsonValue, parseLossless } from '../../src/core/json.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { compareBodies, type ComparisonMode } from '../../src/diff/compare.ts';

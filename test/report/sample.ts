@@ -1,6 +1,7 @@
 /** A diff with something of everything: all three changes, several kinds, hostile texts, secrets, odd values. */
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { type RecordState, diffStates, sortRecords } from '../../src/diff/states.ts';
 

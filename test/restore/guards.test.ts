@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/core/errors.ts';
 import { changedSincePlan } from '../../src/restore/plan-moved.ts';
 import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { planExitCode, type PlanStep } from '../../src/restore/plan.ts';
 import { costOf } from '../../src/restore/planner.ts';
 import {

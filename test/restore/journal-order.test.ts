@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { LogSync } from '../../src/mirror/step-journal.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';

@@ -1,6 +1,6 @@
 /** Random organizations, and what can happen to them between a snapshot and its restore. */
 import fc from 'fast-check';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { record } from './states.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { filledBody, filledPath } from '../../src/restore/step-context.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { creatableFields, writableFields } from '../../src/restore/unmanaged-settings.ts';

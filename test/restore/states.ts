@@ -1,6 +1,7 @@
 /** Short forms for states, options and plans of the restore tests. */
 import { CATALOG, scopeKey } from '../../src/catalog/catalog.ts';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
 import { shippedProfile } from '../../src/config/profile.ts';

@@ -1,6 +1,6 @@
 /** The demo: believable, the same every time, and ready to be broken. */
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import type { StoredRecord } from '../../src/server/memory/memory-store.ts';
 import { carelessAdmin } from '../../src/server/seed/careless-admin.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';

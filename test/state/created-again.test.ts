@@ -1,7 +1,8 @@
 /** What restores created again between two runs, joined: chains, records that hang from one, what is no such record. */
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { compareRecords } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';

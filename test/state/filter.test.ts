@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import { KINDS } from '../../src/catalog/definition.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { filterParts, selectsCollection, selectsRecord } from '../../src/state/filter.ts';
 
 describe('the parts of a filter', () => {

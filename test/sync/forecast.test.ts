@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { CollectionRow } from '../../src/mirror/run-rows.ts';
 import { Discovery } from '../../src/sync/discovery.ts';
 import { forecast } from '../../src/sync/sync-run.ts';

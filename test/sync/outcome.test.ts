@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Kind } from '../../src/catalog/definition.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { EXIT, exitCodeFor } from '../../src/core/errors.ts';
 import { type SweepOutcome, failureOf, isAllDenied } from '../../src/sync/outcome.ts';
 

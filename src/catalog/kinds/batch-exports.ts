@@ -1,5 +1,5 @@
 /** Batch exports (interface.md: Batch export, Batch export run; Endpoints: Batch exports). */
-import { type KindRow, type SecretsNeeded, DEFAULT_LISTING } from '../definition.ts';
+import { type SecretsNeeded, DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { action, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
@@ -26,7 +26,7 @@ const SECRETS_BY_DESTINATION: SecretsNeeded = {
   },
 };
 
-export const batchExports: KindRow = {
+export const batchExports = defineKind({
   kind: 'batch_exports',
   title: { one: 'batch export', many: 'batch exports' },
   path: batchExportsPath,
@@ -104,4 +104,4 @@ export const batchExports: KindRow = {
       ],
     },
   },
-};
+});

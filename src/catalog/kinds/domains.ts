@@ -1,11 +1,11 @@
 /** Domains of an organization (interface.md: Domain; Endpoints: Domains). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { ORGANIZATION, action, owned, verbs, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const domainsPath = '/api/organizations/:organization_id/domains/';
 
-export const domains: KindRow = {
+export const domains = defineKind({
   kind: 'domains',
   title: { one: 'domain', many: 'domains' },
   path: domainsPath,
@@ -59,4 +59,4 @@ export const domains: KindRow = {
       },
     ],
   },
-};
+});

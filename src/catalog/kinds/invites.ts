@@ -1,11 +1,11 @@
 /** Invites to an organization (interface.md: Invite). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { MEMBER, action, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const invitesPath = '/api/organizations/:organization_id/invites/';
 
-export const invites: KindRow = {
+export const invites = defineKind({
   kind: 'invites',
   title: { one: 'invite', many: 'invites' },
   path: invitesPath,
@@ -65,4 +65,4 @@ export const invites: KindRow = {
       reason: 'accepted meanwhile: the invited person is a member',
     },
   },
-};
+});

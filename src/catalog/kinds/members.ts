@@ -1,11 +1,11 @@
 /** Members of an organization (interface.md: Member). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { MEMBER, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const membersPath = '/api/organizations/:organization_id/members/';
 
-export const members: KindRow = {
+export const members = defineKind({
   kind: 'members',
   title: { one: 'member', many: 'members' },
   path: membersPath,
@@ -47,4 +47,4 @@ export const members: KindRow = {
     keepsHighest: '/level',
     protectsOwnUser: true,
   },
-};
+});

@@ -1,11 +1,11 @@
 /** Organizations (interface.md: Organization; Endpoints: Organizations). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { ORGANIZATION, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const organizationsPath = '/api/organizations/';
 
-export const organizations: KindRow = {
+export const organizations = defineKind({
   kind: 'organizations',
   title: { one: 'organization', many: 'organizations' },
   path: organizationsPath,
@@ -64,4 +64,4 @@ export const organizations: KindRow = {
     isRemovable: false,
     follows: [{ field: 'teams', kind: 'projects' }],
   },
-};
+});

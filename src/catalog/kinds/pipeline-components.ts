@@ -1,11 +1,5 @@
 /** The five component families (interface.md: Pipeline component; Endpoints: Pipeline …, Path-only families). */
-import {
-  type FieldDefinition,
-  type Kind,
-  type Operation,
-  type KindRow,
-  DEFAULT_LISTING,
-} from '../definition.ts';
+import { type FieldDefinition, type Operation, defineKind, DEFAULT_LISTING } from '../definition.ts';
 import { action, owned, verbs, volatile, writable } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
@@ -51,9 +45,14 @@ function familyOperations(path: string, permission: typeof PLUGIN | null): reado
   ];
 }
 
-function family(kind: Kind, one: string, many: string, hasDocumentedFields: boolean): KindRow {
+function family<const Name extends string>(
+  kind: Name,
+  one: string,
+  many: string,
+  hasDocumentedFields: boolean,
+) {
   const path = `/api/organizations/:organization_id/${kind}/`;
-  return {
+  return defineKind({
     kind,
     title: { one, many },
     path,
@@ -77,7 +76,7 @@ function family(kind: Kind, one: string, many: string, hasDocumentedFields: bool
     listing: DEFAULT_LISTING,
     family: 'components',
     restore: { ...PLAIN_RESTORE, owner: '/organization_id' },
-  };
+  });
 }
 
 export const pipelineDestinations = family(

@@ -1,11 +1,11 @@
 /** Projects of an organization (interface.md: path-only families). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { action, owned, verbs, volatile } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const projectsPath = '/api/organizations/:organization_id/projects/';
 
-export const projects: KindRow = {
+export const projects = defineKind({
   kind: 'projects',
   title: { one: 'project', many: 'projects' },
   path: projectsPath,
@@ -44,4 +44,4 @@ export const projects: KindRow = {
   listing: DEFAULT_LISTING,
   family: null,
   restore: { ...PLAIN_RESTORE, isRemovable: false },
-};
+});

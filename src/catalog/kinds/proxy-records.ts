@@ -1,11 +1,11 @@
 /** Proxy records of an organization (interface.md: path-only families). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { verbs, volatile } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const proxyRecordsPath = '/api/organizations/:organization_id/proxy_records/';
 
-export const proxyRecords: KindRow = {
+export const proxyRecords = defineKind({
   kind: 'proxy_records',
   title: { one: 'proxy record', many: 'proxy records' },
   path: proxyRecordsPath,
@@ -28,4 +28,4 @@ export const proxyRecords: KindRow = {
   listing: DEFAULT_LISTING,
   family: null,
   restore: PLAIN_RESTORE,
-};
+});

@@ -1,11 +1,11 @@
 /** Sharing of a recording (interface.md: Sharing configuration of a recording). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { owned } from '../fields.ts';
 import { neverRestored } from '../restore-rules.ts';
 
 const sharingPath = '/api/projects/:project_id/session_recordings/:recording_id/sharing/';
 
-export const recordingSharing: KindRow = {
+export const recordingSharing = defineKind({
   kind: 'recording_sharing',
   title: { one: 'recording sharing', many: 'recording sharings' },
   path: sharingPath,
@@ -42,4 +42,4 @@ export const recordingSharing: KindRow = {
   listing: DEFAULT_LISTING,
   family: null,
   restore: neverRestored('the interface offers no way to write it'),
-};
+});

@@ -1,11 +1,11 @@
 /** Who holds a role (interface.md: path-only families). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { ORGANIZATION, verbs } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const roleMembershipsPath = '/api/organizations/:organization_id/roles/:role_id/role_memberships/';
 
-export const roleMemberships: KindRow = {
+export const roleMemberships = defineKind({
   kind: 'role_memberships',
   title: { one: 'role membership', many: 'role memberships' },
   path: roleMembershipsPath,
@@ -34,4 +34,4 @@ export const roleMemberships: KindRow = {
     // wire-notes.md, Restore: POST {"user_uuid"}; an answer holds it in `user`.
     derived: [{ field: 'user_uuid', from: ['/user_uuid', '/user/uuid'], kind: 'members' }],
   },
-};
+});

@@ -1,11 +1,11 @@
 /** Roles of an organization (interface.md: path-only families). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { ORGANIZATION, verbs } from '../fields.ts';
 import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const rolesPath = '/api/organizations/:organization_id/roles/';
 
-export const roles: KindRow = {
+export const roles = defineKind({
   kind: 'roles',
   title: { one: 'role', many: 'roles' },
   path: rolesPath,
@@ -37,4 +37,4 @@ export const roles: KindRow = {
     // wire-notes.md, Restore: unique ignoring case, and the unchanged name is refused as well.
     refusesLetterCase: true,
   },
-};
+});

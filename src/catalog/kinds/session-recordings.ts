@@ -1,11 +1,11 @@
 /** Session recordings of a project (interface.md: Session recording). */
-import { type KindRow, DEFAULT_LISTING } from '../definition.ts';
+import { DEFAULT_LISTING, defineKind } from '../definition.ts';
 import { RECORDING, owned, verbs, volatile } from '../fields.ts';
 import { neverRestored } from '../restore-rules.ts';
 
 const recordingsPath = '/api/projects/:project_id/session_recordings/';
 
-export const sessionRecordings: KindRow = {
+export const sessionRecordings = defineKind({
   kind: 'session_recordings',
   title: { one: 'session recording', many: 'session recordings' },
   path: recordingsPath,
@@ -45,4 +45,4 @@ export const sessionRecordings: KindRow = {
   listing: DEFAULT_LISTING,
   family: null,
   restore: neverRestored('recordings are what users did: they cannot be created or changed'),
-};
+});

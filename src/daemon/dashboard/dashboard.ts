@@ -1,7 +1,7 @@
 /** The routes of the dashboard: each page whole, or only its content for a page that is open already. */
 import { Hono, type Context } from 'hono';
 import { CATALOG, isKind, definitionOf } from '../../catalog/catalog.ts';
-import { type Kind, KINDS } from '../../catalog/definition.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';

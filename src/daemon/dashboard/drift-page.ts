@@ -1,5 +1,6 @@
 /** Drift of every source as of now: worst first, each field as it was and as it is. */
-import { type Kind, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';

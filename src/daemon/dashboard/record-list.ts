@@ -4,7 +4,8 @@
  * turn in between, stops after a while, and says how far it came.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';

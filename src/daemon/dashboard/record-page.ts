@@ -1,5 +1,5 @@
 /** One record: its body, since when each field is as it is, and what changed in it over time. Secrets are masked. */
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';

@@ -1,6 +1,6 @@
 /** The record browser: kinds, pages of a kind, and a search by id or name. */
 import { CATALOG } from '../../catalog/catalog.ts';
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';

@@ -1,6 +1,6 @@
 /** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
 import { Hono, type Context } from 'hono';
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';

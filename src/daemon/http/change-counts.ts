@@ -3,7 +3,7 @@
  * which retention dropped, is counted by its revisions: what it read itself says nothing of theirs. What was only read for
  * the first time is none of them.
  */
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { recreatedIn } from '../../state/recreated.ts';

@@ -1,5 +1,5 @@
 /** What runs changed, kept for as long as it is asked for: the same two runs never differ in another way. */
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';

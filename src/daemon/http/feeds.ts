@@ -1,5 +1,5 @@
 /** Activity kinds, listed separately: their records are not configuration, and there are many. */
-import { type Kind, KINDS } from '../../catalog/definition.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { activityKinds } from '../../catalog/activity-kinds.ts';
 
 export const FEEDS: readonly Kind[] = activityKinds();

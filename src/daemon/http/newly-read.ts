@@ -1,5 +1,5 @@
 /** What runs read for the first time, found by their sweeps: their records are new to the mirror and no change of the service. */
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { FirstRead } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { FirstReadCollections } from '../../state/first-read-collections.ts';

@@ -1,6 +1,6 @@
 /** Query parameters: what is given is proper, or refused by name. */
 import { isKind } from '../../catalog/catalog.ts';
-import { type Kind, KINDS } from '../../catalog/definition.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { parseDuration } from '../../config/duration.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';

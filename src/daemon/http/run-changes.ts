@@ -1,6 +1,6 @@
 /** What runs changed, newest first, as much of it as is asked for: a run may have changed everything. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { parseLossless } from '../../core/json.ts';

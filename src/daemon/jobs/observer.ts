@@ -1,5 +1,5 @@
 /** Who hears of jobs: notices, pings. An observer that fails is logged and disturbs neither the job nor the others. */
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';

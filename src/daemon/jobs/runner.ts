@@ -3,7 +3,7 @@
  * between jobs the lock is free for the command line.
  */
 import type { ReadClient } from '../../api/read-client.ts';
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';

@@ -2,7 +2,8 @@
  * What the daemon's jobs leave in `jobs.summary`: read by health, metrics, dashboard, API and notices. Never a body, a
  * secret, or the name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
  */
-import type { Kind, Scope, Severity } from '../../catalog/definition.ts';
+import type { Scope, Severity } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobRow } from '../../mirror/daemon.ts';

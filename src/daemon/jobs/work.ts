@@ -1,6 +1,6 @@
 /** What every job is given and what it hands back. One file per job does the work; `executor.ts` says where, `runner.ts` does the rest. */
 import type { ReadClient } from '../../api/read-client.ts';
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, SourceConfig, ScheduleName } from '../../config/config.ts';
 import type { TidemarkError, ExitCode } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';

@@ -3,7 +3,8 @@
  * Removals that wait are a subject of their own: a run that is partial for them alone counts as whole here.
  */
 import { scopeKey } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { collectionText } from '../../catalog/scope-text.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { formatInteger } from '../../core/grouped.ts';

@@ -1,6 +1,6 @@
 /** Records as the texts of an export, piece by piece: memory holds one record at a time. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { parseLossless, getOwn, isJsonObject, type JsonValue } from '../../core/json.ts';
 import { stringifyYaml } from '../../core/yaml.ts';

@@ -1,6 +1,7 @@
 /** File names for records: any id is safe, two ids never share a name, also on file systems that ignore case. */
 import { createHash } from 'node:crypto';
-import { type Kind, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 
 const LONGEST = 120;
 

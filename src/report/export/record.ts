@@ -1,5 +1,6 @@
 /** A record as exports write it, and what all formats share. */
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { parseLossless } from '../../core/json.ts';
 
 export interface ExportRecord {

@@ -1,6 +1,7 @@
 /** The sandbox's store: every record in memory as JSON text, each request's changes kept in a data file if one is named. */
 import { CATALOG } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';

@@ -1,6 +1,7 @@
 /** What is in the tables, seen kind by kind: views, shared rows, presented records. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Reading } from '../rules/kind-rules.ts';
 import { RULES } from '../rules/rules.ts';

@@ -1,6 +1,7 @@
 /** All collections in memory, by table and scope. Several kinds may be views of one table. */
 import { definitionOf, scopeKey } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import {
   type JsonObject,
   type JsonValue,

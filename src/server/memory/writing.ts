@@ -1,6 +1,7 @@
 /** One request's writes to the tables. They take effect as they are made, and `undo` takes all of them back. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { isoTime } from '../../core/clock.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';

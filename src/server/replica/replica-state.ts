@@ -1,6 +1,7 @@
 /** What the mirror holds of one source at one point: read once per state, not once per request. */
 import { scopeKey } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';

@@ -2,7 +2,8 @@
  * The mirror served over the interface's own paths, read-only (docs/replica.md). One function from a request to an
  * answer, whoever listens: `serve`, or the daemon beside its other pages.
  */
-import type { Kind, Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
+import type { Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { NOT_MIRRORED } from '../../catalog/not-mirrored.ts';

@@ -1,5 +1,6 @@
 /** What the sandbox adds to a row of the catalog: how records of a kind come to be, change, act and go. */
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Order, RowNote } from '../memory/table.ts';
 import type { Viewer } from '../store.ts';

@@ -1,7 +1,8 @@
 /** The sandbox's rules of every kind: its own, or the plain ones that the catalog says enough for. */
 import { createHash } from 'node:crypto';
 import { CATALOG } from '../../catalog/catalog.ts';
-import { type FieldDefinition, type Kind } from '../../catalog/definition.ts';
+import type { FieldDefinition } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { writable } from '../../catalog/fields.ts';
 import { pipelineDestinations as documented } from '../../catalog/kinds/pipeline-components.ts';

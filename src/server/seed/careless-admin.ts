@@ -1,5 +1,5 @@
 /** A bad afternoon as data: what somebody with too many rights does to the demo, request by request. */
-import type { Kind } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { type JsonObject, isJsonObject } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
 import { demoConfiguration, KITTIWAKE_ID } from './demo.ts';

@@ -1,5 +1,6 @@
 /** The demo's pipeline components. */
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { type Chance, exactNumber } from './chance.ts';
 import type { SeedRecord } from './seed.ts';

@@ -1,6 +1,7 @@
 /** A seed made of records that another service answered: each is kept as it came. */
 import { CATALOG } from '../../catalog/catalog.ts';
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { type JsonValue, isJsonObject } from '../../core/json.ts';
 import { idOf } from '../memory/tables.ts';
 import type { SeedRecord } from './seed.ts';

@@ -1,5 +1,6 @@
 /** What a sandbox starts with. */
-import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { JsonObject } from '../../core/json.ts';
 
 export type SeedUser = JsonObject & { readonly uuid: string };

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Kind } from '../../../src/catalog/definition.ts';
+import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
 import type { NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';

@@ -1,0 +1,47 @@
+/** The kinds that there are: a file each in `kinds/`, and their rows here, parents before children. */
+import type { KindDefinition } from './definition.ts';
+import { batchExports } from './kinds/batch-exports.ts';
+import { domains } from './kinds/domains.ts';
+import { invites } from './kinds/invites.ts';
+import { members } from './kinds/members.ts';
+import { organizations } from './kinds/organizations.ts';
+import {
+  pipelineDestinations,
+  pipelineFrontendApps,
+  pipelineImportApps,
+  pipelineTransformations,
+  plugins,
+} from './kinds/pipeline-components.ts';
+import { projects } from './kinds/projects.ts';
+import { proxyRecords } from './kinds/proxy-records.ts';
+import { recordingSharing } from './kinds/recording-sharing.ts';
+import { roleMemberships } from './kinds/role-memberships.ts';
+import { roles } from './kinds/roles.ts';
+import { sessionRecordings } from './kinds/session-recordings.ts';
+
+/** In the order in which they are read and restored (wire-notes.md, Restore). */
+export const ROWS = [
+  organizations,
+  projects,
+  roles,
+  roleMemberships,
+  members,
+  invites,
+  domains,
+  pipelineDestinations,
+  pipelineFrontendApps,
+  pipelineImportApps,
+  pipelineTransformations,
+  plugins,
+  batchExports,
+  proxyRecords,
+  sessionRecordings,
+  recordingSharing,
+] as const;
+
+/** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
+export const KINDS = ROWS.map(({ kind }) => kind);
+
+export type Kind = (typeof ROWS)[number]['kind'];
+
+export type KindRow = KindDefinition<Kind>;
