@@ -13,18 +13,15 @@ import { type Connection, type ConnectionOptions, openConnection } from './conne
 import { malformed, refuseHtml } from './envelope.ts';
 import { answerError } from './error-body.ts';
 import type { Reservation, ConcurrencySlot } from './limiter.ts';
-import { loggedPath } from './read-client.ts';
+import { type ReadClient, loggedPath, readClientOver } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { NeutralText } from './neutral-text.ts';
-import { type ReadClient, readClientOver } from './read-client.ts';
 import type { LoggedRequest } from './request-log.ts';
 import type { RequestStats } from './request-stats.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';
-import type { WriteOutcome } from './write-outcome.ts';
 
 export type { Reservation, ConcurrencySlot } from './limiter.ts';
-export type { WriteOutcome } from './write-outcome.ts';
 
 /** What a write is about. */
 interface WriteTarget {
@@ -307,3 +304,17 @@ function readWritten(
     };
   }
 }
+
+export type WriteOutcome =
+  | {
+      readonly outcome: 'done';
+      readonly status: number;
+      /** The id that the answer gives; null where it gives none. */
+      readonly id: string | null;
+    }
+  /** Certainly nothing was changed: the service said no, or the request never reached it. */
+  | { readonly outcome: 'refused'; readonly error: TidemarkError }
+  /** It may or may not have been done: look before it is sent again. */
+  | { readonly outcome: 'unknown'; readonly error: TidemarkError }
+  /** Its turn came after the time that it had to be sent by: nothing was sent. */
+  | { readonly outcome: 'late' };

@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { BackupOptions } from '../mirror/backup.ts';
-import { dropUnendedBackupJobs } from '../mirror/copied-jobs.ts';
-import { type Mirror } from '../mirror/mirror.ts';
+import { type BackupOptions, dropUnendedBackupJobs } from '../mirror/backup.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
 import type { BackupManifest } from './manifest.ts';

@@ -45,7 +45,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
     description: 'Candidates for the last word; for the scripts of `tidemark completion`',
     arguments: [{ name: '[word...]', key: 'words', description: 'all words so far', values: 'free' }],
     options: [{ flags: '--shell <shell>', description: 'whose words they are', choices: SHELLS }],
-    load: async () => (await import('./complete.ts')).complete(COMMANDS),
+    load: async () => (await import('./completion.ts')).complete(COMMANDS),
   },
 ];
 

@@ -1,10 +1,11 @@
-/** `tidemark config check`: the configuration as it was understood, and what to look at. */
+/** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
 import type { RateLimits } from '../config/config.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { readConfig } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
+import { type CommandContext, print } from './context.ts';
 import { windowsText } from './rate-text.ts';
+import { configJsonSchema } from '../config/json-schema.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
@@ -49,4 +50,9 @@ function rateText({ perMinute, perHour, concurrency, kinds = [] }: RateLimits): 
   ];
   const own = kinds.map((each) => `; ${each.kinds[0]} at most ${windowsText(each) ?? ''}`);
   return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${count(concurrency)} at a time${own.join('')}`;
+}
+
+export async function configSchema(context: CommandContext): Promise<ExitCode> {
+  await print(context, `${JSON.stringify(configJsonSchema(), null, 2)}\n`);
+  return EXIT.done;
 }

@@ -7,11 +7,11 @@ import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { type ExitCode, TidemarkError } from '../core/errors.ts';
 import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { renderJson } from '../report/json.ts';
+import { renderJson } from '../report/mask.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -23,19 +23,19 @@ import { pointOf } from '../state/point.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
-import { printNote, type CommandContext } from './context.ts';
-import { withRealIds, type KnownTo } from './masked-ids.ts';
+import { type CommandContext, printNote } from './context.ts';
+import { type KnownTo, withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { pairWarnings } from './drift-place.ts';
 import {
+  type OutputOptions,
+  type ReportFormat,
+  type SourceReport,
   comparisonReason,
   deliver,
   formatOf,
   renderDocument,
   reportEach,
-  type OutputOptions,
-  type ReportFormat,
-  type SourceReport,
 } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 

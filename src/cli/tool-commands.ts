@@ -1,6 +1,6 @@
 /** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
 import { isNetwork } from '../core/network.ts';
-import { portNumber, type CommandRow } from './command-row.ts';
+import { type CommandRow, portNumber } from './command-row.ts';
 
 function network(text: string): string {
   if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/8');
@@ -94,7 +94,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
         name: 'schema',
         description: 'Print the JSON Schema of the configuration, for editors',
         examples: ['tidemark config schema > tidemark.schema.json'],
-        load: async () => (await import('./config-schema.ts')).configSchema,
+        load: async () => (await import('./config-check.ts')).configSchema,
       },
     ],
   },

@@ -2,10 +2,8 @@
 import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { Embedding } from '../catalog/resource-definition.ts';
+import type { ResourceDefinition, Embedding } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { isAssignedByService } from '../catalog/place-names.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
 import {
   type JsonObject,
@@ -17,8 +15,7 @@ import {
   setOwn,
 } from '../core/json.ts';
 import { type DiffDocument, type ParsedRecord, compareRecords, DiffBuilder } from './change.ts';
-import type { ComparisonMode } from './compare.ts';
-import { isUserAt } from './compare.ts';
+import { type ComparisonMode, isUserAt } from './compare.ts';
 import { fieldFilter } from './field-filter.ts';
 import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-records.ts';
 import { recordName } from './name.ts';
@@ -286,4 +283,30 @@ function matchOf(id: JsonValue, counterpart: string | undefined): JsonValue {
   if (counterpart === undefined) return id;
   const isNumber = typeof id === 'number' || isRawNumber(id);
   return isNumber && /^-?[0-9]+$/.test(counterpart) ? parseLossless(counterpart) : counterpart;
+}
+
+const PLACE_NAMES: ReadonlySet<string> = new Set([
+  'id',
+  'uuid',
+  'created_at',
+  'created_by',
+  'joined_at',
+  'organization',
+  'organization_id',
+  'organization_name',
+  'team',
+  'team_id',
+  'project',
+  'project_id',
+  'role_id',
+  'user_uuid',
+  'api_token',
+  'secret_api_token',
+  'secret_api_token_backup',
+  'live_events_token',
+]);
+
+/** True for a member with the record's location, not its configuration. */
+function isAssignedByService(name: string): boolean {
+  return PLACE_NAMES.has(name);
 }

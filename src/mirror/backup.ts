@@ -1,7 +1,7 @@
 /** A consistent copy of the mirror's file by SQLite's online backup: of one moment, while others read and write. */
 import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
-import { type Connection, asMirrorError, createPrivateFile, sqliteCode } from './database.ts';
+import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';
 
 interface BackupProgress {
   /** Pages of the file. */
@@ -54,4 +54,23 @@ export async function backUp(
 
 function discard(path: string): void {
   for (const suffix of ['', '-journal', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+}
+
+/**
+ * Takes the backup jobs that have not ended out of the backup at `path`, which nobody else uses yet: the one that
+ * makes this backup ends after it, and would count as interrupted in a mirror restored from it.
+ * @param original the mirror: what is damaged in its backup is damaged in it
+ * @throws TidemarkError `mirror_corrupt` about `original`, or what keeps `path` from being written
+ */
+export function dropUnendedBackupJobs(path: string, original: string): void {
+  try {
+    const connection = connect(path, { isReadonly: false });
+    try {
+      connection.exec(`DELETE FROM jobs WHERE name = 'backup' AND outcome = 'running'`);
+    } finally {
+      connection.close();
+    }
+  } catch (error) {
+    throw asMirrorError(error, sqliteCode(error)?.startsWith('SQLITE_CORRUPT') === true ? original : path);
+  }
 }

@@ -18,7 +18,7 @@ import {
   readKindStatuses,
   readUnreadCollections,
 } from './collection-status.ts';
-import { readLastFullSweep } from './full-sweeps.ts';
+import { type SweepAsOf, readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
 import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import { openRun } from './open-run.ts';
 import type { RunTime } from './record-page.ts';
@@ -36,7 +36,6 @@ import {
   readSweeps,
 } from './run-rows.ts';
 import { type SchemaChange, type SchemaChangeFilter, readSchemaChanges } from './schema-changes.ts';
-import { type SweepAsOf, readSweepsAsOf } from './sweeps-as-of.ts';
 
 export class RunStore {
   readonly #access: MirrorAccess;

@@ -1,10 +1,11 @@
-/** The sweeps of a source as a run left them: what had been seen of each collection by then. */
+/** The sweeps of a source as a run left them, and when a collection's whole list was last read. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import type { SweepOutcome } from './sweep-result.ts';
+import type { RunTime } from './record-page.ts';
 
 export interface SweepAsOf {
   readonly kind: Kind;
@@ -70,4 +71,35 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
     .flatMap(({ kind, scope, ...rest }) =>
       isKind(kind) ? [{ ...rest, kind, scope: JSON.parse(scope) as Scope }] : [],
     );
+}
+
+/**
+ * The last published run before `before` whose sweep of the collection was complete and of the whole list; undefined for
+ * none that is still known. A walk from the head tells nothing of what lies behind it, a held sweep nothing of what it
+ * held back.
+ */
+export function readLastFullSweep(
+  connection: Connection,
+  collection: number,
+  before: number,
+): RunTime | undefined {
+  // From the latest full sweep backwards, a look-up by key for each run: mostly the first one is it.
+  const kept = connection
+    .prepare<[number, number, number], RunTime>(
+      `SELECT r.run AS run, r.finished_at AS at
+       FROM collections c CROSS JOIN runs r ON r.run <= c.last_full_run
+         CROSS JOIN sweeps s ON s.run = r.run AND s.collection = c.id
+       WHERE c.id = ? AND r.run < ? AND r.root IS NOT NULL AND s.collection = ?
+         AND s.outcome = 'complete' AND s.mode = 'full'
+       ORDER BY r.run DESC LIMIT 1`,
+    )
+    .get(collection, before, collection);
+  // Of a run that retention dropped, from the kept run before it.
+  const carried = connection
+    .prepare<[number, number], RunTime>(
+      `SELECT seen_run AS run, seen_at AS at FROM carried_sweeps WHERE run < ? AND collection = ?
+         AND is_published = 1 AND outcome = 'complete' AND mode = 'full' ORDER BY seen_run DESC LIMIT 1`,
+    )
+    .get(before, collection);
+  return carried !== undefined && (kept === undefined || carried.run > kept.run) ? carried : kept;
 }

@@ -9,6 +9,8 @@ import type { FieldChange } from '../diff/compare.ts';
 import { equalValues } from '../diff/equal.ts';
 import { isElementSegment } from '../diff/elements.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
+import type { ReportOptions } from './options.ts';
 
 /** Replaces a secret. Old and new look the same: the report says that they differ. */
 export const MASK = '[secret]';
@@ -180,4 +182,10 @@ export function isMaskedId(text: string): boolean {
 export function maskedId(id: string, definition: ResourceDefinition): string {
   if (!isSecretId(definition) || isMaskedId(id)) return id;
   return `[secret:${hash('sha256', id, 'hex').slice(0, 12)}]`;
+}
+
+/** The document as JSON, numbers digit by digit as received. Secrets are masked unless they are shown. */
+export function renderJson(document: DiffDocument, options: ReportOptions): string {
+  const shown = options.showsSecrets === true ? document : maskedDocument(document, options.definitions);
+  return escapeForTerminal(`${JSON.stringify(shown, null, 2)}\n`);
 }

@@ -2,7 +2,7 @@
  * A sandbox to practise in: on loopback, in memory, with a store that takes the fields of a profile too, since what a
  * deployment accepts beyond the documentation would otherwise look lost.
  */
-import { definitionOf } from '../catalog/catalog.ts';
+import { definitionOf, CATALOG } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -19,8 +19,7 @@ import { idOf, objectOf } from './memory/tables.ts';
 import { DEFAULT_PAGE_SIZE } from './page.ts';
 import { readingAnswer } from './sandbox.ts';
 import { RULES } from './rules/rules.ts';
-import { type AnsweredRecord, seedRecords } from './seed/from-records.ts';
-import type { SeedUser } from './seed/seed.ts';
+import type { SeedUser, SeedRecord } from './seed/seed.ts';
 import type { Viewer } from './store.ts';
 
 interface DrillSandboxOptions {
@@ -149,4 +148,28 @@ class ProfiledStore extends MemoryStore {
       .fields.map(({ name }) => name)
       .filter((name) => !names.has(name));
   }
+}
+
+/** A record as a list answered it. */
+interface AnsweredRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly body: JsonValue;
+}
+
+/**
+ * The records in catalog order, parents before children, and the views of a shared table after the family that names a
+ * record (pipeline families before plugins, as the catalog lists them). Bodies that are no objects are left out: no
+ * service can hold them.
+ */
+function seedRecords(records: readonly AnsweredRecord[]): SeedRecord[] {
+  const rank = new Map(CATALOG.map(({ kind }, index) => [kind, index]));
+  return records
+    .toSorted((a, b) => (rank.get(a.kind) ?? 0) - (rank.get(b.kind) ?? 0))
+    .flatMap(({ kind, scope, id, body }): SeedRecord[] => {
+      if (!isJsonObject(body)) return [];
+      // The id comes from the body if it has one: new numbers then continue after it.
+      return [idOf(kind, body) === id ? { kind, scope, body } : { kind, scope, body, id }];
+    });
 }

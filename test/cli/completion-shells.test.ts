@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Shell } from '../../src/cli/completion/shells.ts';
 import { SHELLS } from '../../src/cli/completion/shells.ts';
-import { BASH_SCRIPT } from '../../src/cli/completion/bash-script.ts';
+import { BASH_SCRIPT } from '../../src/cli/completion/scripts.ts';
 import { program, scratch, tidemark } from '../journeys/harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { renderHtml } from '../../src/report/html.ts';
-import { renderJson } from '../../src/report/json.ts';
+import { renderJson } from '../../src/report/mask.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import { escapeControlCharacters } from '../../src/core/escape-control.ts';

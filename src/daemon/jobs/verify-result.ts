@@ -8,7 +8,7 @@ import type { VerifyResult } from '../../mirror/verify.ts';
 import type { VerifyProblem } from '../../mirror/verify-findings.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
-import type { JobResult } from './work.ts';
+import type { JobResult, JobWork } from './work.ts';
 
 /** @param durationMs how long it took */
 export function verifyResult(
@@ -65,3 +65,13 @@ function problemLine({ kind, message, recordKind, id, run }: VerifyProblem): str
   ];
   return `${kind}: ${what}${places.length === 0 ? '' : ` (${places.join(', ')})`}`;
 }
+
+/** A verification of the mirror, as `tidemark verify` does it. */
+export const VERIFY_JOB: Pick<JobWork, 'run'> = {
+  run: async ({ config, mirror, effects, signal }) => {
+    const startedMs = effects.clock.monotonicMs();
+    const verified = await mirror.verify(() => signal.throwIfAborted());
+    signal.throwIfAborted();
+    return verifyResult(verified, config, mirror, effects.clock.monotonicMs() - startedMs);
+  },
+};

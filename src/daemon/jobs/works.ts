@@ -20,7 +20,10 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
     ['drift', lazy(OF_SOURCE, async () => (await import('./drift-job.ts')).DRIFT_JOB)],
     [
       'verify',
-      lazy({ holds: 'reader', isPerSource: false }, async () => (await import('./verify-job.ts')).VERIFY_JOB),
+      lazy(
+        { holds: 'reader', isPerSource: false },
+        async () => (await import('./verify-result.ts')).VERIFY_JOB,
+      ),
     ],
     [
       'forget',
