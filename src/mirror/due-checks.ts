@@ -1,8 +1,13 @@
 /** Which parent records a kind that is read one by one was asked for, and which should be next. */
+import { and, asc, desc, eq, notExists } from 'drizzle-orm';
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { recordTable } from './kind-table.ts';
+import { type QueryBuilder, param, prepared, preparedFor } from './query.ts';
+import { checks } from './schema/record-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 
 interface DueCheckQuery {
   readonly source: string;
@@ -21,25 +26,43 @@ export function dueForCheck(connection: Connection, query: DueCheckQuery): strin
   const parents = numberOf(parent);
   if (parents === undefined) return [];
   const own = numberOf(query.kind) ?? 0;
-  const fresh = connection
-    .prepare<[number, number, number], string>(
-      `SELECT _remote_id FROM "${parent}" p NOT INDEXED WHERE _collection = ?
-         AND NOT EXISTS (SELECT 1 FROM checks c WHERE c.collection = ? AND c.record = p._record)
-       ORDER BY _record DESC LIMIT ?`,
-    )
-    .pluck()
-    .all(parents, own, query.limit);
-  const rest = query.limit - fresh.length;
-  if (rest <= 0) return fresh;
-  const oldest = connection
-    .prepare<[number, number], string>(
-      `SELECT p._remote_id FROM checks c JOIN "${parent}" p ON p._record = c.record
-       WHERE c.collection = ? ORDER BY c.run, c.record LIMIT ?`,
-    )
-    .pluck()
-    .all(own, rest);
-  return [...fresh, ...oldest];
+  const fresh = FRESH(connection, parent).all({ parents, own, limit: query.limit });
+  const oldest = OLDEST(connection, parent).all({ own, limit: query.limit - fresh.length });
+  return [...fresh, ...oldest].map(({ id }) => id);
 }
+
+/** Never asked for: newest first, without an index, since the records are in order of their numbers. */
+const FRESH = preparedFor((db, parent: Kind) => {
+  const parents = recordTable(parent);
+  return unchecked(db, parents).orderBy(desc(parents.record)).limit(param('limit')).prepare();
+});
+
+const OLDEST = preparedFor((db, parent: Kind) => {
+  const parents = recordTable(parent);
+  return db
+    .select({ id: parents.remoteId })
+    .from(checks)
+    .innerJoin(parents, eq(parents.record, checks.record))
+    .where(eq(checks.collection, param('own')))
+    .orderBy(asc(checks.run), asc(checks.record))
+    .limit(param('limit'))
+    .prepare();
+});
+
+/** Records of the collection `parents` for which the collection `own` has no answer yet. */
+function unchecked(db: QueryBuilder, parents: ReturnType<typeof recordTable>) {
+  const check = db
+    .select({ record: checks.record })
+    .from(checks)
+    .where(and(eq(checks.collection, param('own')), eq(checks.record, parents.record)));
+  return db
+    .select({ id: parents.remoteId })
+    .from(parents)
+    .where(and(eq(parents.collection, param('parents')), notExists(check)))
+    .$dynamic();
+}
+
+const UNCHECKED = preparedFor((db, parent: Kind) => unchecked(db, recordTable(parent)).prepare());
 
 /**
  * Ids of the current parent records that a kind read one by one was never read: of these the mirror knows nothing.
@@ -49,13 +72,9 @@ export function uncheckedParents(connection: Connection, query: Omit<DueCheckQue
   const { reading, discovery } = definitionOf(query.kind);
   if (reading !== 'each' || discovery.from === 'root') return [];
   const numberOf = prepareCollections(connection, query);
-  return connection
-    .prepare<[number, number], string>(
-      `SELECT p._remote_id FROM "${discovery.from}" p WHERE p._collection = ?
-       AND NOT EXISTS (SELECT 1 FROM checks k WHERE k.collection = ? AND k.record = p._record)`,
-    )
-    .pluck()
-    .all(numberOf(discovery.from) ?? 0, numberOf(query.kind) ?? 0);
+  return UNCHECKED(connection, discovery.from)
+    .all({ parents: numberOf(discovery.from) ?? 0, own: numberOf(query.kind) ?? 0 })
+    .map(({ id }) => id);
 }
 
 /** Numbers of a source's collections in one scope, by kind. */
@@ -63,10 +82,20 @@ function prepareCollections(
   connection: Connection,
   { source, scope }: Pick<DueCheckQuery, 'source' | 'scope'>,
 ): (kind: Kind) => number | undefined {
-  const read = connection
-    .prepare<[string, string, string], number>(
-      `SELECT c.id FROM collections c JOIN sources s ON s.id = c.source WHERE s.name = ? AND c.kind = ? AND c.scope = ?`,
-    )
-    .pluck();
-  return (kind) => read.get(source, kind, scopeKey(scope));
+  return (kind) => NUMBER(connection).get({ source, kind, scope: scopeKey(scope) })?.id;
 }
+
+const NUMBER = prepared((db) =>
+  db
+    .select({ id: collections.id })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        eq(collections.kind, param('kind')),
+        eq(collections.scope, param('scope')),
+      ),
+    )
+    .prepare(),
+);

@@ -1,5 +1,13 @@
 /** Queries of the mirror, built with Drizzle from the schema. */
-import { type Column, type SQL, type SQLWrapper, type Table, getTableColumns, sql } from 'drizzle-orm';
+import {
+  type Column,
+  type SQL,
+  type SQLWrapper,
+  type Table,
+  fillPlaceholders,
+  getTableColumns,
+  sql,
+} from 'drizzle-orm';
 import { type BetterSQLite3Database, drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Connection } from './database.ts';
 
@@ -31,6 +39,32 @@ export function preparedFor<Name extends string, Query>(
     const found = byName.get(name) ?? prepared((db) => build(db, name));
     byName.set(name, found);
     return found(connection);
+  };
+}
+
+interface RowQuery<Row> {
+  readonly _: { readonly result: Row[]; readonly selectedFields: Record<string, unknown> };
+  toSQL(): { readonly sql: string; readonly params: readonly unknown[] };
+}
+
+/**
+ * A query whose rows are read one by one, which Drizzle cannot: better-sqlite3's own statement with the builder's text.
+ * Only plain columns and `sql` fragments may be selected; a column's decoder is not called.
+ */
+export function streamed<Row extends object>(
+  connection: Connection,
+  build: (db: QueryBuilder) => RowQuery<Row>,
+): (values?: Readonly<Record<string, unknown>>) => Generator<Row, undefined> {
+  const query = build(queryBuilder(connection));
+  const names = Object.keys(query._.selectedFields);
+  const { sql: text, params } = query.toSQL();
+  const statement = connection.prepare<unknown[], unknown[]>(text).raw();
+  return function* (values = {}) {
+    const given = fillPlaceholders([...params], { ...values });
+    for (const row of statement.iterate(...given)) {
+      yield Object.fromEntries(names.map((name, index) => [name, row[index]])) as Row;
+    }
+    return undefined;
   };
 }
 
