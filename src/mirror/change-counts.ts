@@ -25,7 +25,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, isAmong, param, prepared, unlessGiven } from './query.ts';
-import { knownKind, storedScope } from './run-rows.ts';
+import { IS_PUBLISHED, knownKind, storedScope } from './run-rows.ts';
 import { revisions } from './schema/record-tables.ts';
 import { replacedRoots } from './schema/retention-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
@@ -43,7 +43,6 @@ export interface ChangeQuestion {
   readonly kinds: readonly Kind[] | null;
 }
 
-const IS_PUBLISHED = and(isNotNull(runs.root), inArray(runs.outcome, ['complete', 'partial']));
 const IS_OF_KINDS = unlessGiven('kinds', isAmong(collections.kind, 'kinds'));
 const HAS_CHANGES = sql`${runs.added} + ${runs.changed} + ${runs.removed} > 0`;
 

@@ -29,23 +29,6 @@ export function connect(path: string, options: { isReadonly: boolean }): Connect
   });
 }
 
-const PREPARED = new WeakMap<Connection, Map<string, Statement<unknown[], unknown>>>();
-
-/**
- * A statement that is asked for with nearly every request, prepared once for its connection: that takes as long as running
- * it. For few different texts, and never to be iterated over, since all who ask for it have the same one.
- */
-export function preparedOnce<Parameters extends unknown[], Row>(
-  connection: Connection,
-  sql: string,
-): Statement<Parameters, Row> {
-  const known = PREPARED.get(connection) ?? new Map<string, Statement<unknown[], unknown>>();
-  PREPARED.set(connection, known);
-  const statement = known.get(sql) ?? connection.prepare(sql);
-  known.set(sql, statement);
-  return statement as unknown as Statement<Parameters, Row>;
-}
-
 /**
  * Makes an empty file of mode 0600, whatever the umask is, unless one is there. SQLite gives its -wal, -shm and
  * -journal the mode of the file beside which they are. Several may do so at once.

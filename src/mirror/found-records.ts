@@ -1,34 +1,61 @@
 /** Records found by their id: what `show`, `log` and `blame` begin with. */
-import type { Scope } from '../catalog/definition.ts';
+import { and, eq, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { recordTable } from './kind-table.ts';
+import { type QueryBuilder, isAmong, param, preparedFor, unlessGiven } from './query.ts';
 import { type RecordFilter, comparePlaces, prepareSelection } from './record-filter.ts';
 import type { RecordRow } from './records.ts';
-
-interface FoundRow {
-  source: string;
-  scope: string;
-  collection: number;
-  record: number;
-  run: number;
-  at: string | null;
-  body: string | null;
-}
+import { storedScope } from './run-rows.ts';
+import { recordKeys, removed } from './schema/record-tables.ts';
+import { runs } from './schema/run-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 
 /**
- * All records of a kind with the id `:id` in the sources `:sources` (a JSON array; NULL for all), current or removed.
- * Look-ups by key only, from the few sources inwards (`CROSS JOIN` keeps the order), however many records there are.
+ * All records of a kind with the id `id` in the sources `sources` (a JSON array; null for all), current or removed.
+ * Look-ups by key only, from the few sources inwards (a cross join keeps the order), however many records there are.
  */
-export function lookUpSql(kind: Kind): string {
-  const inSource = `SELECT s.name AS source, c.scope AS scope, c.id AS collection, h.record AS record`;
-  const from = `FROM sources s CROSS JOIN collections c ON c.source = s.id AND c.kind = '${kind}'`;
-  const wanted = `WHERE :sources IS NULL OR s.name IN (SELECT value FROM json_each(:sources))`;
-  return `${inSource}, t._run AS run, ifnull(n.finished_at, n.started_at) AS at, t.body AS body ${from}
-      CROSS JOIN record_keys h ON h.collection = c.id AND h.remote_id = :id
-      CROSS JOIN "${kind}" t ON t._record = h.record LEFT JOIN runs n ON n.run = t._run ${wanted}
-    UNION ALL ${inSource}, h.run, ifnull(n.finished_at, n.started_at), NULL ${from}
-      CROSS JOIN removed h ON h.collection = c.id AND h.remote_id = :id LEFT JOIN runs n ON n.run = h.run ${wanted}`;
+export function lookUp(db: QueryBuilder, kind: Kind) {
+  const current = recordTable(kind);
+  const place = { source: sources.name, scope: collections.scope, collection: collections.id };
+  const at = sql<string | null>`ifnull(${runs.finishedAt}, ${runs.startedAt})`;
+  const isAsked = and(
+    unlessGiven('sources', isAmong(sources.name, 'sources')),
+    eq(collections.source, sources.id),
+    eq(collections.kind, kind),
+  );
+  const gone = db
+    .select({ ...place, record: removed.record, run: removed.run, at, body: sql<string | null>`NULL` })
+    .from(sources)
+    .crossJoin(collections)
+    .crossJoin(removed)
+    .leftJoin(runs, eq(runs.run, removed.run))
+    .where(and(isAsked, eq(removed.collection, collections.id), eq(removed.remoteId, param('id'))));
+  return db
+    .select({
+      ...place,
+      record: recordKeys.record,
+      run: current.run,
+      at,
+      body: sql<string | null>`${current.body}`,
+    })
+    .from(sources)
+    .crossJoin(collections)
+    .crossJoin(recordKeys)
+    .crossJoin(current)
+    .leftJoin(runs, eq(runs.run, current.run))
+    .where(
+      and(
+        isAsked,
+        eq(recordKeys.collection, collections.id),
+        eq(recordKeys.remoteId, param('id')),
+        eq(current.record, recordKeys.record),
+      ),
+    )
+    .unionAll(gone);
 }
+
+const LOOK_UP = preparedFor((db, kind: Kind) => lookUp(db, kind).prepare());
 
 /** Records of that kind and id, current or removed, in all scopes that the filter leaves; by source and scope. */
 export function findRecords(
@@ -38,14 +65,13 @@ export function findRecords(
   filter: RecordFilter,
 ): RecordRow[] {
   const idsIn = prepareSelection(connection, { ...filter, kinds: [kind], ids: [id] });
-  return connection
-    .prepare<Record<string, unknown>, FoundRow>(lookUpSql(kind))
+  return LOOK_UP(connection, kind)
     .all({ id, sources: filter.sources === undefined ? null : JSON.stringify(filter.sources) })
     .map(({ scope, at, ...row }) => ({
       ...row,
       kind,
       id,
-      scope: JSON.parse(scope) as Scope,
+      scope: storedScope(scope),
       at: at ?? '',
       isRemoved: row.body === null,
     }))

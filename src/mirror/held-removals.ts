@@ -1,9 +1,13 @@
 /** Removals that wait, collection by collection: for a person, or for the same finding again. */
+import { eq, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
+import { recordTable } from './kind-table.ts';
+import { param, prepared, preparedFor } from './query.ts';
 import { readCollections } from './run-rows.ts';
+import { heldRecords } from './schema/record-tables.ts';
 import { VERDICT, wasSeen } from './stage.ts';
 
 export interface HeldRemovals {
@@ -20,10 +24,7 @@ export interface HeldRemovals {
 /** In catalog order, then by scope; only collections that hold some. */
 export function readHeldRemovals(connection: Connection, source: string): HeldRemovals[] {
   const counts = new Map(
-    connection
-      .prepare<[], { collection: number; records: number; run: number }>(
-        `SELECT collection, count(*) AS records, max(since_run) AS run FROM held_records GROUP BY collection`,
-      )
+    HELD_COUNTS(connection)
       .all()
       .map(({ collection, ...rest }) => [collection, rest]),
   );
@@ -60,13 +61,30 @@ export function readHeldRecords(connection: Connection, source: string): HeldRec
 }
 
 function heldIn(connection: Connection, kind: Kind, collection: number): Pick<HeldRecord, 'id' | 'since'>[] {
-  return connection
-    .prepare<[number], Pick<HeldRecord, 'id' | 'since'>>(
-      `SELECT t._remote_id AS id, h.since_run AS since FROM held_records h JOIN "${kind}" t ON t._record = h.record
-       WHERE h.collection = ?`,
-    )
-    .all(collection);
+  return HELD_IN(connection, kind).all({ collection });
 }
+
+const HELD_COUNTS = prepared((db) =>
+  db
+    .select({
+      collection: heldRecords.collection,
+      records: sql<number>`count(*)`,
+      run: sql<number>`max(${heldRecords.sinceRun})`,
+    })
+    .from(heldRecords)
+    .groupBy(heldRecords.collection)
+    .prepare(),
+);
+
+const HELD_IN = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  return db
+    .select({ id: current.remoteId, since: heldRecords.sinceRun })
+    .from(heldRecords)
+    .innerJoin(current, eq(current.record, heldRecords.record))
+    .where(eq(heldRecords.collection, param('collection')))
+    .prepare();
+});
 
 // Removals that are held back: settled at the end of every published run.
 

@@ -42,7 +42,7 @@ export function preparedFor<Name extends string, Query>(
   };
 }
 
-interface RowQuery<Row> {
+export interface RowQuery<Row> {
   readonly _: { readonly result: Row[]; readonly selectedFields: Record<string, unknown> };
   toSQL(): { readonly sql: string; readonly params: readonly unknown[] };
 }
@@ -62,7 +62,9 @@ export function streamed<Row extends object>(
   return function* (values = {}) {
     const given = fillPlaceholders([...params], { ...values });
     for (const row of statement.iterate(...given)) {
-      yield Object.fromEntries(names.map((name, index) => [name, row[index]])) as Row;
+      const named: Record<string, unknown> = {};
+      for (const [index, name] of names.entries()) named[name] = row[index];
+      yield named as Row;
     }
     return undefined;
   };

@@ -1,4 +1,5 @@
 /** Which collections and ids a reader wants, in a stable order. */
+import { eq } from 'drizzle-orm';
 import { CATALOG } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -6,7 +7,9 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { Connection } from './database.ts';
 import { type HistoryHead, prepareHeads, prepareHistory } from './history.ts';
+import { param, prepared } from './query.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
+import { recordKeys, removed } from './schema/record-tables.ts';
 
 /** What is not named is not filtered. */
 export interface RecordFilter {
@@ -185,14 +188,24 @@ function knownRecords(
   collection: number,
 ): { readonly id: string; readonly head: HistoryHead }[] {
   const headOfRecord = prepareHeads(connection, kind);
-  return connection
-    .prepare<{ collection: number }, { id: string; record: number }>(
-      `SELECT remote_id AS id, record FROM record_keys WHERE collection = :collection
-       UNION ALL SELECT remote_id, record FROM removed WHERE collection = :collection`,
-    )
+  return KNOWN(connection)
     .all({ collection })
     .flatMap(({ id, record }) => {
       const head = headOfRecord(record);
       return head === undefined ? [] : [{ id, head }];
     });
 }
+
+const KNOWN = prepared((db) =>
+  db
+    .select({ id: recordKeys.remoteId, record: recordKeys.record })
+    .from(recordKeys)
+    .where(eq(recordKeys.collection, param('collection')))
+    .unionAll(
+      db
+        .select({ id: removed.remoteId, record: removed.record })
+        .from(removed)
+        .where(eq(removed.collection, param('collection'))),
+    )
+    .prepare(),
+);

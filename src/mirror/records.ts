@@ -1,15 +1,21 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
+import { type SQL, and, asc, eq, gt, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { recordsOfHistory } from './recreated-records.ts';
 import type { Connection } from './database.ts';
 import { type HistoryReader, type RevisionChange, prepareHeads, prepareHistory } from './history.ts';
+import { recordTable } from './kind-table.ts';
+import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import {
   type RecordFilter,
   type SelectedCollection,
   compareUtf8,
   selectCollections,
 } from './record-filter.ts';
+
+import { recordKeys, removed } from './schema/record-tables.ts';
+import { runs } from './schema/run-tables.ts';
 
 export interface MirrorRecord {
   readonly source: string;
@@ -64,47 +70,63 @@ export interface RemovedRecord {
   readonly at: string;
 }
 
-interface CurrentRow {
-  record: number;
-  collection: number;
-  run: number;
-  id: string;
-  body: string;
+interface KeyRow {
+  readonly record: number;
+  readonly collection: number;
+  /** The run of its newest revision. */
+  readonly run: number;
+  readonly id: string;
 }
 
-type KeyRow = Omit<CurrentRow, 'body'>;
+/** A record's key and its current body; null for a removed record. */
+interface TextRow extends KeyRow {
+  readonly body: string | null;
+}
 
-function currentRows(connection: Connection, collection: SelectedCollection): Generator<CurrentRow> {
-  return selectedRows(
-    connection,
-    collection,
-    `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id, t.body AS body
-     FROM record_keys k CROSS JOIN "${collection.kind}" t ON t._record = k.record`,
+const KEY = { record: recordKeys.record, collection: recordKeys.collection, id: recordKeys.remoteId };
+
+function currentRows(
+  connection: Connection,
+  collection: SelectedCollection,
+): Generator<KeyRow & { readonly body: string }> {
+  const current = recordTable(collection.kind);
+  return selectedRows(connection, collection, (db, isSelected) =>
+    db
+      .select({ ...KEY, run: current.run, body: current.body })
+      .from(recordKeys)
+      .crossJoin(current)
+      .where(and(isSelected, eq(current.record, recordKeys.record)))
+      .orderBy(asc(recordKeys.remoteId)),
   );
 }
 
 function keyRows(connection: Connection, collection: SelectedCollection): Generator<KeyRow> {
-  return selectedRows(
-    connection,
-    collection,
-    `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id
-     FROM record_keys k CROSS JOIN "${collection.kind}" t ON t._record = k.record`,
+  const current = recordTable(collection.kind);
+  return selectedRows(connection, collection, (db, isSelected) =>
+    db
+      .select({ ...KEY, run: current.run })
+      .from(recordKeys)
+      .crossJoin(current)
+      .where(and(isSelected, eq(current.record, recordKeys.record)))
+      .orderBy(asc(recordKeys.remoteId)),
   );
 }
 
-/** Rows of `record_keys k` by remote id: the whole collection's, or those of the ids that are asked for, as they come. */
-function* selectedRows<T>(
+/** Rows by remote id: the whole collection's, or those of the ids that are asked for, as they come. */
+function* selectedRows<Row extends object>(
   connection: Connection,
-  { id, ids }: SelectedCollection,
-  select: string,
-): Generator<T> {
-  const ofCollection = `${select} WHERE k.collection = ?`;
+  { id: collection, ids }: SelectedCollection,
+  build: (db: QueryBuilder, isSelected: SQL | undefined) => RowQuery<Row>,
+): Generator<Row, undefined> {
+  const isOfCollection = eq(recordKeys.collection, param('collection'));
   if (ids === null) {
-    yield* connection.prepare<[number], T>(`${ofCollection} ORDER BY k.remote_id`).iterate(id);
-    return;
+    yield* streamed(connection, (db) => build(db, isOfCollection))({ collection });
+    return undefined;
   }
-  const one = connection.prepare<[number, string], T>(`${ofCollection} AND k.remote_id = ?`);
-  for (const each of ids) yield* one.all(id, each);
+  const hasId = and(isOfCollection, eq(recordKeys.remoteId, param('id')));
+  const one = streamed(connection, (db) => build(db, hasId));
+  for (const id of ids) yield* one({ collection, id });
+  return undefined;
 }
 
 /** Current records. The connection must not be used otherwise until the iteration ends. */
@@ -134,10 +156,8 @@ export function* readAsOf(
 export function* readCurrentKeys(connection: Connection, filter: RecordFilter): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    const ids = selectedRows<{ id: string }>(
-      connection,
-      collection,
-      'SELECT k.remote_id AS id FROM record_keys k',
+    const ids = selectedRows(connection, collection, (db, isSelected) =>
+      db.select({ id: KEY.id }).from(recordKeys).where(isSelected).orderBy(asc(KEY.id)),
     );
     for (const { id } of ids) yield { source, kind, scope, id };
   }
@@ -180,11 +200,7 @@ interface TextAsOf {
   body: string;
 }
 
-function* textsAsOf(
-  history: HistoryReader,
-  rows: Iterable<Omit<CurrentRow, 'body'> & { body: string | null }>,
-  run: number,
-): Generator<TextAsOf> {
+function* textsAsOf(history: HistoryReader, rows: Iterable<TextRow>, run: number): Generator<TextAsOf> {
   for (const row of rows) {
     const body = row.run <= run ? row.body : (history.textAt(row, run)?.text ?? null);
     if (body !== null) yield { id: row.id, body };
@@ -196,13 +212,22 @@ function* removedRows(
   connection: Connection,
   collection: SelectedCollection,
   run: number,
-): Generator<Omit<CurrentRow, 'body'> & { body: null }> {
-  const rows = connection.prepare<[number, number], Omit<CurrentRow, 'body'> & { body: null }>(
-    `SELECT record, collection, run, remote_id AS id, NULL AS body FROM removed
-     WHERE collection = ? AND run > ? ORDER BY remote_id`,
+): Generator<TextRow> {
+  const rows = streamed(connection, (db) =>
+    db
+      .select({
+        record: removed.record,
+        collection: removed.collection,
+        run: removed.run,
+        id: removed.remoteId,
+      })
+      .from(removed)
+      .where(and(eq(removed.collection, param('collection')), gt(removed.run, param('run'))))
+      .orderBy(asc(removed.remoteId)),
   );
   const ids = collection.ids === null ? null : new Set(collection.ids);
-  for (const row of rows.iterate(collection.id, run)) if (ids === null || ids.has(row.id)) yield row;
+  for (const row of rows({ collection: collection.id, run }))
+    if (ids === null || ids.has(row.id)) yield { ...row, body: null };
 }
 
 function* mergedById<T extends { readonly id: string }>(
@@ -266,8 +291,13 @@ export function* readRemoved(connection: Connection, filter: RecordFilter): Gene
 
 /** Tells when runs ended; began, where the end is not known. */
 export function prepareTimes(connection: Connection): (run: number) => string {
-  const read = connection
-    .prepare<[number], string>(`SELECT ifnull(finished_at, started_at) FROM runs WHERE run = ?`)
-    .pluck();
-  return (run) => read.get(run) ?? '';
+  return (run) => TIME(connection).get({ run })?.at ?? '';
 }
+
+const TIME = prepared((db) =>
+  db
+    .select({ at: sql<string>`ifnull(${runs.finishedAt}, ${runs.startedAt})` })
+    .from(runs)
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+);

@@ -1,9 +1,14 @@
 /** The sweeps of a source as a run left them, and when a collection's whole list was last read. */
+import { type SQLWrapper, and, desc, eq, inArray, isNotNull, lt, lte, sql } from 'drizzle-orm';
+import { alias } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { isKind } from '../catalog/catalog.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
+import { param, prepared } from './query.ts';
+import { knownKind, storedScope } from './run-rows.ts';
+import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 import type { SweepOutcome } from './sweep-result.ts';
 import type { RunTime } from './record-page.ts';
 
@@ -23,55 +28,98 @@ export interface SweepAsOf {
   readonly completeAt: string | null;
 }
 
-interface Row {
-  kind: string;
-  scope: string;
-  lastRun: number;
-  outcome: SweepOutcome;
-  errorCode: ErrorCode | null;
-  error: string | null;
-  readRun: number | null;
-  completeRun: number | null;
-  completeAt: string | null;
-}
-
 /**
  * One for each collection that had a sweep up to that run, in no order. For a run that retention kept the answer is the
  * same as before: what a dropped run was the last to see is in `carried_sweeps`.
  */
 export function readSweepsAsOf(connection: Connection, source: string, run: number): SweepAsOf[] {
-  // What a run saw that was never published does not count as read.
-  return connection
-    .prepare<{ run: number; source: string }, Row>(
-      `WITH seen AS (
-         SELECT s.collection AS collection, s.run AS run, s.outcome AS outcome, r.root IS NOT NULL AS is_published
-         FROM sweeps s JOIN runs r ON r.run = s.run WHERE s.run <= :run
-         UNION ALL
-         SELECT collection, seen_run, outcome, is_published FROM carried_sweeps WHERE run <= :run
-       ), latest AS (
-         SELECT collection, max(run) AS run,
-           max(CASE WHEN is_published AND outcome IN ('complete', 'incomplete', 'held') THEN run END) AS read_run,
-           max(CASE WHEN is_published AND outcome IN ('complete', 'held') THEN run END) AS complete_run
-         FROM seen GROUP BY collection
-       ), carried AS MATERIALIZED (
-         SELECT collection, seen_run, seen_at, outcome, error_code, error FROM carried_sweeps WHERE run <= :run
-         GROUP BY collection, seen_run
-       )
-       SELECT c.kind AS kind, c.scope AS scope, l.run AS lastRun, ifnull(s.outcome, d.outcome) AS outcome,
-         iif(s.run IS NULL, d.error_code, s.error_code) AS errorCode, iif(s.run IS NULL, d.error, s.error) AS error,
-         l.read_run AS readRun, l.complete_run AS completeRun, ifnull(r.finished_at, e.seen_at) AS completeAt
-       FROM latest l JOIN collections c ON c.id = l.collection JOIN sources o ON o.id = c.source
-       LEFT JOIN sweeps s ON s.run = l.run AND s.collection = l.collection
-       LEFT JOIN carried d ON d.collection = l.collection AND d.seen_run = l.run
-       LEFT JOIN runs r ON r.run = l.complete_run
-       LEFT JOIN carried e ON e.collection = l.collection AND e.seen_run = l.complete_run
-       WHERE o.name = :source`,
-    )
-    .all({ run, source })
-    .flatMap(({ kind, scope, ...rest }) =>
-      isKind(kind) ? [{ ...rest, kind, scope: JSON.parse(scope) as Scope }] : [],
-    );
+  return AS_OF(connection)
+    .all({ source, run })
+    .map(({ kind, scope, errorCode, outcome, ...row }) => ({
+      ...row,
+      kind: knownKind(kind),
+      scope: storedScope(scope),
+      outcome: outcome as SweepOutcome,
+      errorCode: errorCode as ErrorCode | null,
+    }));
 }
+
+const AS_OF = prepared((db) => {
+  const carriedUpTo = lte(carriedSweeps.run, param('run'));
+  const seen = db.$with('seen').as(
+    db
+      .select({
+        collection: sweeps.collection,
+        run: sweeps.run,
+        outcome: sweeps.outcome,
+        // What a run saw that was never published does not count as read.
+        isPublished: sql<number>`${runs.root} IS NOT NULL`.as('is_published'),
+      })
+      .from(sweeps)
+      .innerJoin(runs, eq(runs.run, sweeps.run))
+      .where(lte(sweeps.run, param('run')))
+      .unionAll(
+        db
+          .select({
+            collection: carriedSweeps.collection,
+            run: carriedSweeps.seenRun,
+            outcome: carriedSweeps.outcome,
+            isPublished: sql<number>`${carriedSweeps.isPublished}`.as('is_published'),
+          })
+          .from(carriedSweeps)
+          .where(carriedUpTo),
+      ),
+  );
+  const lastWith = (outcomes: readonly SweepOutcome[]) =>
+    sql<
+      number | null
+    >`max(CASE WHEN ${seen.isPublished} AND ${inArray(seen.outcome, outcomes)} THEN ${seen.run} END)`;
+  const latest = db.$with('latest').as(
+    db
+      .select({
+        collection: seen.collection,
+        run: sql<number>`max(${seen.run})`.as('latest_run'),
+        readRun: lastWith(['complete', 'incomplete', 'held']).as('read_run'),
+        completeRun: lastWith(['complete', 'held']).as('complete_run'),
+      })
+      .from(seen)
+      .groupBy(seen.collection),
+  );
+  const carried = db
+    .select()
+    .from(carriedSweeps)
+    .where(carriedUpTo)
+    .groupBy(carriedSweeps.collection, carriedSweeps.seenRun);
+  const [last, complete] = [carried.as('last_carried'), carried.as('complete_carried')];
+  const completeRuns = alias(runs, 'complete_runs');
+  const ofLast = (own: SQLWrapper, other: SQLWrapper) =>
+    sql<string | null>`iif(${sweeps.run} IS NULL, ${other}, ${own})`;
+  return db
+    .with(seen, latest)
+    .select({
+      kind: collections.kind,
+      scope: collections.scope,
+      lastRun: latest.run,
+      outcome: ofLast(sweeps.outcome, last.outcome),
+      errorCode: ofLast(sweeps.errorCode, last.errorCode),
+      error: ofLast(sweeps.error, last.error),
+      readRun: latest.readRun,
+      completeRun: latest.completeRun,
+      completeAt: sql<string | null>`ifnull(${completeRuns.finishedAt}, ${complete.seenAt})`,
+    })
+    .from(latest)
+    .innerJoin(collections, eq(collections.id, latest.collection))
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .leftJoin(sweeps, and(eq(sweeps.run, latest.run), eq(sweeps.collection, latest.collection)))
+    .leftJoin(last, and(eq(last.collection, latest.collection), eq(last.seenRun, latest.run)))
+    .leftJoin(completeRuns, eq(completeRuns.run, latest.completeRun))
+    .leftJoin(
+      complete,
+      and(eq(complete.collection, latest.collection), eq(complete.seenRun, latest.completeRun)),
+    )
+    .where(eq(sources.name, param('source')))
+    .prepare();
+});
 
 /**
  * The last published run before `before` whose sweep of the collection was complete and of the whole list; undefined for
@@ -83,23 +131,50 @@ export function readLastFullSweep(
   collection: number,
   before: number,
 ): RunTime | undefined {
-  // From the latest full sweep backwards, a look-up by key for each run: mostly the first one is it.
-  const kept = connection
-    .prepare<[number, number, number], RunTime>(
-      `SELECT r.run AS run, r.finished_at AS at
-       FROM collections c CROSS JOIN runs r ON r.run <= c.last_full_run
-         CROSS JOIN sweeps s ON s.run = r.run AND s.collection = c.id
-       WHERE c.id = ? AND r.run < ? AND r.root IS NOT NULL AND s.collection = ?
-         AND s.outcome = 'complete' AND s.mode = 'full'
-       ORDER BY r.run DESC LIMIT 1`,
-    )
-    .get(collection, before, collection);
-  // Of a run that retention dropped, from the kept run before it.
-  const carried = connection
-    .prepare<[number, number], RunTime>(
-      `SELECT seen_run AS run, seen_at AS at FROM carried_sweeps WHERE run < ? AND collection = ?
-         AND is_published = 1 AND outcome = 'complete' AND mode = 'full' ORDER BY seen_run DESC LIMIT 1`,
-    )
-    .get(before, collection);
+  const kept = LAST_FULL(connection).get({ collection, before });
+  const carried = LAST_FULL_CARRIED(connection).get({ collection, before });
   return carried !== undefined && (kept === undefined || carried.run > kept.run) ? carried : kept;
 }
+
+/** From the latest full sweep backwards, a look-up by key for each run: mostly the first one is it. */
+const LAST_FULL = prepared((db) =>
+  db
+    .select({ run: runs.run, at: sql<string>`${runs.finishedAt}` })
+    .from(collections)
+    .crossJoin(runs)
+    .crossJoin(sweeps)
+    .where(
+      and(
+        eq(collections.id, param('collection')),
+        lte(runs.run, collections.lastFullRun),
+        lt(runs.run, param('before')),
+        isNotNull(runs.root),
+        eq(sweeps.run, runs.run),
+        eq(sweeps.collection, collections.id),
+        eq(sweeps.outcome, 'complete'),
+        eq(sweeps.mode, 'full'),
+      ),
+    )
+    .orderBy(desc(runs.run))
+    .limit(1)
+    .prepare(),
+);
+
+/** Of a run that retention dropped, from the kept run before it. */
+const LAST_FULL_CARRIED = prepared((db) =>
+  db
+    .select({ run: carriedSweeps.seenRun, at: sql<string>`${carriedSweeps.seenAt}` })
+    .from(carriedSweeps)
+    .where(
+      and(
+        lt(carriedSweeps.run, param('before')),
+        eq(carriedSweeps.collection, param('collection')),
+        eq(carriedSweeps.isPublished, true),
+        eq(carriedSweeps.outcome, 'complete'),
+        eq(carriedSweeps.mode, 'full'),
+      ),
+    )
+    .orderBy(desc(carriedSweeps.seenRun))
+    .limit(1)
+    .prepare(),
+);
