@@ -1,9 +1,13 @@
 /** A record's revisions and the text each of them had, read backwards from the newest. */
+import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { recordTable } from './kind-table.ts';
+import { param, prepared, preparedFor, streamed } from './query.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { ENCODING, replacedBytes } from './replaced-body.ts';
+import { recordKeys, removed, revisions } from './schema/record-tables.ts';
 
 /** Where a record's history begins: its current row, or its tombstone. */
 export interface HistoryHead {
@@ -28,48 +32,19 @@ export interface StoredRevision {
   readonly body: Buffer | null;
 }
 
-/** As `REVISION` selects it. A plain tuple: for rows as objects the driver compiles a function per statement. */
-type RevisionRow = [
-  run: number,
-  change: number,
-  ordinal: number,
-  previous: number | null,
-  hash: Buffer | null,
-  encoding: number | null,
-  body: Buffer | null,
-];
-const REVISION = 'SELECT run, change, ordinal, previous, hash, encoding, body FROM revisions';
-
 export type HistoryReader = ReturnType<typeof prepareHistory>;
 
 export function prepareHistory(connection: Connection) {
-  const read = connection
-    .prepare<[number, number, number], RevisionRow>(
-      `${REVISION} WHERE run = ? AND collection = ? AND record = ?`,
-    )
-    .raw();
-  // These three go by the index `revisions_of`, which has every revision of a record but its first.
-  const readUpTo = connection
-    .prepare<[number, number], RevisionRow>(
-      `${REVISION} WHERE record = ? AND run <= ? AND previous IS NOT NULL ORDER BY run DESC LIMIT 1`,
-    )
-    .raw();
-  const readAfter = connection
-    .prepare<[number, number], RevisionRow>(
-      `${REVISION} WHERE record = ? AND run > ? AND previous IS NOT NULL ORDER BY run`,
-    )
-    .raw();
-  const secondRevisionsPrevious = connection
-    .prepare<[number], number>(
-      `SELECT previous FROM revisions WHERE record = ? AND previous IS NOT NULL ORDER BY run LIMIT 1`,
-    )
-    .pluck();
+  const revisionIn = (run: number, { collection, record }: HistoryHead): StoredRevision | undefined =>
+    revisionOf(REVISION(connection).get({ run, collection, record }));
+  const secondRevisionsPrevious = (record: number): number | undefined =>
+    SECOND_REVISION(connection).get({ record })?.previous ?? undefined;
 
   /** Newest first. */
   function* chain(head: HistoryHead): Generator<StoredRevision> {
     let run: number | null = head.run;
     while (run !== null) {
-      const revision: StoredRevision | undefined = revisionOf(read.get(run, head.collection, head.record));
+      const revision: StoredRevision | undefined = revisionIn(run, head);
       // A link must lead back in time, or a damaged mirror could send us round for ever.
       if (revision === undefined || (revision.previous !== null && revision.previous >= revision.run)) {
         throw brokenHistory(head.record, run);
@@ -86,7 +61,7 @@ export function prepareHistory(connection: Connection) {
     textOfRevision,
 
     /** The run of the first revision. */
-    firstRun: (head: HistoryHead): number => secondRevisionsPrevious.get(head.record) ?? head.run,
+    firstRun: (head: HistoryHead): number => secondRevisionsPrevious(head.record) ?? head.run,
 
     /** Every revision with its text, newest first; null text in tombstones. */
     *texts(head: HistoryHead): Generator<{ revision: StoredRevision; text: string | null }> {
@@ -111,7 +86,7 @@ export function prepareHistory(connection: Connection) {
 
     /** The text that the revision of exactly that run had; undefined for a tombstone. */
     textIn(head: HistoryHead, run: number): string | undefined {
-      const revision = revisionOf(read.get(run, head.collection, head.record));
+      const revision = revisionIn(run, head);
       if (revision === undefined) throw brokenHistory(head.record, run);
       return revision.change === 'removed' ? undefined : textOfRevision(head, revision);
     },
@@ -120,16 +95,16 @@ export function prepareHistory(connection: Connection) {
   /** The newest revision of that run or an earlier one. */
   function revisionAt(head: HistoryHead, run: number): StoredRevision | undefined {
     if (head.run <= run) {
-      const newest = revisionOf(read.get(head.run, head.collection, head.record));
+      const newest = revisionIn(head.run, head);
       if (newest === undefined) throw brokenHistory(head.record, head.run);
       return newest;
     }
-    const later = revisionOf(readUpTo.get(head.record, run));
+    const later = revisionOf(LATEST_UP_TO(connection).get({ record: head.record, run }));
     if (later !== undefined) return later;
     // The first revision is in no index: the second one refers to it.
-    const first = secondRevisionsPrevious.get(head.record);
+    const first = secondRevisionsPrevious(head.record);
     if (first === undefined || first > run) return undefined;
-    const revision = revisionOf(read.get(first, head.collection, head.record));
+    const revision = revisionIn(first, head);
     if (revision === undefined) throw brokenHistory(head.record, first);
     return revision;
   }
@@ -137,14 +112,14 @@ export function prepareHistory(connection: Connection) {
   function textOfRevision(head: HistoryHead, revision: StoredRevision): string {
     // Of most records the last change is asked for: by key at half the cost of walking.
     if (revision.encoding === ENCODING.delta) {
-      const newest = revisionOf(read.get(head.run, head.collection, head.record));
+      const newest = revisionIn(head.run, head);
       const text = newest?.previous === revision.run ? textOf(revision, head.body) : null;
       if (text !== null) return text;
     }
     const deltas: StoredRevision[] = [];
     let base = revision;
     if (base.encoding === ENCODING.delta) {
-      for (const row of readAfter.iterate(head.record, revision.run)) {
+      for (const row of LATER(connection)({ record: head.record, run: revision.run })) {
         deltas.push(base);
         base = revisionOf(row);
         if (base.encoding !== ENCODING.delta) break;
@@ -160,12 +135,71 @@ export function prepareHistory(connection: Connection) {
   }
 }
 
+/** The blobs as they are stored: Drizzle would make one of a text that somebody has put in its place. */
+const COLUMNS = {
+  run: revisions.run,
+  change: revisions.change,
+  ordinal: revisions.ordinal,
+  previous: revisions.previous,
+  hash: sql<Buffer | null>`${revisions.hash}`,
+  encoding: revisions.encoding,
+  body: sql<Buffer | null>`${revisions.body}`,
+};
+
+const REVISION = prepared((db) =>
+  db
+    .select(COLUMNS)
+    .from(revisions)
+    .where(
+      and(
+        eq(revisions.run, param('run')),
+        eq(revisions.collection, param('collection')),
+        eq(revisions.record, param('record')),
+      ),
+    )
+    .prepare(),
+);
+
+/** By the index `revisions_of`, which has every revision of a record but its first. */
+const IS_INDEXED = and(eq(revisions.record, param('record')), isNotNull(revisions.previous));
+
+const LATEST_UP_TO = prepared((db) =>
+  db
+    .select(COLUMNS)
+    .from(revisions)
+    .where(and(IS_INDEXED, lte(revisions.run, param('run'))))
+    .orderBy(desc(revisions.run))
+    .limit(1)
+    .prepare(),
+);
+
+/** Read as far as it is asked for: a long history is not read whole. */
+const LATER = prepared((db) =>
+  streamed(db.$client, () =>
+    db
+      .select(COLUMNS)
+      .from(revisions)
+      .where(and(IS_INDEXED, gt(revisions.run, param('run'))))
+      .orderBy(asc(revisions.run)),
+  ),
+);
+
+const SECOND_REVISION = prepared((db) =>
+  db
+    .select({ previous: revisions.previous })
+    .from(revisions)
+    .where(IS_INDEXED)
+    .orderBy(asc(revisions.run))
+    .limit(1)
+    .prepare(),
+);
+
+type RevisionRow = Omit<StoredRevision, 'change'> & { readonly change: number };
+
 function revisionOf(row: RevisionRow): StoredRevision;
 function revisionOf(row: RevisionRow | undefined): StoredRevision | undefined;
 function revisionOf(row: RevisionRow | undefined): StoredRevision | undefined {
-  if (row === undefined) return undefined;
-  const [run, change, ordinal, previous, hash, encoding, body] = row;
-  return { run, change: changeName(change), ordinal, previous, hash, encoding, body };
+  return row === undefined ? undefined : { ...row, change: changeName(row.change) };
 }
 
 function brokenHistory(record: number, run: number): TidemarkError {
@@ -213,18 +247,34 @@ export function headOf(
   remoteId: string,
 ): HistoryHead | undefined {
   return (
-    connection
-      .prepare<[number, string], HistoryHead>(
-        `SELECT k.record AS record, k.collection AS collection, t._run AS run, t.body AS body
-         FROM record_keys k JOIN "${kind}" t ON t._record = k.record WHERE k.collection = ? AND k.remote_id = ?`,
-      )
-      .get(collection, remoteId) ??
-    connection
-      .prepare<[number, string], HistoryHead>(
-        `SELECT record, collection, run, NULL AS body FROM removed WHERE collection = ? AND remote_id = ?`,
-      )
-      .get(collection, remoteId)
+    CURRENT_HEAD_BY_ID(connection, kind).get({ collection, id: remoteId }) ??
+    withoutBody(REMOVED_HEAD_BY_ID(connection).get({ collection, id: remoteId }))
   );
+}
+
+const CURRENT_HEAD_BY_ID = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  const { record, collection, remoteId } = recordKeys;
+  return db
+    .select({ record, collection, run: current.run, body: current.body })
+    .from(recordKeys)
+    .innerJoin(current, eq(current.record, record))
+    .where(and(eq(collection, param('collection')), eq(remoteId, param('id'))))
+    .prepare();
+});
+
+const REMOVED_HEAD = { record: removed.record, collection: removed.collection, run: removed.run };
+
+const REMOVED_HEAD_BY_ID = prepared((db) =>
+  db
+    .select(REMOVED_HEAD)
+    .from(removed)
+    .where(and(eq(removed.collection, param('collection')), eq(removed.remoteId, param('id'))))
+    .prepare(),
+);
+
+function withoutBody(row: Omit<HistoryHead, 'body'> | undefined): HistoryHead | undefined {
+  return row === undefined ? undefined : { ...row, body: null };
 }
 
 /** Heads of a kind's records by number, current and removed ones. */
@@ -232,11 +282,25 @@ export function prepareHeads(
   connection: Connection,
   kind: Kind,
 ): (record: number) => HistoryHead | undefined {
-  const current = connection.prepare<[number], HistoryHead>(
-    `SELECT _record AS record, _collection AS collection, _run AS run, body FROM "${kind}" WHERE _record = ?`,
-  );
-  const gone = connection.prepare<[number], HistoryHead>(
-    `SELECT record, collection, run, NULL AS body FROM removed WHERE record = ?`,
-  );
-  return (record) => current.get(record) ?? gone.get(record);
+  const current = CURRENT_HEAD(connection, kind);
+  return (record) =>
+    current.get({ record }) ?? withoutBody(REMOVED_HEAD_BY_NUMBER(connection).get({ record }));
 }
+
+const CURRENT_HEAD = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  const { record, collection, run, body } = current;
+  return db
+    .select({ record, collection, run, body })
+    .from(current)
+    .where(eq(record, param('record')))
+    .prepare();
+});
+
+const REMOVED_HEAD_BY_NUMBER = prepared((db) =>
+  db
+    .select(REMOVED_HEAD)
+    .from(removed)
+    .where(eq(removed.record, param('record')))
+    .prepare(),
+);
