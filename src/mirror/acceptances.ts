@@ -1,12 +1,16 @@
 /** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
 import { randomBytes } from 'node:crypto';
+import { and, asc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
+import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
+import { knownKind, storedScope } from './stored-names.ts';
+import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 
 export interface DriftAcceptance {
   /** Name of the source. */
@@ -25,14 +29,7 @@ export interface DriftAcceptance {
   readonly until?: string;
 }
 
-interface StoredAcceptance extends Omit<DriftAcceptance, 'scope' | 'until'> {
-  readonly scope: string;
-  readonly until: string | null;
-}
-
 const FINGERPRINT_KEY_BYTES = 32;
-
-const COLUMNS = `source, fingerprint, kind, scope, remote_id AS id, path, reason, accepted_at AS acceptedAt, until`;
 
 export class AcceptanceStore {
   readonly #access: MirrorAccess;
@@ -62,40 +59,61 @@ export class AcceptanceStore {
   }
 }
 
+const ACCEPTANCES = prepared((db) => {
+  const { source, kind, scope, remoteId, path } = acceptances;
+  return db
+    .select()
+    .from(acceptances)
+    .where(unlessGiven('source', eq(source, param('source'))))
+    .orderBy(asc(source), asc(kind), asc(scope), asc(remoteId), asc(path))
+    .prepare();
+});
+
 function readAcceptances(connection: Connection, source?: string): DriftAcceptance[] {
-  return connection
-    .prepare<{ source: string | null }, StoredAcceptance>(
-      `SELECT ${COLUMNS} FROM acceptances WHERE :source IS NULL OR source = :source
-       ORDER BY source, kind, scope, remote_id, path`,
-    )
+  return ACCEPTANCES(connection)
     .all({ source: source ?? null })
     .map(acceptanceOf);
 }
 
+const STORE = prepared((db) => {
+  const { source, kind, scope, remoteId, path, ...rest } = getTableColumns(acceptances);
+  return db
+    .insert(acceptances)
+    .values(paramsOf(acceptances))
+    .onConflictDoUpdate({ target: [source, kind, scope, remoteId, path], set: excluded(rest) })
+    .prepare();
+});
+
 function storeAcceptance(writer: Connection, acceptance: DriftAcceptance): void {
-  const { source, fingerprint, kind, scope, id, path, reason, acceptedAt, until = null } = acceptance;
-  const place = scopeKey(scope);
+  const { id, until = null, ...rest } = acceptance;
+  const { source, kind, path } = rest;
+  const scope = scopeKey(rest.scope);
   writer
     .transaction(() => {
-      writer
-        .prepare(
-          `INSERT OR REPLACE INTO acceptances (source, fingerprint, kind, scope, remote_id, path, reason, accepted_at, until)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        )
-        .run(source, fingerprint, kind, place, id, path, reason, acceptedAt, until);
-      sealRow(writer, 'acceptances', [source, kind, place, id, path]);
+      STORE(writer).run({ ...rest, remoteId: id, scope, until });
+      sealRow(writer, 'acceptances', [source, kind, scope, id, path]);
     })
     .immediate();
 }
 
+const FINGERPRINT_KEY = prepared((db) =>
+  // As it is stored: Drizzle would make bytes of anything.
+  db
+    .select({ key: sql<unknown>`${fingerprintKey.key}` })
+    .from(fingerprintKey)
+    .prepare(),
+);
+
+const SET_FINGERPRINT_KEY = prepared((db) =>
+  db.insert(fingerprintKey).values(paramsOf(fingerprintKey)).prepare(),
+);
+
 /** Makes the key of this mirror's fingerprints, unless there is one. */
 export function makeFingerprintKey(writer: Connection): void {
-  if (writer.prepare('SELECT 1 FROM fingerprint_key').get() !== undefined) return;
+  if (FINGERPRINT_KEY(writer).get() !== undefined) return;
   writer
     .transaction(() => {
-      writer
-        .prepare('INSERT INTO fingerprint_key (id, key) VALUES (1, ?)')
-        .run(randomBytes(FINGERPRINT_KEY_BYTES));
+      SET_FINGERPRINT_KEY(writer).run({ id: 1, key: randomBytes(FINGERPRINT_KEY_BYTES) });
       sealRow(writer, 'fingerprint_key', [1]);
     })
     .immediate();
@@ -106,13 +124,21 @@ export function makeFingerprintKey(writer: Connection): void {
  * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: under another one no acceptance would hold
  */
 function readFingerprintKey(connection: Connection): Uint8Array {
-  const key = connection.prepare('SELECT key FROM fingerprint_key').pluck().get();
+  const key = FINGERPRINT_KEY(connection).get()?.key;
   if (key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES) return key;
   const state = key === undefined ? 'is gone from the mirror' : 'cannot be read: the mirror is damaged';
   throw new TidemarkError('mirror_corrupt', `the key of the drift fingerprints ${state}`, {
     hint: 'restore the mirror from a copy; or run `tidemark sync`, which makes another one, and accept the drift again',
   });
 }
+
+const WITHDRAW = prepared((db) =>
+  db
+    .delete(acceptances)
+    .where(and(eq(acceptances.source, param('source')), eq(acceptances.fingerprint, param('fingerprint'))))
+    .returning()
+    .prepare(),
+);
 
 function dropAcceptance(
   writer: Connection,
@@ -121,19 +147,22 @@ function dropAcceptance(
 ): DriftAcceptance | undefined {
   const dropped = writer
     .transaction(() => {
-      const rows = writer
-        .prepare<[string, string], StoredAcceptance>(
-          `DELETE FROM acceptances WHERE source = ? AND fingerprint = ? RETURNING ${COLUMNS}`,
-        )
-        .all(source, fingerprint);
-      for (const { kind, scope, id, path } of rows)
-        sealRow(writer, 'acceptances', [source, kind, scope, id, path]);
+      const rows = WITHDRAW(writer).all({ source, fingerprint });
+      for (const { kind, scope, remoteId, path } of rows)
+        sealRow(writer, 'acceptances', [source, kind, scope, remoteId, path]);
       return rows;
     })
     .immediate();
   return dropped[0] === undefined ? undefined : acceptanceOf(dropped[0]);
 }
 
-function acceptanceOf({ scope, until, ...rest }: StoredAcceptance): DriftAcceptance {
-  return { ...rest, scope: JSON.parse(scope) as Scope, ...(until === null ? {} : { until }) };
+function acceptanceOf(row: typeof acceptances.$inferSelect): DriftAcceptance {
+  const { kind, scope, remoteId, until, ...rest } = row;
+  return {
+    ...rest,
+    kind: knownKind(kind),
+    scope: storedScope(scope),
+    id: remoteId,
+    ...(until === null ? {} : { until }),
+  };
 }

@@ -5,7 +5,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared, unlessGiven } from './query.ts';
-import { knownKind, storedScope } from './run-rows.ts';
+import { knownKind, storedScope } from './stored-names.ts';
 import { collections, sources } from './schema/source-tables.ts';
 
 /** All collections of one kind of a source. */

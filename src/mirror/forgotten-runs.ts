@@ -1,7 +1,13 @@
 /** Where runs went that retention dropped, for whoever names one of them, or a state that they were part of. */
+import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
+import { alias } from 'drizzle-orm/sqlite-core';
 import type { Connection } from './database.ts';
 import { readForgets } from './forget-records.ts';
+import { param, prepared } from './query.ts';
 import { rangesOf } from './retention.ts';
+import { forgets, replacedRoots } from './schema/retention-tables.ts';
+import { runs } from './schema/run-tables.ts';
+import { sources } from './schema/source-tables.ts';
 
 export interface ForgottenRunRow {
   readonly run: number;
@@ -35,35 +41,21 @@ export function readForgottenRun(connection: Connection, run: number): Forgotten
  */
 export function readSourcesForgottenAt(connection: Connection, run: number): string[] {
   const target = readTargets(connection);
-  const sourceOf = connection
-    .prepare<[number], string>(`SELECT s.name FROM runs r JOIN sources s ON s.id = r.source WHERE r.run = ?`)
-    .pluck();
   // What went before any source's kept run is in that one, or in an earlier one.
-  const later = connection
-    .prepare<{ run: number }, number>(
-      `SELECT run FROM replaced_roots WHERE into_run IS NOT NULL AND run <= :run AND run > (
-         SELECT min(ifnull((SELECT max(run) FROM runs r WHERE r.source = s.id AND r.run <= :run AND r.root IS NOT NULL), 0))
-         FROM sources s)`,
-    )
-    .pluck()
+  const later = GONE_WITHIN(connection)
     .all({ run })
-    .flatMap((gone) => target(gone) ?? [])
+    .flatMap(({ run: gone }) => target(gone) ?? [])
     .filter((into) => into > run);
-  const sources = [...new Set(later)].flatMap((into) => sourceOf.get(into) ?? []);
+  const sources = [...new Set(later)].flatMap(
+    (into) => SOURCE_OF(connection).get({ run: into })?.source ?? [],
+  );
   return [...new Set(sources)].sort();
 }
 
 /** Undefined where a kept run has only its own changes. */
 export function readForgottenBefore(connection: Connection, run: number): ForgottenBefore | undefined {
   const target = readTargets(connection);
-  const gone = connection
-    .prepare<{ run: number }, { run: number; at: string }>(
-      `SELECT r.run AS run, max(f.at) AS at FROM replaced_roots r JOIN forgets f ON f.forget = r.forget
-       WHERE r.into_run IS NOT NULL AND r.run < :run AND r.run > ifnull((
-         SELECT max(o.run) FROM runs o WHERE o.run < :run AND o.root IS NOT NULL
-           AND o.source = (SELECT source FROM runs WHERE run = :run)), 0)
-       GROUP BY r.run ORDER BY r.run`,
-    )
+  const gone = GONE_BEFORE(connection)
     .all({ run })
     .filter((row) => target(row.run) === run);
   if (gone.length === 0) return undefined;
@@ -73,14 +65,72 @@ export function readForgottenBefore(connection: Connection, run: number): Forgot
 
 /** A run may have gone into one that went later itself. */
 function readTargets(connection: Connection): (run: number) => number | undefined {
-  const into = connection
-    .prepare<[number], number>(
-      `SELECT into_run FROM replaced_roots WHERE run = ? AND into_run IS NOT NULL LIMIT 1`,
-    )
-    .pluck();
+  const next = (run: number): number | undefined => INTO(connection).get({ run })?.into ?? undefined;
   return (run) => {
     let at: number | undefined;
-    for (let next = into.get(run); next !== undefined; next = into.get(next)) at = next;
+    for (let into = next(run); into !== undefined; into = next(into)) at = into;
     return at;
   };
 }
+
+const INTO = prepared((db) =>
+  db
+    .select({ into: replacedRoots.intoRun })
+    .from(replacedRoots)
+    .where(and(eq(replacedRoots.run, param('run')), isNotNull(replacedRoots.intoRun)))
+    .limit(1)
+    .prepare(),
+);
+
+const SOURCE_OF = prepared((db) =>
+  db
+    .select({ source: sources.name })
+    .from(runs)
+    .innerJoin(sources, eq(sources.id, runs.source))
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+);
+
+/** Runs that went, up to this one, and since the oldest of the sources' states as of it. */
+const GONE_WITHIN = prepared((db) => {
+  const shown = db
+    .select({ run: max(runs.run) })
+    .from(runs)
+    .where(and(eq(runs.source, sources.id), lte(runs.run, param('run')), isNotNull(runs.root)));
+  const oldestShown = db.select({ run: sql<number>`min(ifnull(${shown}, 0))` }).from(sources);
+  return db
+    .select({ run: replacedRoots.run })
+    .from(replacedRoots)
+    .where(
+      and(
+        isNotNull(replacedRoots.intoRun),
+        lte(replacedRoots.run, param('run')),
+        gt(replacedRoots.run, oldestShown),
+      ),
+    )
+    .prepare();
+});
+
+/** Runs that went since the published run of the same source before this one. */
+const GONE_BEFORE = prepared((db) => {
+  const [own, earlier] = [alias(runs, 'own'), alias(runs, 'earlier')];
+  const previous = db
+    .select({ run: max(earlier.run) })
+    .from(own)
+    .innerJoin(earlier, eq(earlier.source, own.source))
+    .where(and(eq(own.run, param('run')), lt(earlier.run, param('run')), isNotNull(earlier.root)));
+  return db
+    .select({ run: replacedRoots.run, at: sql<string>`max(${forgets.at})` })
+    .from(replacedRoots)
+    .innerJoin(forgets, eq(forgets.forget, replacedRoots.forget))
+    .where(
+      and(
+        isNotNull(replacedRoots.intoRun),
+        lt(replacedRoots.run, param('run')),
+        gt(replacedRoots.run, sql`ifnull(${previous}, 0)`),
+      ),
+    )
+    .groupBy(replacedRoots.run)
+    .orderBy(asc(replacedRoots.run))
+    .prepare();
+});

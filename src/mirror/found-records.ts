@@ -6,7 +6,7 @@ import { recordTable } from './kind-table.ts';
 import { type QueryBuilder, isAmong, param, preparedFor, unlessGiven } from './query.ts';
 import { type RecordFilter, comparePlaces, prepareSelection } from './record-filter.ts';
 import type { RecordRow } from './records.ts';
-import { storedScope } from './run-rows.ts';
+import { storedScope } from './stored-names.ts';
 import { recordKeys, removed } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';

@@ -1,6 +1,7 @@
 /** Queries of the mirror, built with Drizzle from the schema. */
 import {
   type Column,
+  type DriverValueEncoder,
   type SQL,
   type SQLWrapper,
   type Table,
@@ -77,10 +78,15 @@ type ParamsOf<T extends Table> = { readonly [Name in keyof T['_']['columns']]: S
 
 /** A value for each column of a table, given by the column's property when the query runs. */
 export function paramsOf<T extends Table>(table: T): ParamsOf<T> {
-  const columns = Object.entries(getTableColumns(table));
+  const columns = Object.entries<Column>(getTableColumns(table));
   return Object.fromEntries(
-    columns.map(([name, column]) => [name, sql`${sql.param(param(name), column)}`]),
+    columns.map(([name, column]) => [name, sql`${sql.param(param(name), nullSafe(column))}`]),
   ) as ParamsOf<T>;
+}
+
+/** Drizzle encodes the null of a placeholder too, which makes a boolean's null false. */
+function nullSafe(column: Column): DriverValueEncoder<unknown, unknown> {
+  return { mapToDriverValue: (value) => (value === null ? null : column.mapToDriverValue(value)) };
 }
 
 /** For `onConflictDoUpdate`: each of these columns gets the value that the refused row has. */

@@ -8,7 +8,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { recordTable } from './kind-table.ts';
 import { param, prepared, preparedFor, queryBuilder, unlessGiven } from './query.ts';
-import { storedScope } from './run-rows.ts';
+import { storedScope } from './stored-names.ts';
 import { recordKeys, removed } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 

@@ -2,12 +2,16 @@
  * Restores, their journal and the id map. What is written before a request and after its answer has reached the disk
  * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
+import { and, asc, desc, eq, getTableColumns } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { Connection } from './database.ts';
+import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import { knownKind, storedScope } from './stored-names.ts';
+import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
 
 export type RestoreOutcome = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
 
@@ -110,87 +114,111 @@ export interface RestoreFilter {
   readonly limit?: number;
 }
 
-interface StoredRestore extends Omit<RestoreRow, 'approved'> {
-  approved: string;
-}
-
-const RESTORE = `restore, source, plan_hash AS planHash, plan, from_ref AS "from", undoes, started_at AS startedAt,
-  finished_at AS finishedAt, outcome, approved`;
+const RESTORES = prepared((db) =>
+  db
+    .select()
+    .from(restores)
+    .where(
+      and(
+        unlessGiven('source', eq(restores.source, param('source'))),
+        unlessGiven('restore', eq(restores.restore, param('restore'))),
+      ),
+    )
+    .orderBy(desc(restores.restore))
+    .limit(param('limit'))
+    .prepare(),
+);
 
 /** Newest first. */
 export function readRestores(
   connection: Connection,
-  filter: RestoreFilter & { restore?: number },
+  { source, restore, limit }: RestoreFilter & { restore?: number },
 ): RestoreRow[] {
-  return connection
-    .prepare<{ source: string | null; restore: number | null; limit: number }, StoredRestore>(
-      `SELECT ${RESTORE} FROM restores
-       WHERE (:source IS NULL OR source = :source) AND (:restore IS NULL OR restore = :restore)
-       ORDER BY restore DESC LIMIT :limit`,
-    )
-    .all({ source: filter.source ?? null, restore: filter.restore ?? null, limit: filter.limit ?? -1 })
-    .map((row) => ({ ...row, approved: parseLossless(row.approved) as RestoreRow['approved'] }));
+  return RESTORES(connection)
+    .all({ source: source ?? null, restore: restore ?? null, limit: limit ?? -1 })
+    .map(({ fromRef, outcome, approved, ...row }) => ({
+      ...row,
+      from: fromRef,
+      outcome: outcome as RestoreOutcome,
+      approved: parseLossless(approved) as RestoreRow['approved'],
+    }));
 }
 
-interface StoredStep extends Omit<RestoreStepRow, 'differences' | 'inverse' | 'verified'> {
-  differences: string;
-  inverse: string | null;
-  verified: number | null;
-}
-
-const STEP = `restore, step AS n, outcome, status, new_id AS newId, verified, differences, digest,
-  error_code AS errorCode, error, attempts, sent_at AS sentAt, ended_at AS endedAt, inverse`;
+const STEPS = prepared((db) =>
+  db
+    .select()
+    .from(restoreSteps)
+    .where(eq(restoreSteps.restore, param('restore')))
+    .orderBy(asc(restoreSteps.step))
+    .prepare(),
+);
 
 /** In the order of the plan. */
 export function readRestoreSteps(connection: Connection, restore: number): RestoreStepRow[] {
-  return connection
-    .prepare<[number], StoredStep>(`SELECT ${STEP} FROM restore_steps WHERE restore = ? ORDER BY step`)
-    .all(restore)
-    .map((row) => ({
+  return STEPS(connection)
+    .all({ restore })
+    .map(({ step, outcome, errorCode, differences, inverse, ...row }) => ({
       ...row,
-      verified: row.verified === null ? null : row.verified === 1,
-      differences: parseLossless(row.differences) as unknown as StoredDifference[],
-      inverse: row.inverse === null ? null : parseLossless(row.inverse),
+      n: step,
+      outcome: outcome as StepOutcome,
+      errorCode: errorCode,
+      differences: parseLossless(differences) as unknown as StoredDifference[],
+      inverse: inverse === null ? null : parseLossless(inverse),
     }));
 }
 
+const ID_MAP = prepared((db) =>
+  db
+    .select()
+    .from(idMap)
+    .where(eq(idMap.source, param('source')))
+    .orderBy(asc(idMap.restore), asc(idMap.at), asc(idMap.kind), asc(idMap.newScope), asc(idMap.newId))
+    .prepare(),
+);
+
 /** Oldest first, so that a later one follows what it continues. */
 export function readIdMap(connection: Connection, source: string): IdMapping[] {
-  return connection
-    .prepare<[string], Omit<IdMapping, 'oldScope' | 'newScope'> & { oldScope: string; newScope: string }>(
-      `SELECT source, kind, old_scope AS oldScope, old_id AS oldId, new_scope AS newScope, new_id AS newId, restore, at
-       FROM id_map WHERE source = ? ORDER BY restore, at, kind, new_scope, new_id`,
-    )
-    .all(source)
+  return ID_MAP(connection)
+    .all({ source })
     .map((row) => ({
       ...row,
-      oldScope: JSON.parse(row.oldScope) as Scope,
-      newScope: JSON.parse(row.newScope) as Scope,
+      kind: knownKind(row.kind),
+      oldScope: storedScope(row.oldScope),
+      newScope: storedScope(row.newScope),
     }));
 }
+
+const ADD_RESTORE = prepared((db) => {
+  const { source, planHash, plan, fromRef, undoes, startedAt, approved } = paramsOf(restores);
+  return db
+    .insert(restores)
+    .values({ source, planHash, plan, fromRef, undoes, startedAt, outcome: 'running', approved })
+    .prepare();
+});
+
+const ADD_STEP = prepared((db) => {
+  const { restore, step, outcome, inverse, errorCode, error } = paramsOf(restoreSteps);
+  return db
+    .insert(restoreSteps)
+    .values({ restore, step, outcome, differences: '[]', attempts: 0, inverse, errorCode, error })
+    .prepare();
+});
 
 /** The new restore's number; its steps are in the journal. */
 export function beginRestore(writer: Connection, start: RestoreStart): number {
   return inOneDurably(writer, () => {
-    const { lastInsertRowid } = writer
-      .prepare(
-        `INSERT INTO restores (source, plan_hash, plan, from_ref, undoes, started_at, outcome, approved)
-         VALUES (?, ?, ?, ?, ?, ?, 'running', ?)`,
-      )
-      .run(
-        ...[start.source, start.planHash, start.plan, start.from, start.undoes ?? null],
-        ...[start.startedAt, JSON.stringify(start.approved)],
-      );
-    const restore = Number(lastInsertRowid);
-    const insert = writer.prepare(
-      `INSERT INTO restore_steps (restore, step, outcome, differences, attempts, inverse, error_code, error)
-       VALUES (?, ?, ?, '[]', 0, ?, ?, ?)`,
-    );
-    for (const { n, outcome, inverse, errorCode, error } of start.steps) {
-      insert.run(restore, n, outcome, inverse === null ? null : JSON.stringify(inverse), errorCode, error);
+    const { from, undoes = null, approved, steps, mappings = [], ...rest } = start;
+    const row = { ...rest, fromRef: from, undoes, approved: JSON.stringify(approved) };
+    const restore = Number(ADD_RESTORE(writer).run(row).lastInsertRowid);
+    for (const { n, inverse, ...step } of steps) {
+      ADD_STEP(writer).run({
+        ...step,
+        restore,
+        step: n,
+        inverse: inverse === null ? null : JSON.stringify(inverse),
+      });
     }
-    const map = writer.prepare(STORE_MAPPING);
-    for (const mapping of start.mappings ?? []) map.run(...mappingRow({ ...mapping, restore }));
+    for (const mapping of mappings) storeMapping(writer, { ...mapping, restore });
     return restore;
   });
 }
@@ -200,19 +228,24 @@ export function beginRestore(writer: Connection, start: RestoreStart): number {
  * @throws TidemarkError `reference_unknown`
  */
 export function resumeRestore(writer: Connection, restore: number): void {
-  changeOne(
-    writer,
-    restore,
-    `UPDATE restores SET outcome = 'running', finished_at = NULL WHERE restore = ?`,
-    [restore],
-  );
+  setOutcome(writer, { restore, outcome: 'running', finishedAt: null });
 }
 
-export const STORE_MAPPING = `INSERT OR REPLACE INTO id_map VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+const STORE_MAPPING = prepared((db) => {
+  const { oldScope, oldId, restore, at } = getTableColumns(idMap);
+  return db
+    .insert(idMap)
+    .values(paramsOf(idMap))
+    .onConflictDoUpdate({
+      target: [idMap.source, idMap.kind, idMap.newScope, idMap.newId],
+      set: excluded({ oldScope, oldId, restore, at }),
+    })
+    .prepare();
+});
 
-/** The parameters of `STORE_MAPPING`. */
-export function mappingRow({ source, kind, oldScope, oldId, newScope, newId, restore, at }: IdMapping) {
-  return [source, kind, scopeKey(oldScope), oldId, scopeKey(newScope), newId, restore, at] as const;
+/** Replaces the one of the same key. */
+export function storeMapping(writer: Connection, { oldScope, newScope, ...rest }: IdMapping): void {
+  STORE_MAPPING(writer).run({ ...rest, oldScope: scopeKey(oldScope), newScope: scopeKey(newScope) });
 }
 
 /** @throws TidemarkError `reference_unknown` */
@@ -222,21 +255,30 @@ export function finishRestore(
   outcome: Exclude<RestoreOutcome, 'running'>,
   at: string,
 ): void {
-  changeOne(writer, restore, `UPDATE restores SET outcome = ?, finished_at = ? WHERE restore = ?`, [
-    outcome,
-    at,
-    restore,
-  ]);
+  setOutcome(writer, { restore, outcome, finishedAt: at });
 }
+
+const END_DEAD = prepared((db) =>
+  db.update(restores).set({ outcome: 'interrupted' }).where(eq(restores.outcome, 'running')).prepare(),
+);
 
 /** Restores whose process crashed. The caller holds the writer lock, so no other process can be applying one. */
 export function endDeadRestores(writer: Connection): void {
-  writer.prepare(`UPDATE restores SET outcome = 'interrupted' WHERE outcome = 'running'`).run();
+  END_DEAD(writer).run();
 }
 
-function changeOne(writer: Connection, restore: number, statement: string, values: unknown[]): void {
+const SET_OUTCOME = prepared((db) => {
+  const { restore, outcome, finishedAt } = paramsOf(restores);
+  return db.update(restores).set({ outcome, finishedAt }).where(eq(restores.restore, restore)).prepare();
+});
+
+/** @throws TidemarkError `reference_unknown` */
+function setOutcome(
+  writer: Connection,
+  row: { readonly restore: number; readonly outcome: RestoreOutcome; readonly finishedAt: string | null },
+): void {
   inOneDurably(writer, () => {
-    if (writer.prepare(statement).run(...values).changes !== 1) throw unknownRestore(restore, 'restore');
+    if (SET_OUTCOME(writer).run(row).changes !== 1) throw unknownRestore(row.restore, 'restore');
   });
 }
 

@@ -1,16 +1,16 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
 import { and, asc, desc, eq, gte, inArray, isNotNull, isNull, lte, sql } from 'drizzle-orm';
-import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { TidemarkError, type ErrorCode } from '../core/errors.ts';
+import type { TidemarkError, ErrorCode } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { CollectionStage } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import { param, prepared, queryBuilder, unlessGiven } from './query.ts';
 import { runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
+import { knownKind, storedScope } from './stored-names.ts';
 import type { RunOutcome, SweepOutcome, StoredError, SweepResult } from './sweep-result.ts';
 
 export interface RunRow {
@@ -237,32 +237,6 @@ function inCatalogOrder<T extends { kind: string; scope: string; source?: string
   return rows.sort(
     (a, b) =>
       order.indexOf(a.kind) - order.indexOf(b.kind) || byText(a.source, b.source) || byText(a.scope, b.scope),
-  );
-}
-
-/** Only what the catalog has was ever written. @throws TidemarkError `mirror_corrupt` */
-export function knownKind(kind: string): Kind {
-  if (!isKind(kind)) throw damagedName('kind', kind);
-  return kind;
-}
-
-/** @throws TidemarkError `mirror_corrupt` */
-export function storedScope(text: string): Scope {
-  try {
-    return JSON.parse(text) as Scope;
-  } catch (error) {
-    throw damagedName('scope', text, error);
-  }
-}
-
-function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
-  return new TidemarkError(
-    'mirror_corrupt',
-    `the mirror is damaged: there is no ${what} ${JSON.stringify(text)}`,
-    {
-      hint: '`tidemark verify` says what else is; put a copy of the file back',
-      cause,
-    },
   );
 }
 

@@ -1,7 +1,11 @@
 /** What the runs found of fields that the service gained, lost or retyped. */
-import { isKind } from '../catalog/catalog.ts';
+import { and, asc, desc, eq, gte, lte } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { param, prepared, unlessGiven } from './query.ts';
+import { knownKind } from './stored-names.ts';
+import { schemaChanges } from './schema/field-tables.ts';
+import { sources } from './schema/source-tables.ts';
 
 /** A field of a kind's records that is not as it was seen before. */
 export interface SchemaChange {
@@ -29,32 +33,33 @@ export interface SchemaChangeFilter {
   readonly sinceRun?: number;
 }
 
-interface Row {
-  run: number;
-  source: string;
-  kind: string;
-  field: string;
-  change: string;
-  before: string;
-  after: string;
-}
+const CHANGES = prepared((db) => {
+  const { run, kind, field, change, before, after } = schemaChanges;
+  return db
+    .select({ run, source: sources.name, kind, field, change, before, after })
+    .from(schemaChanges)
+    .innerJoin(sources, eq(sources.id, schemaChanges.source))
+    .where(
+      and(
+        gte(run, param('from')),
+        lte(run, param('upTo')),
+        unlessGiven('source', eq(sources.name, param('source'))),
+      ),
+    )
+    .orderBy(desc(run), asc(kind), asc(field), asc(change))
+    .prepare();
+});
 
 /** Newest run first, then by kind and field. */
 export function readSchemaChanges(connection: Connection, filter: SchemaChangeFilter): SchemaChange[] {
-  const { run = null, source = null, sinceRun = null } = filter;
-  return connection
-    .prepare<{ run: number | null; source: string | null; sinceRun: number | null }, Row>(
-      `SELECT c.run AS run, s.name AS source, c.kind AS kind, c.field AS field, c.change AS change, c.before AS before,
-         c.after AS after FROM schema_changes c JOIN sources s ON s.id = c.source
-       WHERE c.run >= ifnull(:run, ifnull(:sinceRun, 0)) AND c.run <= ifnull(:run, c.run)
-         AND (:source IS NULL OR s.name = :source)
-       ORDER BY c.run DESC, c.kind, c.field, c.change`,
-    )
-    .all({ run, source, sinceRun })
-    .flatMap((row) => {
-      if (!isKind(row.kind)) return [];
-      const change = row.change as SchemaChange['change'];
-      const [before, after] = [row.before, row.after].map((text) => JSON.parse(text) as string[]);
-      return [{ ...row, kind: row.kind, change, before: before ?? [], after: after ?? [] }];
-    });
+  const { run, source = null, sinceRun = 0 } = filter;
+  return CHANGES(connection)
+    .all({ source, from: run ?? sinceRun, upTo: run ?? Number.MAX_SAFE_INTEGER })
+    .map(({ kind, change, before, after, ...row }) => ({
+      ...row,
+      kind: knownKind(kind),
+      change: change as SchemaChange['change'],
+      before: JSON.parse(before) as string[],
+      after: JSON.parse(after) as string[],
+    }));
 }

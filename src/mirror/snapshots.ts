@@ -1,9 +1,13 @@
 /** Snapshots: published runs pinned under a name, and the one of them that drift is measured from. */
+import { asc, eq } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
+import { param, paramsOf, prepared } from './query.ts';
+import { snapshots } from './schema/retention-tables.ts';
+import { runs } from './schema/run-tables.ts';
 import { isSealed, readSealedSnapshots, snapshotSeal } from './verify-chain.ts';
 
 export interface SnapshotRow {
@@ -62,15 +66,17 @@ export class SnapshotStore {
   }
 }
 
+const SNAPSHOTS = prepared((db) => {
+  const { name, run, pinnedAt, isBaseline } = snapshots;
+  return db.select({ name, run, pinnedAt, isBaseline }).from(snapshots).orderBy(asc(name)).prepare();
+});
+
 /** By name. */
 export function readSnapshots(connection: Connection): SnapshotRow[] {
-  return connection
-    .prepare<[], Omit<SnapshotRow, 'isBaseline'> & { isBaseline: number }>(
-      `SELECT name, run, pinned_at AS pinnedAt, is_baseline AS isBaseline FROM snapshots ORDER BY name`,
-    )
-    .all()
-    .map((row) => ({ ...row, isBaseline: row.isBaseline === 1 }));
+  return SNAPSHOTS(connection).all();
 }
+
+const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)).prepare());
 
 function pinSnapshot(writer: Connection, name: string, run: number, at: string): SnapshotRow {
   checkName(name);
@@ -85,44 +91,49 @@ function pinSnapshot(writer: Connection, name: string, run: number, at: string):
       }
       const root = rootOfRun(writer, run);
       const seal = snapshotSeal({ name, run, pinnedAt: at, isBaseline: 0, root });
-      writer
-        .prepare<[string, number, string, Buffer]>(
-          `INSERT INTO snapshots (name, run, pinned_at, is_baseline, seal) VALUES (?, ?, ?, 0, ?)`,
-        )
-        .run(name, run, at, seal);
+      PIN(writer).run({ name, run, pinnedAt: at, isBaseline: false, seal });
       return { name, run, pinnedAt: at, isBaseline: false };
     })
     .immediate();
 }
 
+const UNPIN = prepared((db) =>
+  db
+    .delete(snapshots)
+    .where(eq(snapshots.name, param('name')))
+    .prepare(),
+);
+
 function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
-      writer.prepare<[string]>(`DELETE FROM snapshots WHERE name = ?`).run(name);
+      UNPIN(writer).run({ name });
       return known;
     })
     .immediate();
 }
 
+const MARK = prepared((db) => {
+  const { name, isBaseline, seal } = paramsOf(snapshots);
+  return db.update(snapshots).set({ isBaseline, seal }).where(eq(snapshots.name, name)).prepare();
+});
+
 function markBaseline(writer: Connection, name: string): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
-      const mark = writer.prepare<[number, Buffer | null, string]>(
-        `UPDATE snapshots SET is_baseline = ?, seal = ? WHERE name = ?`,
-      );
       for (const snapshot of readSealedSnapshots(writer)) {
         const isBaseline = snapshot.name === name ? 1 : 0;
         const isIntact = isSealed(snapshot);
         if (isBaseline === 1 && !isIntact) throw movedPin(name);
         if (isBaseline === snapshot.isBaseline) continue;
         // One that was tampered with keeps the seal that shows it.
-        mark.run(
-          isBaseline,
-          isIntact ? snapshotSeal({ ...snapshot, isBaseline }) : snapshot.seal,
-          snapshot.name,
-        );
+        MARK(writer).run({
+          name: snapshot.name,
+          isBaseline: isBaseline === 1,
+          seal: isIntact ? snapshotSeal({ ...snapshot, isBaseline }) : snapshot.seal,
+        });
       }
       return { ...known, isBaseline: true };
     })
@@ -177,11 +188,17 @@ function movedPin(name: string): TidemarkError {
   });
 }
 
+const ROOT = prepared((db) =>
+  db
+    .select({ root: runs.root })
+    .from(runs)
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+);
+
 /** @throws TidemarkError `reference_unknown` for one that was never published */
 function rootOfRun(connection: Connection, run: number): Buffer {
-  const row = connection
-    .prepare<[number], { root: Buffer | null }>(`SELECT root FROM runs WHERE run = ?`)
-    .get(run);
+  const row = ROOT(connection).get({ run });
   if (row !== undefined && row.root !== null) return row.root;
   throw new TidemarkError(
     'reference_unknown',

@@ -1,4 +1,5 @@
 /** Writes the steps of a restore: thousands in a row, two or three times each, between one request and the next. */
+import { and, eq } from 'drizzle-orm';
 import { close, fdatasync, open, existsSync, statSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { asFileError } from '../core/file-errors.ts';
@@ -9,10 +10,11 @@ import {
   type JournalEntry,
   type RestoreStepRow,
   durably,
-  mappingRow,
-  STORE_MAPPING,
+  storeMapping,
   unknownRestore,
 } from './restores.ts';
+import { paramsOf, prepared } from './query.ts';
+import { restoreSteps } from './schema/restore-tables.ts';
 
 /** The log is emptied when it has grown by so much: a long restore writes a page or two for each step. */
 const LOG_LIMIT_BYTES = 16 * 1024 * 1024;
@@ -30,35 +32,45 @@ export interface StepJournal {
   close(): void;
 }
 
-export function openStepJournal(writer: Connection, path: string): StepJournal {
-  const update = writer.prepare(
-    `UPDATE restore_steps SET outcome = ?, status = ?, new_id = ?, verified = ?, differences = ?, digest = ?,
-       error_code = ?, error = ?, attempts = ?, sent_at = ?, ended_at = ? WHERE restore = ? AND step = ?`,
+const SET_STEP = prepared((db) => {
+  const { restore, step, outcome, status, newId, verified, differences, digest } = paramsOf(restoreSteps);
+  const { errorCode, error, attempts, sentAt, endedAt } = paramsOf(restoreSteps);
+  return (
+    db
+      .update(restoreSteps)
+      // The inverse stays as it was when the restore began.
+      .set({
+        outcome,
+        status,
+        newId,
+        verified,
+        differences,
+        digest,
+        errorCode,
+        error,
+        attempts,
+        sentAt,
+        endedAt,
+      })
+      .where(and(eq(restoreSteps.restore, restore), eq(restoreSteps.step, step)))
+      .prepare()
   );
-  const map = writer.prepare(STORE_MAPPING);
+});
+
+export function openStepJournal(writer: Connection, path: string): StepJournal {
   const writeStep = (row: RestoreStepRow): void => {
     // The inverse stays as it was when the restore began.
-    const { changes } = update.run(
-      row.outcome,
-      row.status,
-      row.newId,
-      row.verified === null ? null : Number(row.verified),
-      row.differences.length === 0 ? '[]' : JSON.stringify(row.differences),
-      row.digest,
-      row.errorCode,
-      row.error,
-      row.attempts,
-      row.sentAt,
-      row.endedAt,
-      row.restore,
-      row.n,
-    );
+    const { changes } = SET_STEP(writer).run({
+      ...row,
+      step: row.n,
+      differences: row.differences.length === 0 ? '[]' : JSON.stringify(row.differences),
+    });
     if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
   };
   const writeAll = writer.transaction((entries: readonly JournalEntry[]): void => {
     for (const { row, mappings = [] } of entries) {
       writeStep(row);
-      for (const mapping of mappings) map.run(...mappingRow(mapping));
+      for (const mapping of mappings) storeMapping(writer, mapping);
     }
   });
   const sync = new LogSync(path);

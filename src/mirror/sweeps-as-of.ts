@@ -6,7 +6,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
-import { knownKind, storedScope } from './run-rows.ts';
+import { knownKind, storedScope } from './stored-names.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import type { SweepOutcome } from './sweep-result.ts';

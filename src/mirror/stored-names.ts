@@ -1,0 +1,31 @@
+/** Kinds and scopes as rows hold them. */
+import { isKind } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { TidemarkError } from '../core/errors.ts';
+
+/** Only what the catalog has was ever written. @throws TidemarkError `mirror_corrupt` */
+export function knownKind(kind: string): Kind {
+  if (!isKind(kind)) throw damagedName('kind', kind);
+  return kind;
+}
+
+/** @throws TidemarkError `mirror_corrupt` */
+export function storedScope(text: string): Scope {
+  try {
+    return JSON.parse(text) as Scope;
+  } catch (error) {
+    throw damagedName('scope', text, error);
+  }
+}
+
+function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
+  return new TidemarkError(
+    'mirror_corrupt',
+    `the mirror is damaged: there is no ${what} ${JSON.stringify(text)}`,
+    {
+      hint: '`tidemark verify` says what else is; put a copy of the file back',
+      cause,
+    },
+  );
+}
