@@ -15,7 +15,7 @@ export interface ListPage {
   readonly withoutId: number;
   /** What the list says it holds in all; null when it does not say. */
   readonly count: number | null;
-  /** What the list says of its end: true = more follows, false = this is the end, null = nothing. */
+  /** Whether more follows, as the list reports it; null if it does not say. */
   readonly more: boolean | null;
   /** `next` as sent, when it is one. */
   readonly link: string | null;

@@ -39,7 +39,7 @@ export class PageSequence {
   #expectsAnchor = false;
   /** Rows came or went before the place that was being read. */
   #hasMoved = false;
-  /** What the order of records that never change says of the list, whatever moved. */
+  /** What the order of unchanging records shows about the list, whatever moved. */
   readonly #order = new ListOrder();
   #disorder: string | null = null;
   /** True while the growth of `count` explains every shift: the new rows are then looked for at the head. */
@@ -222,7 +222,7 @@ export class PageSequence {
     const received = page.records.length;
     this.#hasMoved = true;
     if (this.#rules.isFresh && accepted.fresh === 0 && received > 0 && page.more !== false) {
-      // All of it was seen: more rows than a page were put in before it, and the anchor lies further on.
+      // All of it was seen: more rows than a page were put in before it, and the anchor comes later.
       this.#stalls += 1;
       if (this.#stalls > MOST_STALLS) return this.#finish(loopError('its pages repeat'));
       return { ask: { by: 'offset', offset: offset + received - overlapFor(received) } };

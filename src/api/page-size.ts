@@ -12,7 +12,7 @@ const ROWS_IN_ONE = 1000;
 export interface PageSize {
   /** The `limit` of the next request. */
   limit(): number;
-  /** A page arrived by offset. `more` is what the list says of its end. */
+  /** A page arrived by offset. `more`: whether more follows, as the list reports it. */
   arrived(page: { readonly received: number; readonly limit: number; readonly more: boolean | null }): void;
   /** Asks for a whole list of about `rows` in one page, where that is not far beyond the configured size. */
   wholeList(rows: number): void;

@@ -133,7 +133,7 @@ export class PagingProof {
     if (count !== null && end.countAtEnd !== null && end.thereAtStart === end.countAtStart) return true;
     switch (end.proof) {
       case 'order':
-        // Records that left meanwhile were counted too: then the end of the list tells whether the count is right.
+        // Records that left meanwhile were counted too: then the end of the list shows whether the count is right.
         return count === null || isCounted || (end.countAtEnd !== null && end.distinct >= end.countAtEnd);
       case 'cursor':
         return count === null || isCounted;

@@ -28,7 +28,7 @@ const SHOWN_PARAMETERS: ReadonlySet<string> = new Set([
 const SECRET_HEADER = /auth|cookie|token|secret|key|session|signature|csrf|password|credential/i;
 const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
 
-/** One attempt of a request, as far as it is known before it is sent. */
+/** One attempt of a request: what is known before it is sent. */
 export interface LoggedRequest {
   readonly method: Method;
   /** Path and query, with what is secret by its kind masked already. */

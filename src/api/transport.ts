@@ -260,7 +260,7 @@ interface ReceiveOptions<T> {
   readonly masked: (error: unknown) => Error;
 }
 
-/** The request, as long as it is under way. */
+/** The request while it is in progress. */
 interface Controller {
   abort(reason: Error): void;
 }

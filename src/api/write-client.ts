@@ -1,6 +1,6 @@
 /**
  * The client of restore: the only way to change the service. A write that may have reached the service is never sent
- * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
+ * again here, whatever its method: the caller, which has the journal, reads first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
 import type { Operation, Scope } from '../catalog/definition.ts';

@@ -7,8 +7,8 @@ import { backupOfManifest, manifestName, parseBackupName, type BackupName } from
 import { type BackupManifest, readManifest } from './manifest.ts';
 
 /**
- * `whole`: the file has the size of its manifest. `damaged`: it has not, or its manifest is none. `unlisted`: it has no
- * manifest. `gone`: there is a manifest without its file.
+ * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid.
+ * `unlisted`: it has no manifest. `gone`: there is a manifest without its file.
  */
 export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
 

@@ -48,7 +48,7 @@ export function manifestText(manifest: BackupManifest): string {
 
 /**
  * Reads a manifest; undefined where there is none.
- * @throws TidemarkError `mirror_corrupt` for what is no manifest, `file_system` where it cannot be read
+ * @throws TidemarkError `mirror_corrupt` for an invalid one, `file_system` where it cannot be read
  */
 export async function readManifest(path: string): Promise<BackupManifest | undefined> {
   let text: string;

@@ -33,14 +33,14 @@ export function manifestName(name: string): string {
   return name + MANIFEST_SUFFIX;
 }
 
-/** The backup that a file is the manifest of; undefined where it is none. */
+/** The backup to which a manifest belongs; undefined for other files. */
 export function backupOfManifest(name: string): BackupName | undefined {
   return name.endsWith(MANIFEST_SUFFIX) ? parseBackupName(name.slice(0, -MANIFEST_SUFFIX.length)) : undefined;
 }
 
 /**
- * What a file is called while it is written, and again when it is on its way out. `owner` tells whose it is, so that
- * two mirrors may share a directory.
+ * The name of a file while it is written, and while it is deleted. `owner` is its mirror, so that two mirrors may
+ * share a directory.
  */
 export function partialName(name: string, owner: string): string {
   return `${name}.${owner}.partial`;

@@ -65,7 +65,7 @@ export async function restoreBackup(
   let lock: WriterLock | undefined;
   try {
     lock = acquireWriterLock(to, options.holder);
-    // Of one that was killed: whoever holds the lock may.
+    // Left by a killed process: only the holder of the lock deletes it.
     clear();
     makeDirectory(work);
     const plain = join(work, 'backup.db');

@@ -8,7 +8,7 @@ import { openMirror } from '../mirror/open.ts';
 import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
 import type { BackupManifest } from './manifest.ts';
 
-/** What a mirror says of itself: the part of a manifest that its contents give. */
+/** The part of a manifest that comes from the contents of the mirror. */
 export interface PlainFacts extends Pick<BackupManifest, 'mirror' | 'run' | 'root' | 'sources' | 'checked'> {
   readonly schema: number;
 }

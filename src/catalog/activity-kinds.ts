@@ -1,4 +1,4 @@
-/** Kinds that fill by themselves: feeds of the service's own activity, and what is read one by one below them. */
+/** Kinds that fill through use: feeds of activity, and what is read one by one below them. */
 import { CATALOG } from './catalog.ts';
 import type { Kind } from './kinds.ts';
 

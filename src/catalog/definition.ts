@@ -11,8 +11,8 @@ export type ScopeKey = (typeof SCOPE_KEYS)[number];
 export type Scope = Readonly<Partial<Record<ScopeKey, string>>>;
 
 /**
- * What the documentation says of a value. Never enforced on read: the service may send anything, and what comes is
- * kept. It decides the SQL type of the generated column and what the sandbox accepts.
+ * The documented type of a value. Never enforced on read: the service may send anything, and what comes is kept. It
+ * decides the SQL type of the generated column and what the sandbox accepts.
  */
 export type FieldType =
   'string' | 'uuid' | 'timestamp' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';

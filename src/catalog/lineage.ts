@@ -19,8 +19,8 @@ function levels(): Kind[][] {
 }
 
 /**
- * The path parameter by which the collections below a kind name its record: `role_id` for `roles`. Undefined for kinds
- * with no collection below them; a single object per record is none.
+ * The path parameter by which the collections below a kind name its record: `role_id` for `roles`. Undefined for
+ * kinds with no collection below them; a single object per record is not a collection.
  */
 export function scopeKeyNaming(kind: Kind): ScopeKey | undefined {
   return CATALOG.find(({ discovery, reading }) => discovery.from === kind && reading !== 'each')?.scope.at(

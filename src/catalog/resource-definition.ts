@@ -5,8 +5,8 @@ import type { FieldDefinition, Operation, OperationRole } from './definition.ts'
 import type { KindRow } from './kinds.ts';
 
 /**
- * Where a record holds users or other records in itself, and what is known of the places below; `*` is every element. Only
- * there does a name tell what a member is: anything else that nobody documents may be what somebody configured.
+ * Where a record holds users or other records in itself, and what is known of the places below; `*` is every element.
+ * Only there does a name identify a member: any other undocumented member may be configuration.
  */
 export interface Embedding {
   /** `subject`: the user whom the record itself is about. */

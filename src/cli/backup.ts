@@ -15,7 +15,7 @@ import { renderTable, terminalWidth } from './table.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 
-/** Exit 0, also where one is damaged: `backup verify` judges. */
+/** Exit 0, also if one is damaged: `backup verify` decides. */
 export async function listBackupsCommand(context: CommandContext): Promise<ExitCode> {
   const { directory } = backupsOf(readConfig(context, context.options, 'unused'));
   const backups = await listBackups(directory);

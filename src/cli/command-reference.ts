@@ -126,7 +126,7 @@ export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'):
     });
 }
 
-/** `tidemark drift accept [options] <kind> <id>`; a family of commands that is none itself: `tidemark config COMMAND`. */
+/** `tidemark drift accept [options] <kind> <id>`; a group of commands: `tidemark config COMMAND`. */
 export function synopsis({ name, row }: NamedCommand): string {
   if (row.load === undefined) return `${name} COMMAND`;
   const options = (row.options ?? []).length === 0 ? [] : ['[options]'];

@@ -78,8 +78,8 @@ export function printNote(
 }
 
 /**
- * Says why a command ends with 1, 3, 5 or 6: a line each on stderr, also with `--quiet` and `--json`, since a cron job that
- * keeps stdout has nothing else to tell a person by. Lines that begin with a space belong to the one before.
+ * Says why a command ends with 1, 3, 5 or 6: a line each on stderr, also with `--quiet` and `--json`, since a cron
+ * job that redirects stdout reports nothing else. Lines that begin with a space belong to the one before.
  */
 export function printReason(
   context: Pick<CommandContext, 'stderr' | 'onReasonPrinted'>,

@@ -1,4 +1,4 @@
-/** What the daemon and the processes of its jobs do to the world, and how they log. */
+/** The side effects of the daemon and of its job processes, and their logging. */
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';

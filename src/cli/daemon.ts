@@ -27,7 +27,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   if (options.check === true) return (await import('./daemon-check.ts')).daemonCheck(context);
   const { env } = context;
   const loadConfig = (): Config => readConfig(context, context.options);
-  // For what it says of the log, and of channels until the daemon has read its own.
+  // For its settings of the log, and of channels until the daemon has read its own configuration.
   const first = loadConfig();
   const log = daemonLog(context, first.log.level);
   const effects: DaemonEffects = {

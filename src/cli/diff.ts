@@ -257,12 +257,13 @@ export function filterOf({ kind, organization, project, id }: ComparisonOptions)
 
 // Which kinds have to be read live for a question about named records: the mirror knows what they are.
 
-/** Given once in the world; a number is given once a kind. */
+/** Unique everywhere; a number is unique within its kind. */
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
- * The filter with the kinds of its ids, where each id can be of one kind only and the latest state of the mirror has it;
- * otherwise the filter as it is. Kinds that are read one by one are not narrowed to: to name such a kind asks for more.
+ * The filter with the kinds of its ids, where each id can be of one kind only and the latest state of the mirror has
+ * it; otherwise the filter unchanged. Kinds that are read one by one are never added: naming such a kind requests
+ * more.
  */
 function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: string | null): StateFilter {
   const { ids = [], kinds } = filter;

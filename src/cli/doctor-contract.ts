@@ -66,7 +66,7 @@ function contractDocument(file: string, contract: Contract): object {
   };
 }
 
-/** With what it means for whoever mirrors and restores. */
+/** With its consequences for mirroring and restoring. */
 const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
   [
     'operation_only_in_catalog',
@@ -133,7 +133,7 @@ function render(contract: Contract, width: number | undefined): string {
 
 // The definitions that a command about kinds speaks of.
 
-/** What the first source mirrors, where there is a configuration; else the whole catalog as it is. Needs no key. */
+/** What the first source mirrors, where there is a configuration; else the whole catalog. Needs no key. */
 function mirroredDefinitions(context: CommandContext): readonly ResourceDefinition[] {
   try {
     const [source] = readConfig(context, context.options, 'unused').sources;

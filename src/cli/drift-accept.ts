@@ -1,4 +1,4 @@
-/** `tidemark drift accept KIND ID`: accepts drift as it is now, by the fingerprint of its value. */
+/** `tidemark drift accept KIND ID`: accepts the present drift, by the fingerprint of its value. */
 import { scopeKey } from '../catalog/catalog.ts';
 import { scopeText } from '../catalog/scope-text.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -81,7 +81,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     const { drift, findings } = onlyRecord(found, options);
     const accepted = findings.filter(({ kind: own, path, place = path }) => {
       const definition = drift.definitions(own);
-      // Whatever name it is shown by; whoever names a place means what lies below as well.
+      // Under any name by which it is shown; a place includes everything below it.
       return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);

@@ -104,7 +104,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
           scopeKey(acceptance.scope) === scopeKey(found.row.scope);
     const isMeant = (acceptance: DriftAcceptance): boolean =>
       isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
-    /** As it is kept, as it is shown, and by index as reports of today name it. */
+    /** As stored, as shown, and by index as today's reports name it. */
     const namesOf = (acceptance: DriftAcceptance): string[] => {
       const { source, path } = acceptance;
       const shown = [path, maskedPlace(path, definitionsFor(config, source)(kind))];

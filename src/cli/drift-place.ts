@@ -54,7 +54,7 @@ export interface FoundDrift extends SourceDrift {
 }
 
 /**
- * Compares and judges. Kinds that fill by themselves are left out unless the filter names them: a new recording is no
+ * Compares and classifies. Activity kinds are left out unless the filter names them: a new recording is not
  * configuration drift.
  * @throws TidemarkError as `driftBetween`, and when a state cannot be opened
  */

@@ -74,7 +74,7 @@ async function disclaim(directory: string, manifest: Manifest, pid: number): Pro
     await writeManifest(directory, manifest, { pid, signal: new AbortController().signal });
     await rm(join(directory, UNFINISHED_NAME), { force: true });
   } catch {
-    // The failure that led here is the one to tell; what stays behind says the same to whoever reads the export.
+    // The first failure is the one to report; what remains shows the same to readers of the export.
   }
 }
 
@@ -206,8 +206,8 @@ async function remove(path: string): Promise<boolean> {
   }
 }
 
-// What an export left in its directory, so that the next one takes away its own and nothing else. It is beside the
-// records in whatever keeps the tree (git, say): so it names no time and no run, and stays as it is while the records do.
+// What an export left in its directory, so that the next one takes away its own and nothing else. It is stored with
+// the records, in git for example: so it names no time and no run, and does not change unless the records do.
 
 export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv';
 
@@ -223,7 +223,7 @@ interface Manifest {
 
 /**
  * The manifest of a directory; undefined where no export left one.
- * @throws TidemarkError `usage` for a file of that name that is none
+ * @throws TidemarkError `usage` for an invalid file of that name
  */
 async function readManifest(directory: string): Promise<Manifest | undefined> {
   const path = join(directory, MANIFEST_NAME);

@@ -16,7 +16,7 @@ export interface StaleCollection {
   readonly kind: Kind;
   readonly scope: CollectionRow['scope'];
   readonly outcome: SweepOutcome | null;
-  /** The latest whole reading: null where there never was one, or where an earlier state does not tell. */
+  /** The latest whole reading: null if there never was one, or if it is not known for an earlier state. */
   readonly lastComplete: { readonly run: number; readonly at: string | null } | null;
 }
 
@@ -24,8 +24,8 @@ export interface StaleCollection {
 const NAMED = 8;
 
 /**
- * The collections within the filter that the state of `run` (null for the latest) does not hold whole and fresh. For an
- * earlier state only that run's own sweeps can tell.
+ * The collections within the filter that the state of `run` (null for the latest) does not hold whole and fresh. For
+ * an earlier state only that run's own sweeps are known.
  */
 export function staleCollections(
   mirror: Mirror,

@@ -239,7 +239,7 @@ function* kindFiles(
   }
 }
 
-// What an export says of itself, so that whoever reads it back knows what its silence about a record means.
+// How complete an export is, so that a reader knows what the absence of a record means.
 
 /**
  * The filter, and the collections of which the export holds all that there was as of the point (null: the latest of each

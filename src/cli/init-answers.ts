@@ -172,7 +172,7 @@ function inFile(context: CommandContext, given: string, output: string): GivenKe
   };
 }
 
-/** Beside or below the configuration as a relative path, so that both can move together; elsewhere as it is. */
+/** Beside or below the configuration as a relative path, so that both can move together; elsewhere unchanged. */
 function asWritten(path: string, output: string): string {
   const short = relative(dirname(output), path);
   return short.startsWith('..') || short === path ? path : `./${short}`;

@@ -62,7 +62,7 @@ function knownOf(mirror: Mirror, { name }: SourceConfig): Pick<LiveOptions, 'fin
   };
 }
 
-/** What of a state that is read live is needed: of the others everything is at hand. */
+/** The parts of a live state that are needed; other states have everything already. */
 export interface Wanted {
   readonly filter: StateFilter;
   /** Kinds that are not read unless the filter names them. */

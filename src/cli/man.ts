@@ -107,7 +107,7 @@ const EXAMPLES: readonly (readonly [text: string, lines: readonly string[]])[] =
 
 // The little of the man macros (man(7), groff_man(7)) that a manual page of commands needs.
 
-/** Text that roff shows as it is, whatever its encoding: no line of it is a request. */
+/** Text that roff shows unchanged, whatever its encoding: no line of it is a request. */
 export function roffText(text: string): string {
   return Array.from(text)
     .map((character) => {

@@ -168,7 +168,7 @@ function optionOf({ flags, description, choices, parse = String, isRepeatable }:
   if (choices !== undefined) made.choices([...choices]);
   if (isRepeatable === true)
     made.argParser((text, previous: unknown) => collect(parseOption(parse, text), previous));
-  // A flag without a value is true as it is: a parser would make a text of it.
+  // A flag without a value stays true: a parser would make a text of it.
   else if (flags.includes('<') && choices === undefined)
     made.argParser((text: string) => parseOption(parse, text));
   return made;

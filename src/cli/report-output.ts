@@ -38,7 +38,7 @@ export interface SourceReport {
   readonly render: (format: Exclude<ReportFormat, 'json'>) => string;
 }
 
-/** What became of one source: its report, or why there is none. */
+/** The result of one source: its report, or why there is none. */
 type SourceResult = SourceReport | { readonly source: string | null; readonly error: TidemarkError };
 
 /** A report of each source in turn: what one of them fails with is its result, and the others come all the same. */
@@ -108,7 +108,7 @@ function withStale(document: DiffDocument): DiffDocument {
   return { ...document, skipped: [...document.skipped, ...stale] };
 }
 
-/** Writes the reports, says what failed, and returns the one exit code. A single failure is thrown as it is. */
+/** Writes the reports, says what failed, and returns the one exit code. A single failure is thrown unchanged. */
 export async function deliver(
   context: CommandContext,
   options: OutputOptions,

@@ -1,4 +1,4 @@
-/** `tidemark show KIND ID`: one record as it is, or as it was at a point. */
+/** `tidemark show KIND ID`: one record, current or at a point in time. */
 import { createColors } from 'picocolors';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';

@@ -130,7 +130,7 @@ async function change(
   }
 }
 
-/** The document lists every snapshot as it is now, unless `only` narrows it. */
+/** The document lists every present snapshot, unless `only` narrows it. */
 async function answer(
   context: CommandContext,
   mirror: Mirror,

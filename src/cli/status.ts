@@ -295,7 +295,7 @@ interface SourceStatus extends ShownStatus {
   readonly lastWholeEnded: RunRow | null;
 }
 
-/** A writer that died leaves its run unended until the next one comes: a few may lie on top. */
+/** A killed writer leaves its run without an end until the next one starts: a few of the newest may be such runs. */
 const UNENDED_RUNS = 5;
 /** A run that began longer ago and has not ended is taken for dead: the next writer of the mirror will say so. */
 const LONGEST_RUN_MS = 24 * 60 * 60 * 1000;

@@ -47,7 +47,7 @@ export function isCommandMissing(
   return error.code === 'commander.help' && strayWord(error, command, written) === undefined;
 }
 
-/** A word in the position of a command's name that is none. */
+/** A word in the position of a command that is not a command. */
 function strayWord(error: CommanderError, command: Command, written: readonly string[]): string | undefined {
   if (namesOf(command).length === 0) return undefined;
   switch (error.code) {
@@ -55,7 +55,7 @@ function strayWord(error: CommanderError, command: Command, written: readonly st
     case 'commander.excessArguments':
       return command.args[0];
     case 'commander.help': {
-      // `tidemark help snyc` shows the help of what it knows, and only its being an error tells.
+      // `tidemark help snyc` shows the general help; only the error code shows the mistake.
       const asked = written[written.indexOf('help') + 1];
       return written.includes('help') && asked !== undefined && !asked.startsWith('-') ? asked : undefined;
     }

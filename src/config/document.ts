@@ -207,8 +207,8 @@ type Interpolated =
   | { readonly mistake: string; readonly isUnset: boolean };
 
 /**
- * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not looked at again, so a value
- * that holds `${` stays as it is. A variable that is not set, or a name that is none, is a mistake.
+ * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not expanded again, so a value
+ * that contains `${` stays unchanged. A variable that is not set, or an invalid name, is a mistake.
  * @param needsText true where an empty variable counts as not set: a secret that is empty, or has a hole, is none
  */
 export function interpolate(text: string, env: Environment, needsText = false): Interpolated {

@@ -15,8 +15,8 @@ export function readSecretText(path: string): SecretFile {
 }
 
 /**
- * The trimmed content of a secret file; `isOpen` tells that every user of the machine can read it. What is wrong comes
- * back as the end of a sentence that does not quote the content.
+ * The trimmed content of a secret file; `isOpen` tells that every user of the machine can read it. A problem is
+ * returned as the end of a sentence that does not quote the content.
  */
 export function readSecretFile(path: string): SecretFile {
   return readSmallFile(path, (text) => {

@@ -4,7 +4,7 @@ import { isNetwork } from '../core/network.ts';
 import { parseDuration } from './duration.ts';
 
 export interface ValueType<T> {
-  /** Takes what YAML gave, returns the effective value. A custom issue's message is shown as it is. */
+  /** Takes what YAML gave, returns the effective value. A custom issue's message is shown unchanged. */
   readonly schema: z.ZodType<T>;
   /** After "expected", e.g. `a whole number from 0 to 10`. */
   readonly expected: string;

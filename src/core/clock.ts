@@ -75,7 +75,7 @@ export class RealTimeLimits {
   }
 }
 
-/** Lets other work go on: for one turn of the event loop, or for that much real time. */
+/** Lets other work continue: for one turn of the event loop, or for that much real time. */
 export async function realPause(ms: number): Promise<void> {
   if (ms < 1) await nextTurn();
   else await delay(ms);

@@ -106,7 +106,7 @@ interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-/** The one error class. `message` is a single line without secrets, fit to print as it is. */
+/** The one error class. `message` is a single line without secrets, safe to print. */
 export class TidemarkError extends Error {
   override readonly name = 'TidemarkError';
   readonly code: ErrorCode;

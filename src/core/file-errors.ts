@@ -7,8 +7,8 @@ import { systemErrorText } from './errors.ts';
 type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';
 
 /**
- * An error of the file system as a `TidemarkError` that names `path`: `disk_full`, `read_only` (what was to be written
- * or made may not be) or `file_system`. Anything else comes back as it is, so that a caller can write
+ * An error of the file system as a `TidemarkError` that names `path`: `disk_full`, `read_only` (what was to be
+ * written or made may not be) or `file_system`. Anything else is returned unchanged, so that a caller can write
  * `throw asFileError(error, path, 'written')`.
  */
 export function asFileError(thrown: unknown, path: string, operation: FileOperation): unknown {

@@ -168,8 +168,8 @@ function scanMembers(
 }
 
 /**
- * The text of a string or number value as an id; undefined for anything else, and for a string with a lone surrogate: no
- * UTF-8 text tells such strings apart, so neither a path nor the mirror can.
+ * The text of a string or number value as an id; undefined for anything else, and for a string with a lone surrogate:
+ * UTF-8 cannot distinguish such strings, so neither a path nor the mirror can.
  */
 function idFrom(text: string, valueStart: number, valueEnd: number): string | undefined {
   const raw = text.slice(valueStart, valueEnd);

@@ -132,7 +132,7 @@ export function idAt(body: JsonValue, path: readonly string[]): string | undefin
   return isRawNumber(value) ? value.rawJSON : undefined;
 }
 
-// Replaces values inside JSON text and leaves everything else as it is, character by character.
+// Replaces values inside JSON text and leaves everything else unchanged, character by character.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;

@@ -56,7 +56,7 @@ export function startError(error: NodeJS.ErrnoException, otherwise: string): str
 /**
  * Ends it with all that it started: asked first, then by force.
  * @param ended of `programEnd`
- * @param grace resolves when it had time enough to end by itself
+ * @param grace resolves when it had enough time to exit on its own
  */
 export async function endProgram(
   child: ChildProcess,

@@ -128,7 +128,7 @@ function keyText(key: unknown): string {
   return isScalar(key) && typeof key.value === 'string' ? key.value : '';
 }
 
-/** False for text that a reviewer could not see as it is, or that YAML or UTF-8 could not carry: quoted, it is escaped. */
+/** False for text that is not displayed literally, or that YAML or UTF-8 could not carry: quoted, it is escaped. */
 function isPlain(text: string): boolean {
   // Control characters of C0 are escaped by the library; tabs and line breaks stay as they are.
   return text.isWellFormed() && !/[\u0000-\u0008\u000b-\u001f]/.test(text) && !isActive(text);

@@ -52,7 +52,7 @@ interface Asked {
   readonly how: JobRequest;
 }
 
-/** Jobs that may wait because somebody asked, beside one for each source: whoever asks in a loop is refused. */
+/** Requested jobs that may wait in addition to one for each source: requests in a loop are refused. */
 const MOST_WAITING = 100;
 
 /** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not; `throttled` where too many wait, `interrupted` while the daemon stops */

@@ -1,4 +1,4 @@
-/** All that the daemon does to the world outside of it, as one object: a test hands in another one. */
+/** All side effects of the daemon, as one object: tests replace it. */
 import type { ChildProcess } from 'node:child_process';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
@@ -13,7 +13,7 @@ export interface DaemonEffects {
   readonly log: Logger;
   /** Reloads configuration, key files and environment. @throws TidemarkError */
   readonly loadConfig: () => Config;
-  /** As `openMirror`; `command` is shown to whoever finds it locked. @throws TidemarkError */
+  /** As `openMirror`; `command` is shown to processes that find it locked. @throws TidemarkError */
   readonly openMirror: (config: Config, mode: 'read' | 'write', command: string) => Mirror;
   readonly openReadClient: (
     source: SourceConfig,

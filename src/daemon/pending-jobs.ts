@@ -1,4 +1,6 @@
-/** What the daemon still owes, whatever ended the one before it: read from the mirror alone, so that no kill loses it. */
+/**
+ * Jobs that an earlier daemon left undone, however it ended: read from the mirror alone, so that no kill loses them.
+ */
 import type { Config } from '../config/config.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon.ts';
@@ -25,8 +27,8 @@ export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boole
 }
 
 /**
- * True where a run changed something since drift of the source was last looked for and the job came to its end, or since the
- * baseline. Drift that could be judged only in part counts: what was unread then is a change of the run that reads it.
+ * True where a run changed something since the last finished drift job of the source, or since the baseline. A job
+ * that could compare only a part counts: what was unread then is a change of the run that reads it.
  */
 export function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();

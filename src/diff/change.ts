@@ -24,7 +24,7 @@ export interface RecordChange {
   readonly created_again?: Recreated;
 }
 
-/** A record that goes on under a new id. */
+/** A record that continues under a new id. */
 export interface Recreated {
   /** The id before. */
   readonly was: string;
@@ -200,7 +200,7 @@ export class DiffBuilder {
     this.#skipped.push(skipped);
   }
 
-  /** The document; the builder may go on and be finished again. */
+  /** The document; the builder may continue and be finished again. */
   finish(): DiffDocument {
     const { added, removed, changed, unchanged } = this.#summary;
     return {

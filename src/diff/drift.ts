@@ -22,7 +22,7 @@ export interface Finding {
   readonly id: string;
   readonly name: string;
   readonly change: RecordChange['change'];
-  /** RFC 6901 pointer into the state that is judged. */
+  /** RFC 6901 pointer into the state that is checked for drift. */
   readonly path: string;
   /** As in `FieldChange`: what acceptances and rules go by. */
   readonly place?: string;
@@ -89,7 +89,7 @@ export interface Drift {
 
 export interface DriftInput {
   readonly fingerprintOf: FingerprintOf;
-  /** From the baseline to the state that is judged. */
+  /** From the baseline to the state that is checked. */
   readonly diff: DiffDocument;
   readonly rules: readonly IgnoreRule[];
   readonly acceptances: readonly Acceptance[];

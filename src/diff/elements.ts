@@ -87,8 +87,8 @@ function elementId(element: JsonObject): string | undefined {
 }
 
 /**
- * How a path names an element by its id instead of its index: `[id=alice]`. A number is written as it is, and a text that
- * would read as a number, or begins with a quote, in quotes: no two ids share a segment.
+ * How a path names an element by its id instead of its index: `[id=alice]`. A number is written without quotes, and a
+ * text that would read as a number, or begins with a quote, in quotes: no two ids share a segment.
  */
 export function elementSegment(element: JsonValue | undefined): string {
   const id = element !== undefined && isJsonObject(element) ? getOwn(element, 'id') : undefined;
@@ -98,7 +98,7 @@ export function elementSegment(element: JsonValue | undefined): string {
   return `[id=${/^"|^-?\d+(?:e-?\d+)?$/.test(text) ? JSON.stringify(text) : text}]`;
 }
 
-/** `7e0` as `7`: whoever writes a rule writes it so. */
+/** `7e0` as `7`: that is how rules name it. */
 function plainNumber(canonical: string): string {
   const whole = /^(-?\d+)e(\d{1,2})$/.exec(canonical);
   return whole === null ? canonical : `${whole[1] ?? ''}${'0'.repeat(Number(whole[2]))}`;

@@ -8,8 +8,8 @@ import { splitPointer } from '../core/json-pointer.ts';
 type FieldFilter = (change: RecordChange) => RecordChange | null;
 
 /**
- * A filter for these pointers; without any, everything passes. A change above a named place passes as well: whoever
- * replaces `/destination` changes `/destination/type`.
+ * A filter for these pointers; without any, everything passes. A change above a named place passes as well: replacing
+ * `/destination` changes `/destination/type`.
  * @throws TidemarkError `usage` when one is no RFC 6901 pointer
  */
 export function fieldFilter(pointers: readonly string[]): FieldFilter {

@@ -1,7 +1,8 @@
 /**
- * Changes of the form of a kind's records (a field gained, lost or retyped by the service) told apart from drift. What a
- * change of form may hide stays drift: a field that only some records gained or lost, one that people set (somebody may have
- * set it in all of them, and restore would take it back), and a value that became another one while it was retyped.
+ * Changes of the form of a kind's records (a field gained, lost or retyped by the service) distinguished from drift.
+ * What a change of form may hide stays drift: a field that only some records gained or lost, one that people set
+ * (somebody may have set it in all of them, and restore would take it back), and a value that became another one
+ * while it was retyped.
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -34,7 +35,7 @@ export interface FormFacts {
   readonly forms: readonly FormChange[];
   /** Records of a kind that both states hold and that were compared; null where that is not known. */
   readonly bothSides: (kind: Kind) => number | null;
-  /** True for a field that is compared and restored, or lies in one. */
+  /** True for a field that is compared and restored, and for places within one. */
   readonly isManaged: (kind: Kind, field: string) => boolean;
   /** The field's values when the form was found to have changed, of the records that had it, in the order of `compareKeys`. */
   readonly valuesThen: (form: FormChange) => Iterable<ValueThen>;
@@ -47,7 +48,7 @@ export interface ValueThen extends RecordKey {
 /** Finds what explains a field's change; undefined where nothing does. Only for the changes that it was made with. */
 type ExplainField = (change: RecordChange, field: FieldChange) => FormChange | undefined;
 
-/** One record alone cannot tell a change of form from one of its own. */
+/** A single record cannot distinguish a change of form from a change of its own. */
 const FEWEST_RECORDS = 2;
 /** So few may all have been set by hand, unless there is no value: a field that is new and null says nothing. */
 const FEWEST_WITH_VALUE = 5;

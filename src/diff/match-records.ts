@@ -93,7 +93,7 @@ export function matchRecords(
     to: toRecords.filter((record) => !taken.has(record)),
   };
   const ambiguous: { name: string; from: ParsedRecord[]; to: ParsedRecord[] }[] = [];
-  // As it is written first: a service may tell two names apart by their letters' case, and then both are there.
+  // The exact name first: a service may distinguish names by letter case, and then both exist.
   for (const isFolded of [false, true]) {
     if (open.from.length === 0 || open.to.length === 0) break;
     const { buckets, keyless } = bucketsOf(definition, open, counterparts, isFolded);

@@ -14,7 +14,7 @@ interface CollectionSize {
   readonly records: number;
 }
 
-/** Two states, told by what may differ between them. */
+/** Two states: the records that may differ between them. */
 interface PairedStates {
   readonly from: StateReference;
   readonly to: StateReference;
@@ -28,7 +28,7 @@ interface PairedStates {
 
 interface Tally extends CollectionSize {
   removed: number;
-  /** Records of one side of which the other cannot tell. */
+  /** Records of one side that are unknown on the other. */
   unknownAdded: number;
   unknownRemoved: number;
 }

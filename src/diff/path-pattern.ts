@@ -2,13 +2,13 @@
 import { type FieldChange, placeOf } from './compare.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 
-/** Tells whether a pointer, or a place that it lies below, is meant. */
+/** Whether the pattern matches a pointer or a place above it. */
 type PathPattern = (path: string) => boolean;
 
 /**
  * A pattern is a JSON pointer in which a segment `*` stands for any one segment and `**` for any number of them, none
  * included. It matches the places it names and everything below them, never a place above: a rule for
- * `/destination/config` says nothing of a change that replaces `/destination`.
+ * `/destination/config` does not match a change that replaces `/destination`.
  * @throws RangeError when the text is not a pointer
  */
 export function pathPattern(pattern: string): PathPattern {
@@ -16,7 +16,7 @@ export function pathPattern(pattern: string): PathPattern {
   return (path) => matches(parts, splitPointer(path));
 }
 
-/** Asked for a change's place; `byIndex` tells of a pattern that would fit only by the index an element has now. */
+/** Asked for a change's place; `byIndex` is called for a pattern that matches only by an element's present index. */
 export interface FieldPattern {
   readonly matches: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
   readonly byIndex: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;

@@ -31,9 +31,9 @@ export interface SourceCompareOptions extends CompareOptions {
 }
 
 /**
- * Compares two sources. Holds the records of both, since the order of one says nothing of the other's; each side must
- * hold the parents of its records (organizations, projects, roles), or these are skipped. When each side has exactly one
- * organization, these two are counterparts whatever their names.
+ * Compares two sources. Holds the records of both, since their orders differ; each side must hold the parents of its
+ * records (organizations, projects, roles), or these are skipped. When each side has exactly one organization, these
+ * two are counterparts whatever their names.
  *
  * Unless the mode is `all`, matched records are compared without what a service gives by itself (`portableBody`).
  * Namesakes and everything below them are skipped, by name.
@@ -82,7 +82,7 @@ function side(records: Iterable<RecordState>): Side {
   return { records: Map.groupBy(records, (record) => record.kind), lineage: new Lineage() };
 }
 
-/** The root kind's only record on either side: whoever compares two sources with one organization each means these. */
+/** The root kind's only record on either side: a comparison of two sources with one organization each means these. */
 function pairOnlyRoots(sides: { from: Side; to: Side }, counterparts: MatchedIds): void {
   for (const { kind } of CATALOG.filter(({ discovery }) => discovery.from === 'root')) {
     const [from, ...moreFrom] = sides.from.records.get(kind) ?? [];

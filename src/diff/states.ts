@@ -41,8 +41,8 @@ export interface CompareOptions {
   /** RFC 6901 pointers; only changes at, below or above them count. */
   readonly fields?: readonly string[];
   /**
-   * True for a record that only one side holds and of which the other cannot tell whether it was there: neither a change
-   * nor equal, and not counted. Asked once of each.
+   * True for a record that only one side holds and that may have existed on the other: neither a change nor equal,
+   * and not counted. Called once for each.
    */
   readonly isUnknown?: (key: RecordKey, change: 'added' | 'removed') => boolean;
 }
@@ -50,7 +50,7 @@ export interface CompareOptions {
 /** Records compared in one go: some milliseconds, where all of them are equal. */
 const RECORDS_PER_STEP = 1000;
 
-/** A comparison in steps, so that whoever runs it can let other things happen in between. */
+/** A comparison in steps, so that its caller can yield to other work in between. */
 export type DiffSteps = Generator<undefined, DiffDocument, undefined>;
 
 /**
@@ -112,7 +112,7 @@ export function* stepsOverStates(from: State, to: State, options: CompareOptions
   return builder.finish();
 }
 
-/** True for a record of one side of which the other cannot tell. */
+/** True for a record of one side that is unknown on the other. */
 export function isUnknownPair({ from, to }: StatePair, { isUnknown }: CompareOptions): boolean {
   if (isUnknown === undefined) return false;
   if (to === undefined) return isUnknown(from, 'removed');

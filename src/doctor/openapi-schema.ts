@@ -43,12 +43,12 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    // A stray percent sign: the name is as it is.
+    // A stray percent sign: the name is not encoded.
     return part;
   }
 }
 
-/** The schema without what only says that it may be null; alternatives that are left are joined by whoever asks. */
+/** The schema without the alternative null; the caller joins the remaining alternatives. */
 function alternatives(document: Node, value: unknown, depth: number): Node[] {
   const schema = resolved(document, value);
   if (schema === undefined || depth > DEEPEST) return [];

@@ -63,7 +63,7 @@ function denied({ kinds, source }: SourceReach): Found[] {
   });
 }
 
-/** The permission to add: as the service names it, else as it is documented. */
+/** The permission to add: the service's name, else the documented one. */
 export function permissionOf(row: KindReach): string {
   return errorOf(row)?.permission ?? row.definition.permission.read;
 }

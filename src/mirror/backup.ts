@@ -15,15 +15,15 @@ export interface BackupOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Between two of them the event loop gets air: 2 MB at the mirror's page size, a millisecond or two. */
+/** The event loop runs between two of them: 2 MB at the mirror's page size, a millisecond or two. */
 const PAGES_PER_STEP = 256;
 
 /**
- * Copies what `reader` sees to `path`, a new file of mode 0600 that is on the disk when this resolves. The
- * caller closes the reader's connection afterwards. It holds one read transaction: without it every write of another
- * process would make the copy begin again. Writers go on meanwhile; only their log cannot shrink until it has ended.
+ * Copies what `reader` sees to `path`, a new file of mode 0600 that is on the disk when this resolves. The caller
+ * closes the reader's connection afterwards. It holds one read transaction: without it every write of another process
+ * would make the copy begin again. Writers continue meanwhile; only their log cannot shrink until it has ended.
  * @throws TidemarkError `disk_full`, `read_only` or `file_system` about `path`, `mirror_corrupt` about the mirror,
- *   `interrupted`; nothing is left of the copy then
+ * `interrupted`; nothing is left of the copy then
  */
 export async function backUp(
   reader: Connection,

@@ -112,9 +112,9 @@ export function hashStart(stable: Buffer): Buffer {
 }
 
 /**
- * A 53-bit mark of the volatile members' text; null where there is none. Hashing twice with SHA-256 would cost a sixth
- * of a first sync, and this mark proves nothing to anybody: it only tells that text moved (a move goes unnoticed with
- * a probability of 2^-53). After cyrb53 by bryc, public domain.
+ * A 53-bit mark of the volatile members' text; null where there is none. Hashing twice with SHA-256 would cost a
+ * sixth of a first sync, and this mark is no proof: it only detects that text changed (a change is missed with a
+ * probability of 2^-53). After cyrb53 by bryc, public domain.
  */
 export function volatileMark(text: string): number | null {
   if (text === '') return null;

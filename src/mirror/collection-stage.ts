@@ -43,7 +43,7 @@ export interface StageCounts {
   readonly distinct: number;
 }
 
-/** A record that the mirror cannot keep, whatever the service says of it. */
+/** A record that the mirror cannot store. */
 export interface UnkeptRecord {
   readonly id: string;
   /** Continues "a record …": why. */
@@ -83,7 +83,7 @@ export interface CollectionStage {
   countAbsent(heldBy: string): Promise<AbsentCounts>;
   /** One verdict for all of them, or for a share; returns how many got it. */
   decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number>;
-  /** The record exists after all; a held removal of it is dropped. Without any verdict a record stays as it is. */
+  /** The record exists after all; a held removal of it is dropped. Without a verdict a record stays unchanged. */
   keep(id: string): void;
   /** The record is gone: publishing writes its tombstone. */
   remove(id: string): void;

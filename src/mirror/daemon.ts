@@ -142,7 +142,7 @@ export interface Notice {
   readonly content: Readonly<Record<string, JsonValue>>;
 }
 
-/** What one look at the world changes: new states, forgotten subjects, and the notices of it with their channels. */
+/** The result of one observation: new states, cleared subjects, and the notices with their channels. */
 interface NoticeChange {
   readonly states: readonly NoticeState[];
   readonly cleared: readonly Pick<NoticeState, 'source' | 'subject'>[];

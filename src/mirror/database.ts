@@ -95,7 +95,7 @@ export function sqliteCode(thrown: unknown): string | undefined {
   return thrown instanceof Error && !(thrown instanceof TidemarkError) ? sqliteCode(thrown.cause) : undefined;
 }
 
-/** An error of SQLite or the file system as a `TidemarkError` about `path`; anything else comes back as it is. */
+/** An error of SQLite or the file system as a `TidemarkError` about `path`; anything else is returned unchanged. */
 export function asMirrorError(thrown: unknown, path: string): unknown {
   const code = sqliteCode(thrown);
   if (code === undefined) return asFileError(thrown, path, 'opened');
@@ -145,8 +145,8 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         cause,
       });
     case 'SQLITE_ERROR':
-      // Our statements are fixed, and fit the schema whose version was looked at: a name that is not there, or a path in it that
-      // is none, was altered in the file. SQLite has no finer code for it.
+      // Our statements are fixed and match the schema, whose version was checked: a missing name or an invalid path
+      // means that the file was altered. SQLite has no finer code for it.
       if (
         /no such|unknown function|syntax error|unsupported file format|malformed (database|JSON)|has no column|bad JSON path|JSON cannot hold/.test(
           (thrown as Error).message,
@@ -182,7 +182,7 @@ function primaryCode(code: string): string {
   return /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
 }
 
-/** What reading threw: JSON that is none was stored by us as JSON, and is damage. */
+/** An error while reading: invalid JSON was stored as valid JSON, so it is damage. */
 export function asReadingError(thrown: unknown, path: string): unknown {
   if (!(thrown instanceof SyntaxError)) return asMirrorError(thrown, path);
   return new TidemarkError('mirror_corrupt', `${path} is damaged: ${thrown.message}`, {

@@ -22,7 +22,9 @@ export class RunShapes {
   readonly #kinds = new Map<Kind, KindShapes>();
   /** Kinds of which a stored body could not be read, so that its part in the counts is not known. */
   readonly #unsound = new Set<Kind>();
-  /** Kinds whose stored counts were made by other documented objects: they tell nothing of members that nobody counted. */
+  /**
+   * Kinds whose stored counts were made by other documented objects: they do not cover members that were not counted.
+   */
   readonly #outdated = new Set<Kind>();
 
   constructor(writer: Connection, source: number) {
@@ -41,7 +43,7 @@ export class RunShapes {
     return shapes;
   }
 
-  /** A record's stored body becomes another one; null where there is none before or after. */
+  /** A record's stored body is replaced; null for no body before or after. */
   move(kind: Kind, before: string | null, after: string | null): void {
     const shapes = this.of(kind);
     const was = before === null ? undefined : parsed(before);

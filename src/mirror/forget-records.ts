@@ -39,7 +39,7 @@ interface HistoryText {
   readonly text: string | null;
 }
 
-/** A revision as it is after the merge. */
+/** A revision after the merge. */
 interface Merged {
   readonly run: number;
   readonly change: number;

@@ -96,7 +96,7 @@ function rememberCollections(writer: Connection): (id: number) => MergedCollecti
 
 /**
  * Rows that name a forgotten run name the kept one from now on. `checks` and the latest sweeps of `collections` keep
- * their numbers: they tell the order, and the time beside them tells the rest.
+ * their numbers: these give the order, and the times stored with them the rest.
  */
 function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): void {
   writer.exec(`CREATE TEMP TABLE forgotten_runs (run INTEGER PRIMARY KEY, target INTEGER NOT NULL)`);
@@ -178,8 +178,8 @@ function together(group: readonly FieldChange[]): FieldChange | undefined {
   return before === after ? undefined : { ...last, change: 'retyped', before };
 }
 
-// Sweeps when runs are forgotten: what a dropped run was the last to say of a collection goes on to the kept run that takes
-// its changes over, so that every kept run tells of each collection what it told before.
+// Sweeps when runs are forgotten: the last sweep of a collection moves from a dropped run to the kept run that takes
+// its changes over, so that every kept run reports each collection as before.
 
 /** A sweep of a dropped run, or one that a dropped run had taken over itself. */
 interface SeenSweep {

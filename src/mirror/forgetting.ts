@@ -101,8 +101,8 @@ async function giveBack(
   }
 }
 
-// Gives the space of what was forgotten back. VACUUM in place is what is safe beside readers: they go on reading the old
-// state from the file and its log, where a rebuilt copy renamed over the file would leave them, and the log, with a file
+// Returns the space of what was forgotten. VACUUM in place is safe with readers: they continue to read the old state
+// from the file and its log, where a rebuilt copy renamed over the file would leave them, and the log, with a file
 // that is no longer there.
 
 /** Below this share of free pages rebuilding the file is not worth it: the next runs fill them. */

@@ -1,4 +1,4 @@
-/** Where runs went that retention dropped, for whoever names one of them, or a state that they were part of. */
+/** The runs that retention dropped, and the kept runs that have their changes now. */
 import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
 import type { Connection } from './database.ts';
@@ -20,7 +20,7 @@ export interface ForgottenRunRow {
 /** The runs of a source that retention dropped between two that it kept: their changes are part of the later one. */
 export interface ForgottenBefore {
   readonly count: number;
-  /** As ranges, ascending; runs of other sources can lie within. */
+  /** As ranges, ascending; runs of other sources can be within them. */
   readonly runs: readonly (readonly [first: number, last: number])[];
   /** When retention dropped the last of them, ISO 8601. */
   readonly at: string;

@@ -74,9 +74,9 @@ export function prepareHistory(connection: Connection) {
     },
 
     /**
-     * The text as of a run, and the revision that made it; undefined where the record was not there. Finds the revision
-     * by key, however long the history is, and decodes no more deltas than lie between it and the next newer body that
-     * is kept whole.
+     * The text as of a run, and the revision that made it; undefined where the record was not there. Finds the
+     * revision by key, however long the history is, and decodes only the deltas between it and the next newer body
+     * that is kept whole.
      */
     textAt(head: HistoryHead, run: number): { text: string; revision: StoredRevision } | undefined {
       const revision = revisionAt(head, run);
@@ -173,7 +173,7 @@ const LATEST_UP_TO = prepared((db) =>
     .prepare(),
 );
 
-/** Read as far as it is asked for: a long history is not read whole. */
+/** Read on demand: a long history is not read whole. */
 const LATER = prepared((db) =>
   streamed(db.$client, () =>
     db

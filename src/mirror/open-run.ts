@@ -362,14 +362,14 @@ class RunCollections {
     return this.#kinds.get(collection);
   }
 
-  /** A collection of a kind that is read one by one, with that of its parents; null where either is none of these. */
+  /** A collection of a kind that is read one by one, with that of its parents; null for other kinds. */
   linked(kind: Kind, scope: Scope): LinkedCollections | null {
     const own = this.of(kind, scope);
     const parent = this.#parentOf(own);
     return parent === null ? null : { own: own.id, parent: parent.id };
   }
 
-  /** What the run has to say of each, by number. A sweep's collection is one of them, staged or not. */
+  /** The result of the run for each, by number. A sweep's collection is one of them, staged or not. */
   touched(sweeps: readonly SweepResult[]): TouchedCollection[] {
     const results = new Map(sweeps.map((sweep) => [this.of(sweep.kind, sweep.scope), sweep]));
     return [...this.#open.values()]

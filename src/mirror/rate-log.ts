@@ -102,8 +102,8 @@ export class SharedRateLog {
 }
 
 /**
- * The starts that the file knows of the last hour, epoch milliseconds, oldest first. Empty where there is none that can be
- * read. `kind`: of the limit of that name.
+ * The starts of the last hour that the file holds, epoch milliseconds, oldest first. Empty if it cannot be read.
+ * `kind`: of the limit of that name.
  */
 export function readStarts(
   { mirrorPath, fingerprint, clock }: Omit<RateLogOptions, 'keeps'>,

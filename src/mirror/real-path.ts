@@ -7,9 +7,9 @@ import { asFileError } from '../core/file-errors.ts';
 const MOST_LINKS = 40;
 
 /**
- * The path without symbolic links, also of a file that is still to be made. Where none is in the way it comes back as it
- * was given; so does what cannot be followed, and opening it then says why. A hard link is another name that nothing
- * tells apart: two of them are two mirrors.
+ * The path without symbolic links, also of a file that is still to be made. A path without links is returned
+ * unchanged; so is one that cannot be followed, and opening it then reports why. A hard link cannot be distinguished
+ * from the file: two of them are two mirrors.
  */
 export function realMirrorPath(path: string): string {
   const real = followed(path, MOST_LINKS);

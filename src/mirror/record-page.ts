@@ -1,6 +1,6 @@
 /**
- * One page of a collection by position, and one record of it by id: what the replica answers from. A page costs what it
- * holds, however long the list is and however deep the page lies: OFFSET alone would read all that comes before.
+ * One page of a collection by position, and one record of it by id: what the replica answers from. A page costs what
+ * it holds, however long the list and however far the page: OFFSET alone would read everything before it.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection, Statement } from './database.ts';
@@ -19,8 +19,8 @@ import { type RecordRow, prepareTimes } from './records.ts';
 const STEP = 500;
 
 /**
- * Ids at every 500th position of one list, found as far as pages were asked for. Good for one order of one collection in
- * one state: whoever keeps them drops them with the state.
+ * Ids at every 500th position of one list, found as far as pages were requested. Valid for one order of one
+ * collection in one state: the caller drops them with the state.
  */
 export class PageAnchors {
   readonly #ids: string[] = [];
@@ -32,8 +32,9 @@ export class PageAnchors {
   }
 
   /**
-   * Where to begin for the record at `offset`: the id of the anchor before it (null: the list's beginning) and how many
-   * records to pass by from there; undefined behind the list's end. `next` tells the id 500 records after an anchor.
+   * Where to begin for the record at `offset`: the id of the anchor before it (null: the list's beginning) and how
+   * many records to skip from there; undefined behind the list's end. `next` returns the id 500 records after an
+   * anchor.
    */
   before(
     offset: number,

@@ -86,7 +86,7 @@ export function encodeDelta(base: Buffer, target: Buffer): Buffer {
   return writer.finish();
 }
 
-/** Finds blocks of the base's middle in the target's; what lies between is inserted. */
+/** Finds blocks of the base's middle in the target's; the rest is inserted. */
 function encodeMiddle(
   writer: DeltaWriter,
   base: Buffer,

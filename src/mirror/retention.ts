@@ -75,7 +75,7 @@ export interface RetentionPlan {
 
 const DAY_MS = 86_400_000;
 
-/** In which hour, day, … a time lies: equal for times of the same one. */
+/** The hour, day, … of a time: equal for times of the same one. */
 const PERIODS = {
   hourly: (at) => Math.floor(at / 3_600_000),
   daily: (at) => Math.floor(at / DAY_MS),
@@ -86,11 +86,11 @@ const PERIODS = {
 } as const satisfies Record<string, (at: number) => number>;
 
 /**
- * Sorts the runs. Always kept are each source's latest published run, its latest one that read everything whole (how fresh the
- * copy is, is measured from that one) and every pinned run, and with every run that is kept
- * the runs whose states it shows of the other sources. That goes one step: a run that is kept only for what another one
- * shows need not go on showing the other sources. All runs of sources that are not looked at are kept, so that little of
- * one source can go alone where sources take turns. Runs that were never published go when nothing older is kept.
+ * Sorts the runs. Always kept are each source's latest published run, its latest complete one (freshness is measured
+ * from that one) and every pinned run, and with every kept run the runs of the other sources whose states it shows.
+ * This is not applied again to runs that are kept only for that reason. All runs of sources that are not selected are
+ * kept, so that little of one source can be dropped alone where sources take turns. Runs that were never published go
+ * when nothing older is kept.
  * @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are no whole numbers
  */
 export function planRetention(input: RetentionInput): RetentionPlan {

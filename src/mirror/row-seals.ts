@@ -1,9 +1,9 @@
 /**
- * Seals of rows that no run's root vouches for: accepted drift, the key of its fingerprints, and what runs say of themselves,
- * failed ones above all. Whoever writes such a row seals it in the same transaction; `verify` compares.
+ * Seals of rows that no run's root covers: accepted drift, the key of its fingerprints, and the rows of runs, failed
+ * ones above all. Such a row is sealed in the transaction that writes it; `verify` compares.
  *
  * A row's seal is in `row_seals`, so that a row that is taken out leaves it behind. The seal of a set is the XOR of a
- * digest of each of its seals: it follows a change without reading the others, and what was altered by another hand stays
+ * digest of each of its seals: it is updated without reading the other seals, and an alteration from outside stays
  * visible whatever the program changes afterwards.
  */
 import { createHash } from 'node:crypto';

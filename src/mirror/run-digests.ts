@@ -109,7 +109,7 @@ function* digestUnnamed(connection: Connection, run: number): Generator<undefine
   }
 }
 
-/** SHA-256 over what a run says of its collections: its own sweeps, then those that it took over from dropped runs. */
+/** SHA-256 over a run's sweeps: its own sweeps, then those that it took over from dropped runs. */
 function* digestSweeps(connection: Connection, run: number): Generator<undefined, Buffer> {
   const digest = createHash('sha256');
   yield* addRows(digest, (after, limit) =>

@@ -67,7 +67,7 @@ class StagedCollection implements CollectionStage {
   readonly #facts: CollectionFacts;
   readonly #shapes: KindShapes;
   readonly #tally: Tally = { added: 0, changed: 0, unchanged: 0, distinct: 0 };
-  /** Rows of `stage.moved` of this collection: while there is none, a record seen again is not looked up there. */
+  /** Rows of `stage.moved` of this collection: while there are none, a record seen again is not looked up there. */
   #changed = 0;
   #firstWalk: number;
   #walk: number;

@@ -133,7 +133,7 @@ export class LogSync {
     this.#file = null;
     file?.then(
       (descriptor) => close(descriptor),
-      // It never was open: whoever waited for it got the error.
+      // It was never open: those who waited for it got the error.
       () => undefined,
     );
   }

@@ -122,9 +122,9 @@ const AS_OF = prepared((db) => {
 });
 
 /**
- * The last published run before `before` whose sweep of the collection was complete and of the whole list; undefined for
- * none that is still known. A walk from the head tells nothing of what lies behind it, a held sweep nothing of what it
- * held back.
+ * The last published run before `before` whose sweep of the collection was complete and of the whole list; undefined
+ * if none is known. A walk from the head does not read the rest of the list, and a held sweep does not settle what it
+ * held.
  */
 export function readLastFullSweep(
   connection: Connection,

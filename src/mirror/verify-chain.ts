@@ -205,7 +205,7 @@ interface SealedSnapshot {
   readonly pinnedAt: string;
   readonly isBaseline: number;
   readonly seal: Buffer | null;
-  /** Of the run as it is sealed now; null where there is no such run. */
+  /** Of the run's present seal; null if there is no such run. */
   readonly root: Buffer | null;
 }
 
@@ -230,7 +230,7 @@ export function isSealed(snapshot: SealedSnapshot): boolean {
   return snapshot.root !== null && snapshot.seal?.equals(snapshotSeal(snapshot)) === true;
 }
 
-/** Seals every pin for the roots that its runs have now; whoever calls has checked the seals until now. */
+/** Seals every pin for the present roots of its runs; the caller has checked the old seals. */
 export function resealSnapshots(writer: Connection): void {
   const seal = writer.prepare<[Buffer, string]>(`UPDATE snapshots SET seal = ? WHERE name = ?`);
   for (const snapshot of readSealedSnapshots(writer)) seal.run(snapshotSeal(snapshot), snapshot.name);

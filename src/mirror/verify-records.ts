@@ -68,7 +68,7 @@ export function* verifyCollection(
   }
 }
 
-/** Records whose row has vanished, by what their key says of them. */
+/** Records whose row is missing, named by their keys. */
 function reportGone(connection: Connection, { id, kind, scope }: CollectionRow, findings: Findings): void {
   const gone = connection
     .prepare<[number], { id: string }>(

@@ -1,6 +1,6 @@
 /**
- * Whether the mirror holds what it says: the file's own structure, the schema, every body against its hash, every
- * revision, and the chain of seals from the first run to the last. It reads one snapshot and changes nothing.
+ * Checks the mirror: the file's own structure, the schema, every body against its hash, every revision, and the chain
+ * of seals from the first run to the last. It reads one snapshot and changes nothing.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isKind } from '../catalog/catalog.ts';
@@ -80,8 +80,8 @@ async function run(part: Iterator<unknown>, findings: Findings): Promise<void> {
 }
 
 /**
- * What damage does to whoever reads: SQLite's own errors, a name that is none, JSON that is none.
- * @throws what is no damage
+ * Errors that damage causes: SQLite's own, unknown names, invalid JSON.
+ * @throws any other error
  */
 function unreadable(thrown: unknown): string {
   const isDamage =
@@ -158,7 +158,7 @@ function rulesOf(connection: Connection, { source, kind }: CollectionRow): reado
   return id === undefined ? [] : readRules(connection, id, kind);
 }
 
-// What collections say of their latest sweeps against the sweeps themselves, which the runs have sealed.
+// The latest sweeps in the rows of collections against the sweeps themselves, which the runs have sealed.
 
 function* verifySweeps(connection: Connection, findings: Findings): Generator<undefined> {
   const contradicted = connection
@@ -260,7 +260,7 @@ function* differences({ source, kind, stored, found }: CountedKind): Generator<s
   }
 }
 
-// Rows that are sealed one by one, against their seals: altered, put in and taken out each have a line.
+// Rows that are sealed one by one, against their seals: a line for each altered, added and deleted row.
 
 /** Rows between two turns of the event loop. */
 const SLICE = 1000;
@@ -327,7 +327,7 @@ interface Named extends Pick<VerifyProblem, 'recordKind' | 'scope' | 'id' | 'run
   readonly name: string;
 }
 
-/** The id apart from the name: it may be a secret, which only whoever shows it can know. */
+/** The id apart from the name: it may be a secret, which only the code that shows it knows. */
 function named(set: SealedSet, member: string): Named {
   if (set === 'fingerprint_key') return { name: WHOLE[set] };
   const key = keyIn(member);

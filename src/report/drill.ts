@@ -331,7 +331,7 @@ export function tasksByKind(tasks: readonly DrillTask[]): Map<Kind, DrillTask[]>
   return Map.groupBy(tasks, ({ kind }) => kind);
 }
 
-/** Where in a reason the line of configuration begins that is to be copied as it is; -1 where there is none. */
+/** Where in a reason the line of configuration begins that is to be copied unchanged; -1 if there is none. */
 export function configurationAt(reason: string): number {
   return reason.indexOf('definitions: {');
 }

@@ -34,7 +34,7 @@ export function fieldHtml(field: FieldChange): string {
 interface ShownValue {
   /** HTML. */
   readonly body: string;
-  /** HTML that stands for it while it is folded; null where it need not be. */
+  /** HTML in its place while it is folded; null if it is not folded. */
   readonly summary: string | null;
 }
 

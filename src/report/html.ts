@@ -214,7 +214,7 @@ function digest(text: string): string {
   return `sha256-${hash('sha256', text, 'base64')}`;
 }
 
-/** An ISO 8601 time in UTC as people read it, to the minute; any other text as it is. */
+/** An ISO 8601 time in UTC as people read it, to the minute; any other text unchanged. */
 export function timeHtml(at: string): string {
   const [, day, minute] = /^(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})[\d:.]*Z$/.exec(at) ?? [];
   const text = escapeMarkup(at);

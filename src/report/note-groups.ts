@@ -1,4 +1,4 @@
-/** What a comparison says of its collections, a line a reason: the same of many is said once. */
+/** The notes of a comparison on its collections, a line for each reason. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';

@@ -16,7 +16,7 @@ export interface ReportOptions {
   readonly title?: string;
   /** The source that the places of findings name; left out, that of the document, or `default`. */
   readonly source?: string;
-  /** The fingerprints of drift, where the mirror that has their key is at hand. */
+  /** The fingerprints of drift, if the mirror with their key is available. */
   readonly fingerprintOf?: FingerprintOf;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;

@@ -144,7 +144,7 @@ export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): st
   return `${lines.join('\n')}\n`;
 }
 
-/** By bullets: a numbered list counts on by itself, and the numbers of steps that are not sent are missing between. */
+/** By bullets: a numbered list would count on, although steps that are not sent have numbers too. */
 function stepLines({ step, operation, name, id, idLabel, place, request, fields }: StepText): string[] {
   return [
     `- **${step.n}** ${code(ACTION_SIGN[step.action])} ${plain(operation)} ${code(name)} · ${idLabel} ${code(id)}${place === '' ? '' : ` in ${code(place)}`}`,

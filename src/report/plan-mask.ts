@@ -80,7 +80,7 @@ function marksOf(plan: MaskablePlan, definitions: ReportOptions['definitions']):
   return marks;
 }
 
-/** Ids in a reason: it may name records that are no step's own, such as those that a namesake cannot be told from. */
+/** Ids in a reason: it may name records without a step, such as those of the same name. */
 export function idsNamed(
   { reason, scope }: Pick<ShownStep, 'reason' | 'scope'>,
   { idType }: ResourceDefinition,

@@ -58,7 +58,7 @@ interface ShownSummary {
 }
 
 export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, LineOptions {
-  /** Name of a step's action, e.g. `unpause`, where the plan is at hand. */
+  /** Name of a step's action, e.g. `unpause`, if the plan is available. */
   readonly actOf?: (n: number) => string | null;
   /** True lists what went well too. */
   readonly isWhole?: boolean;

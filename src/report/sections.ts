@@ -211,7 +211,7 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
   return `${title}${place === '' ? '' : `, ${place}`}: ${escapeControlCharacters(skipped.reason)}`;
 }
 
-/** True where something could not be compared, or not as it is now: exit code 3. */
+/** True if something could not be compared, or not in its present state: exit code 3. */
 export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
   return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
 }

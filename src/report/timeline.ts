@@ -303,7 +303,7 @@ function dayLabels(bars: readonly Bar[], { labels }: ChartForm): (string | undef
   });
 }
 
-/** What the colours of the chart stand for. */
+/** The meaning of the colours of the chart. */
 function chartKey(): string {
   return `<p class="faint">${PARTS.toReversed().map(keyEntry).join('')}</p>`;
 }

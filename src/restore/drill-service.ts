@@ -262,7 +262,7 @@ function alteredRecord(
   return choice === undefined ? null : { ...record, body: { ...body, [choice.name]: choice.other } };
 }
 
-/** What only a creation sets, what waits for something else to be true, and what may hold secrets stays as it is. */
+/** Fields that only a creation sets, that depend on a condition, or that may hold secrets stay unchanged. */
 function isGuarded({ isCreateOnly, requires, isSecret, secretPointers }: FieldDefinition): boolean {
   return isCreateOnly || requires !== null || isSecret || secretPointers.length > 0;
 }
@@ -305,8 +305,8 @@ const STAND_IN: JsonObject & { uuid: string } = {
 };
 
 /**
- * The configured user (uuid or e-mail address), else the member whose levels fit best what the organizations say of the
- * key (`membership_level`), the longest-standing one first; a stand-in where the snapshot holds no member.
+ * The configured user (uuid or e-mail address), else the member whose levels fit best the level of the key in the
+ * organizations (`membership_level`), the longest-standing one first; a stand-in where the snapshot holds no member.
  */
 export function keyUserOf(records: readonly ParsedRecord[], configured: string | null): KeyUser {
   const members = records.filter(({ kind }) => kind === 'members');

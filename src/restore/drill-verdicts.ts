@@ -79,7 +79,7 @@ export interface Verdicts {
 
 /**
  * @param remaining what differs between snapshot and ground by the one comparison, by place of the desired record: a
- * record that the plan has nothing to say of and that differs all the same is `unknown`, never `comes_back`
+ * record that the plan does not mention and that differs is `unknown`, never `comes_back`
  */
 export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string, RecordChange>): Verdicts {
   const { input, plan } = restored;

@@ -116,8 +116,8 @@ function knownIds(input: PlanInput, live: readonly ParsedRecord[]): ReadonlyMap<
 }
 
 /**
- * Pairs by id, then by id map; returns the ids that the id map paired. A live record is taken once. Below a parent that
- * has another id by now (made again, another instance) the id map goes first, and an equal id tells nothing.
+ * Pairs by id, then by id map; returns the ids that the id map paired. A live record is taken once. Below a parent
+ * that has another id by now (recreated, or another instance) the id map goes first, and an equal id means nothing.
  */
 function matchById(
   input: PlanInput,

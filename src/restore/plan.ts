@@ -42,7 +42,7 @@ export interface PlannedRequest extends PathPlan {
   readonly role: 'create' | 'update' | 'remove' | 'act';
   /** Name of the action of an `act`; else null. */
   readonly act: string | null;
-  /** The path that is used first, as far as it is known, for people: `{id of step 3}` where it is not. */
+  /** The path that is used first, for people; `{id of step 3}` where it is not known yet. */
   readonly path: string;
   /** Null for removals. Without the values of `fills`. */
   readonly body: JsonObject | null;
@@ -219,8 +219,8 @@ export function planDocument({ hash, ...rest }: Plan): PlanDocument {
 // A saved plan, read back: it is what was approved, or it is refused.
 
 /**
- * The plan of a `tidemark.plan/1` document. All that apply relies on is pinned by its hash, so that a plan that was edited
- * is none.
+ * The plan of a `tidemark.plan/1` document. All that apply relies on is pinned by its hash, so that an edited plan is
+ * refused.
  * @throws TidemarkError `usage` when the text is not a plan, `unsafe_plan` when its hash is another one
  */
 export function readPlan(text: string): Plan {
@@ -235,7 +235,7 @@ export function readPlan(text: string): Plan {
   ) {
     throw notAPlan();
   }
-  // The hash stands for the shape of the steps too: only what the planner wrote has one that fits.
+  // The hash covers the shape of the steps too: only what the planner wrote has a matching one.
   const { plan, ...rest } = document as unknown as PlanDocument;
   if (hashOf(rest) !== plan) {
     throw new TidemarkError(

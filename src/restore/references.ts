@@ -48,7 +48,7 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     }
   }
 
-  /** The scope of a record of that kind, as far as the scope of the one that names it tells. */
+  /** The scope of a record of that kind, as far as it follows from the scope of the record that refers to it. */
   const within = (kind: Kind, scope: Scope): Scope | null => {
     const part: Partial<Record<ScopeKey, string>> = {};
     for (const key of input.definitions(kind).scope) {

@@ -1,4 +1,4 @@
-/** What a service says of a request may repeat what was sent: the secrets of it are taken out before it is kept. */
+/** A response may repeat what was sent: its secrets are removed before it is stored. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { HIDDEN } from './secret-values.ts';

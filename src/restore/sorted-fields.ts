@@ -81,7 +81,7 @@ function isSet(value: JsonValue): boolean {
 // A name that live has in other letters (`GROWTH` for `Growth`). Records are matched letters' case apart, as services
 // compare names (wire-notes.md, Restore); what then becomes of the difference depends on what the interface takes.
 
-/** Why such a record is left as it is where nothing can change the name: to its service it is the same one. */
+/** Why such a record is left unchanged if nothing can change the name: to the service it is the same. */
 export const SAME_BUT_FOR_CASE = 'the same but for the case of letters';
 
 /** What a person does where the service would refuse the name: sent, it would fail every time. */

@@ -130,8 +130,8 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
 }
 
 /**
- * The natural key that the step's record has, or will have; null where the kind has none, and of a creation where the service
- * chooses a part of it: only its content tells then.
+ * The natural key that the step's record has, or will have; null where the kind has none, and for a creation in which
+ * the service chooses a part of it: then only the content identifies it.
  */
 export function keyOfStep({ step, definition, sent, request }: ReadyStep): string | null {
   // As it is sent: in the plan's own digest an id that an earlier step gives is not known yet.

@@ -50,7 +50,7 @@ export function recordAppliedInSlot(
   slot: ConcurrencySlot,
 ): Promise<AppliedNotDurable> {
   const onDisk = context.journal.applied(ready.step.n, { status, errorCode: null, error: null });
-  // The error reaches whoever awaits `onDisk`; this avoids an unhandled rejection.
+  // The error reaches those who await `onDisk`; this avoids an unhandled rejection.
   onDisk.catch(() => undefined);
   return readBack(context, ready, slot).then(() => ({ outcome: 'seen', onDisk }));
 }

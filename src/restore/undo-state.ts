@@ -20,7 +20,7 @@ import { topMember } from './unmanaged-settings.ts';
 export interface UndoStateOptions {
   /** The records as they are, of `undoKinds`. */
   readonly live: PlanState;
-  /** What live can say of the records that it does not hold; when left out, all of them are gone. */
+  /** What is known of the records that live does not hold; if left out, all of them are gone. */
   readonly known?: LiveKnowledge;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Take back what was changed since, too. */
@@ -166,7 +166,7 @@ class BeforeRestore {
       this.#extent.delete(original);
       return;
     }
-    // Other kinds that show the record would hold on to it as it is.
+    // Other kinds that show the record would keep its present state.
     for (const counterpart of placesOf(at, definitions))
       if (counterpart !== place) this.#records.delete(counterpart);
     if (body === undefined) {

@@ -6,7 +6,7 @@ import type { Coverage, LoadedState } from '../state/state.ts';
 
 const NAMES_SHOWN = 10;
 
-/** What live can say of collections and of the records that it did not show. */
+/** What is known of collections and of the records that live did not show. */
 export type LiveKnowledge = Pick<LoadedState, 'coverage' | 'unknownIn'>;
 
 type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;

@@ -64,7 +64,10 @@ function silentNames(input: PlanInput, definition: ResourceDefinition): readonly
   return result;
 }
 
-/** What a creation, or live as it is, lacks of the desired record though no request would set it; none but for kinds opened by hand. */
+/**
+ * What a creation, or live, lacks of the desired record though no request would set it; empty but for kinds opened by
+ * hand.
+ */
 export function unmanagedChanges(
   definition: ResourceDefinition,
   live: JsonValue | undefined,

@@ -42,7 +42,7 @@ interface WireRequest {
 export interface WireAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON text, as it is or in pieces of UTF-8; null for no body. */
+  /** JSON text, whole or in pieces of UTF-8; null for no body. */
   readonly body: string | readonly Uint8Array[] | null;
   /** Called when all of the body was handed to the system, and not at all where it was not; does not throw. */
   readonly whenSent?: (() => void) | undefined;

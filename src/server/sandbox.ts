@@ -22,7 +22,7 @@ export interface SandboxOptions {
   readonly random?: () => number;
   readonly log?: Logger;
   readonly keys: readonly AccessKey[];
-  /** What a new sandbox holds; a data file that exists is taken as it is. */
+  /** What a new sandbox holds; an existing data file is used unchanged. */
   readonly seed: SeedName | Seed;
   /** Data file (`--data`); memory only when absent. */
   readonly file?: string;

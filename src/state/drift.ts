@@ -56,9 +56,9 @@ export function kindsOutsideDrift(filter: StateFilter): Kind[] {
 }
 
 /**
- * Compares and judges, by the ignore rules, severities and acceptances of the source.
- * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null where there is none: nothing is
- *   accepted then, and a fingerprint tells the place alone
+ * Compares and classifies, by the ignore rules, severities and acceptances of the source.
+ * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null where there is none: nothing
+ * is   accepted then, and a fingerprint tells the place alone
  * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
  * @throws TidemarkError as `compareStates`
  */
@@ -110,10 +110,7 @@ export async function driftBetween(
   return { ...drift, source, definitions, severityOf, fingerprintOf };
 }
 
-/**
- * Added records as the default comparison tells them: what was accepted of one holds whatever the comparison at hand was
- * narrowed to.
- */
+/** Added records as the default comparison reports them: an acceptance holds however this comparison was narrowed. */
 function wholeChanges(
   { changes }: DiffDocument,
   to: LoadedState,
@@ -137,7 +134,7 @@ function wholeChanges(
   return (change) => (change.change === 'added' ? (known.get(keyText(change)) ?? change) : change);
 }
 
-/** Whether the comparison would have shown drift at a place: else that there is none says nothing of it. */
+/** Whether the comparison would have shown drift at a place: otherwise its absence means nothing. */
 function coverage(
   { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
   definitions: (kind: Kind) => ResourceDefinition,

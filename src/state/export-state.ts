@@ -289,8 +289,8 @@ interface LoadedExport extends LoadedState {
 }
 
 /**
- * The state as a comparison with `other` within the filter has to take it: of what an export left out without saying so,
- * and the other state has, it counts as unread. Any other state comes back as it is.
+ * The state for a comparison with `other` within the filter: what an export left out without saying so, and the other
+ * state has, counts as unread. Any other state is returned unchanged.
  */
 export function relativeTo(state: LoadedState, other: LoadedState, filter: StateFilter): LoadedState {
   return 'saysExtent' in state && state.saysExtent === false ? new SilentExport(state, other, filter) : state;

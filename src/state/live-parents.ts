@@ -135,7 +135,7 @@ export interface Absence extends CollectionKey {
 export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'unknownIn'> {
   /** In the order of `compareKeys`. */
   keys(filter: StateFilter): Iterable<RecordKey>;
-  /** How many pages the collection's list had; null where it did not prove itself, or there is none. */
+  /** How many pages the collection's list had; null if it is not proved complete, or there is none. */
   pagesOf(kind: Kind, scope: Scope): number | null;
   /** Reads these kinds once more and adds what they show. */
   readAgain(kinds: readonly Kind[]): Promise<void>;

@@ -267,7 +267,7 @@ class MirrorState implements LoadedState {
     if (key === undefined || id === undefined) return true;
     const kind = SCOPE_KIND[key];
     for (const _parent of this.records({ kinds: [kind], ids: [id] })) return true;
-    // The parent's own collection, as far as the scope tells which one that is: others of its kind say nothing of it.
+    // The parent's own collection, as far as it follows from the scope: others of its kind are unrelated.
     const own = definitionOf(kind).scope;
     const known = [...this.#seen.values()].filter((seen) => seen.kind === kind && seen.wasRead);
     if (known.some((seen) => own.every((each) => !(each in scope) || seen.scope[each] === scope[each])))

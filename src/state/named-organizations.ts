@@ -1,7 +1,6 @@
 /**
- * Live below organizations that the user named, one of which may be gone: a list that proves itself says so, where
- * asking for each of them only tells that the service does not answer for it. It is then missing, to be made again with
- * consent, and what was below it is missing too.
+ * Live below organizations that the user named, one of which may be gone: a complete list shows that, while a request
+ * for each would only fail. It is then missing, to be created again with consent, and so is everything below it.
  */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';

@@ -61,8 +61,8 @@ export function recreatedNames(
 }
 
 /**
- * The parts of a filter under the ids that the other state knows: whoever names a record by the id that it had before
- * means the same record. `state` is what `continuedState` gave.
+ * The parts of a filter under the ids that the other state knows: an earlier id of a record means the same record.
+ * `state` is what `continuedState` gave.
  */
 export function recreatedParts(state: LoadedState, parts: readonly StateFilter[]): readonly StateFilter[] {
   return state instanceof ContinuedState ? parts.flatMap((part) => state.parts(part)) : parts;

@@ -70,7 +70,7 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
 function runDescription({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
   return `${at.slice(0, 16)}Z ${source}, ${outcome}`;
 }
-// One thing that may be where the cursor is, and what only the command line knows of the places that tell more.
+// A candidate for the word at the cursor.
 
 export interface Candidate {
   readonly value: string;

@@ -19,7 +19,7 @@ export type ValueSort =
   | 'file'
   | 'directory';
 
-/** Sorts by the word between the brackets of an option's flags or an argument's name; rows say what is not told here. */
+/** Sorts by the word between the brackets of an option's flags or an argument's name; rows state the rest. */
 const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueSort>> = {
   kind: 'kind',
   ref: 'reference',
@@ -47,8 +47,8 @@ const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueSort>> = {
 };
 
 /**
- * The sort of what `text` (`--kind <kind>`, `[from]`) takes; undefined where neither the row nor its placeholder tells,
- * and for a flag without a value.
+ * The sort of what `text` (`--kind <kind>`, `[from]`) takes; undefined if neither the row nor its placeholder names
+ * one, and for a flag without a value.
  */
 export function valueSortOf(text: string, values: ValueSort | undefined): ValueSort | undefined {
   const placeholder = placeholderOf(text);

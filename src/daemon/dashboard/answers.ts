@@ -1,4 +1,4 @@
-/** The questions that whoever opens the page has, each answered in a word and a line. */
+/** The questions of a visitor, each answered in a word and a line. */
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
 import { count, duration, plural } from '../../core/wording.ts';

@@ -28,7 +28,9 @@ const HEIGHT = 168;
 const TOP = 18; // room for signs
 const BASE = HEIGHT - 24; // room for labels
 const LEFT = 52; // room for the scale
-/** Pixels of a character of a label, where the font is a wide one; and between two labels, so that each is read by itself. */
+/**
+ * Pixels of a character of a label, where the font is a wide one; and between two labels, so that each is readable.
+ */
 const CHARACTER = 7.5;
 const LABEL_GAP = 32;
 

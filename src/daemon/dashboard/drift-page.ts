@@ -1,4 +1,4 @@
-/** Drift of every source as of now: worst first, each field as it was and as it is. */
+/** Drift of every source as of now: worst first, with the old and new value of each field. */
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';

@@ -43,7 +43,7 @@ const FINDINGS_SHOWN = 5;
 interface OverviewFacts {
   readonly view: DaemonView;
   readonly snapshot: HealthSnapshot;
-  /** Of each source with a baseline, as far as it could be found. */
+  /** For each source with a baseline whose drift could be determined. */
   readonly drifts: readonly SourceDrift[];
   /** Why it could not be, a line each. */
   readonly driftProblem: readonly string[];

@@ -124,7 +124,7 @@ export type HtmlPart = Html | string | number | null | readonly HtmlPart[];
 
 export const NOTHING = new Html('');
 
-/** The template's own text stays as it is; everything put into it is escaped. */
+/** The template's own text stays unchanged; everything put into it is escaped. */
 export function markup(texts: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
   let text = texts[0] ?? '';
   for (const [index, part] of parts.entries()) text += rendered(part) + (texts[index + 1] ?? '');

@@ -1,7 +1,7 @@
 /**
- * Pages and searches of the record browser. A page costs what it shows, however many records there are: it goes on from a
- * record's key, which an index has. A search for names has to read records; it does so in slices, lets others have their
- * turn in between, stops after a while, and says how far it came.
+ * Pages and searches of the record browser. A page costs what it shows, however many records there are: it continues
+ * from a record's key, by an index. A search for names has to read records; it does so in slices, yields to other
+ * work in between, stops after a while, and reports how far it got.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Scope } from '../../catalog/definition.ts';
@@ -84,7 +84,7 @@ export async function searchRecords(place: RecordPlace, search: Search): Promise
   const found = new Map<number, ListedRecord>();
   if (after === null) {
     for (const record of byId(place, text, limit)) found.set(record.record, record);
-    // Who has an id at hand means it. Names are looked at when asked for.
+    // A search for an id means that record. Names are searched on request.
     if (found.size > 0)
       return { records: [...found.values()].slice(0, limit), next: FROM_THE_FIRST, read: 0 };
   }

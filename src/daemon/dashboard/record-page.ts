@@ -1,4 +1,4 @@
-/** One record: its body, since when each field is as it is, and what changed in it over time. Secrets are masked. */
+/** One record: its body, when each field was last changed, and its changes over time. Secrets are masked. */
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';

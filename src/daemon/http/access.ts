@@ -42,7 +42,7 @@ export class Access {
 
   /**
    * Refuses requests that were addressed to another name: a page elsewhere whose name was made to lead here would
-   * otherwise read as its visitor. Where a token is needed it guards by itself: such a page has none.
+   * otherwise read as its visitor. Where a token is required that is enough: such a page has none.
    * @throws Refusal 421
    */
   checkHost({ host }: Caller): void {

@@ -1,7 +1,7 @@
 /**
- * How many records runs added, changed and removed, counted and not gathered. A run that took over the changes of others,
- * which retention dropped, is counted by its revisions: what it read itself says nothing of theirs. What was only read for
- * the first time is none of them.
+ * How many records runs added, changed and removed, counted and not gathered. A run that took over the changes of
+ * others, which retention dropped, is counted by its revisions: its own sweeps do not include theirs. First readings
+ * are not counted.
  */
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ChangeCounts } from '../../mirror/change-counts.ts';

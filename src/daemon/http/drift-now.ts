@@ -1,6 +1,6 @@
 /**
- * Drift of a source as of now, by the one comparison and the one judgement, kept as long as nothing moved: the baseline,
- * the latest run, the acceptances and the configuration name it.
+ * Drift of a source as of now, by the same comparison and rules as the command line, cached until the baseline, the
+ * latest run, the acceptances or the configuration change.
  */
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';

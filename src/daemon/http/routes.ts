@@ -29,7 +29,7 @@ type Application = Hono<{ Bindings: HttpBindings }>;
 
 /** The methods that any of our routes has. */
 const ROUTED = ['GET', 'POST'] as const;
-/** Open to everybody: that the process lives, the login form, and the icon that browsers ask for by themselves. */
+/** Public: liveness, the login form, and the icon that browsers request on their own. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/login', '/icon.svg', '/favicon.ico']);
 
 export function createRoutes(

@@ -35,7 +35,7 @@ export interface RunChanges {
   readonly previous: number | null;
   /** Null where it is the first one, or where so much changed that only its counts are reported. */
   readonly changes: readonly RecordChange[] | null;
-  /** Of the kinds that were asked for. It counts `changes`, and where those are cut, or not told, all that there are. */
+  /** Of the kinds that were asked for. It counts `changes`; if those are cut or left out, all of them. */
   readonly summary: ChangeCounts;
   /** Runs whose changes are among these, since retention dropped them. */
   readonly forgotten: ForgottenRuns | null;

@@ -69,7 +69,7 @@ export class InProcessExecutor implements JobExecutor {
   }
 }
 
-/** Shown to whoever finds the mirror locked. */
+/** Shown to processes that find the mirror locked. */
 export function commandOf({ name }: Pick<QueuedJob, 'name'>): string {
   return `daemon ${name}`;
 }

@@ -1,4 +1,4 @@
-/** What the log says of jobs: a line at each beginning and end, loud only where the outcome is another than last time. */
+/** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the last one. */
 import { collectionText } from '../../catalog/scope-text.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';

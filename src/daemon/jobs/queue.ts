@@ -5,13 +5,13 @@
 import type { ScheduleName } from '../../config/config.ts';
 import type { QueuedJob } from './work.ts';
 
-/** A job in the queue, with the number by which whoever asked for it finds it again. Numbers only grow. */
+/** A job in the queue, with the number by which a request finds it again. Numbers only grow. */
 export interface QueueEntry {
   readonly ticket: number;
   readonly job: QueuedJob;
 }
 
-/** Requests that are taken in a row while something scheduled waits: whoever asks in a loop must not stop the schedules. */
+/** Requests that are served in a row while a scheduled job waits: requests in a loop must not stop the schedules. */
 const REQUESTS_IN_A_ROW = 10;
 
 export class JobQueue {

@@ -1,4 +1,4 @@
-/** How a verification of the mirror is written down, whoever made it: the daemon or the command line. */
+/** A verification of the mirror and its stored result, by the daemon or the command line. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';

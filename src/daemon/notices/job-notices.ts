@@ -45,7 +45,7 @@ export function recordTransition(
   return notices.length;
 }
 
-// Which channels are to hear of a notice.
+// The channels that receive a notice.
 
 /** Names of the channels, in the order of the configuration. */
 export function channelsFor(notice: Notice, channels: readonly ChannelConfig[]): string[] {

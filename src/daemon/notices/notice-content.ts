@@ -73,7 +73,7 @@ export function contentOf({
   return content as unknown as NoticeContent;
 }
 
-// Short forms in notices: whoever reads them has a telephone, not a terminal.
+// Short forms in notices: they are read on a telephone, not in a terminal.
 
 /** What a notice is about, before its colon. */
 export function subjectName(source: string): string {

@@ -157,9 +157,9 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
   return { states: isMoved ? [state] : [], cleared: [], notices };
 }
 
-// Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. A further change of the same value is another
-// fingerprint at the same place, and told as one that changed. Findings beyond `FOLLOWED` are reported as one mass (subject
-// `drift`): nobody reads thousands, and their states would have to be kept.
+// Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. A further change of the same value is
+// another fingerprint at the same place, and reported as changed. Findings beyond `FOLLOWED` are reported as one mass
+// (subject `drift`): nobody reads thousands, and their states would have to be kept.
 
 /** Findings that are followed one by one, of one source. */
 export const FOLLOWED = 5000;

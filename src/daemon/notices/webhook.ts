@@ -83,7 +83,9 @@ export function requireAccepted(answer: PostAnswer, secrets: readonly Secret[], 
 /** U+2060 is invisible and part of no name, so that `@\u2060channel` looks the same and notifies nobody. */
 const WORD_JOINER = '\u2060';
 
-/** An address such as `ann@example.com` is left as it is, to be copied; Discord finds its own words within one too. */
+/**
+ * An address such as `ann@example.com` is left unchanged, to be copied; Discord finds its own words within one too.
+ */
 const MENTION = /@(?!\u2060)(?:(?=everyone|here|all\b|channel)|(?<![\w.+-]@)|(?![\w-]+\.\w))/giu;
 
 /** Slack's and Discord's markup of mentions and channels: `<!here>`, `<@U123>`, `<#C123>`. */

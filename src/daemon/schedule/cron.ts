@@ -1,6 +1,6 @@
 /**
- * The one door to node-cron, which reads the expression. When it is due next is computed here: node-cron only tells it from
- * the system's own clock on, and drops ticks that fall into an hour which a change of time leaves out.
+ * The one door to node-cron, which reads the expression. The next due time is computed here: node-cron computes it
+ * from the system clock only, and drops ticks in an hour that a change of time skips.
  */
 import { parse } from 'node-cron';
 import { TidemarkError } from '../../core/errors.ts';
@@ -10,9 +10,9 @@ export interface Cron {
   /**
    * The first tick after an instant (both epoch milliseconds).
    *
-   * A tick that falls into a gap of the zone's wall time comes once, as the gap ends. In an hour that the wall shows twice,
-   * an expression for every hour of the day ticks in both of them, since its interval goes on; any other only in the first,
-   * since it names times of the day.
+   * A tick that falls into a gap of the zone's wall time comes once, as the gap ends. In an hour that the wall shows
+   * twice, an expression for every hour of the day ticks in both of them, since its interval continues; any other
+   * only in the first, since it names times of the day.
    */
   next(after: number): number;
   /** Longest time between two ticks that follow each other, in milliseconds, changes of time aside. */

@@ -37,7 +37,7 @@ interface Entry {
 interface TimetableOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  /** False for `--once`: whoever starts it has its own spread. */
+  /** False for `--once`: its caller spreads the starts. */
   readonly hasJitter: boolean;
 }
 

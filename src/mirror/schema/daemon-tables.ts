@@ -1,7 +1,7 @@
 /** What the daemon must remember across restarts: when what is due, what its jobs did, and which notices are pending. */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
-/** One schedule of the configuration, as far as it came. */
+/** The state of one schedule of the configuration. */
 export const schedules = sqliteTable('schedules', {
   /** `sync`, `drift`, `verify`, `forget` or `drill`. */
   schedule: text('schedule').primaryKey(),
@@ -12,7 +12,7 @@ export const schedules = sqliteTable('schedules', {
   dueAt: text('due_at').notNull(),
   /** Due times skipped because the same schedule was still running, since the mirror was created. */
   skippedTicks: integer('skipped_ticks').notNull(),
-  /** Ticks that fell while no daemon ran, since the mirror was made; all of them are made up for by one start. */
+  /** Due times while no daemon ran, since the mirror was created; one start makes up for all of them. */
   missedTicks: integer('missed_ticks').notNull(),
 });
 
@@ -43,7 +43,7 @@ export const jobs = sqliteTable(
   (table) => [index('jobs_of').on(table.name, table.source, table.job)],
 );
 
-/** What was last said about each thing that notices speak of: only a transition is reported. */
+/** The last reported state of each subject of notices: only a transition is reported. */
 export const noticeStates = sqliteTable(
   'notice_states',
   {
@@ -54,13 +54,13 @@ export const noticeStates = sqliteTable(
     /** E.g. `failed`, `partial`, `ok`, `open`. */
     state: text('state').notNull(),
     since: text('since').notNull(),
-    /** What of the state makes it another one when it moves, as a JSON object. */
+    /** The details whose change counts as another state, as a JSON object. */
     detail: text('detail').notNull(),
   },
   (table) => [primaryKey({ columns: [table.source, table.subject] })],
 );
 
-/** One transition that somebody is to hear of. */
+/** One transition to report. */
 export const notices = sqliteTable('notices', {
   notice: integer('notice').primaryKey({ autoIncrement: true }),
   at: text('at').notNull(),
@@ -68,7 +68,7 @@ export const notices = sqliteTable('notices', {
   subject: text('subject').notNull(),
   /** E.g. `run_failed`, `run_recovered`, `drift_new`. */
   event: text('event').notNull(),
-  /** What every channel makes its message of, as a JSON object; secrets masked. */
+  /** The content from which each channel makes its message, as a JSON object; secrets masked. */
   content: text('content').notNull(),
 });
 
@@ -84,7 +84,7 @@ export const noticeDeliveries = sqliteTable(
     /** Not before then. */
     nextAttemptAt: text('next_attempt_at').notNull(),
     deliveredAt: text('delivered_at'),
-    /** When it was given up after too many attempts; NULL while there is hope. */
+    /** When it was given up after too many attempts; NULL until then. */
     givenUpAt: text('given_up_at'),
     /** Why the last attempt failed. */
     error: text('error'),

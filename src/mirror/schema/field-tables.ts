@@ -2,9 +2,9 @@
 import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
 /**
- * How many current records carry which field with a value of which JSON type: from this a run tells when the service
- * gains, loses or retypes a field. Derived from the bodies; `verify` counts again. A row with 0 records is remembered:
- * the field or type was seen, and may come back without being news.
+ * How many current records carry which field with a value of which JSON type: from this a run detects that the
+ * service gains, loses or retypes a field. Derived from the bodies; `verify` counts again. A row with 0 records is
+ * remembered: the field or type was seen, and its return is not a change.
  */
 export const fieldShapes = sqliteTable(
   'field_shapes',

@@ -12,8 +12,8 @@ import {
 } from 'drizzle-orm/sqlite-core';
 
 /**
- * The key of every current record of every kind: what makes it unique, and what tells at a glance whether a received
- * record is as the mirror holds it. Apart from the bodies so that a no-change run reads nothing else.
+ * The key of every current record of every kind: what makes it unique, and the marks by which an unchanged record is
+ * recognized. Separate from the bodies, so that a no-change run reads nothing else.
  */
 export const recordKeys = sqliteTable(
   'record_keys',
@@ -67,7 +67,7 @@ export const revisions = sqliteTable(
   ],
 );
 
-/** Records that left, so that one that returns goes on under its old number. */
+/** Removed records, so that one that returns keeps its number. */
 export const removed = sqliteTable(
   'removed',
   {

@@ -60,7 +60,7 @@ export const restoreSteps = sqliteTable(
   (table) => [primaryKey({ columns: [table.restore, table.step] })],
 );
 
-/** Which record came back under which id. Written as soon as the service has told the new one. */
+/** The old and new id of each record that was created again. Written as soon as the service returns the new id. */
 export const idMap = sqliteTable(
   'id_map',
   {

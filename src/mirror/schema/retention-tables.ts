@@ -17,8 +17,8 @@ export const snapshots = sqliteTable('snapshots', {
 });
 
 /**
- * Drift that somebody accepted: one row per place, and only for the value that its fingerprint stands for. The value
- * itself is not here, so that no secret gets in.
+ * Drift that somebody accepted: one row per place, and only for the value of its fingerprint. The value itself is not
+ * stored, so that no secret is.
  */
 export const acceptances = sqliteTable(
   'acceptances',
@@ -33,7 +33,7 @@ export const acceptances = sqliteTable(
     path: text('path').notNull(),
     /** Keyed digest (`fingerprint_key`) of the place and the accepted value: another value has another one, and is drift again. */
     fingerprint: text('fingerprint').notNull(),
-    /** Why, in the words of whoever accepted it. */
+    /** Why, as the user gave it. */
     reason: text('reason').notNull(),
     acceptedAt: text('accepted_at').notNull(),
     /** From then on it no longer holds; NULL for no end. */
@@ -108,9 +108,9 @@ export const replacedRoots = sqliteTable(
 );
 
 /**
- * Seals of rows that no run's root vouches for: accepted drift, the key of the fingerprints, and what runs say of themselves,
- * failed ones too. Each is kept apart from its row, so that a row that was taken out leaves its seal behind; and the seals of a
- * set have one together, so that neither do both go without being missed.
+ * Seals of rows that no run's root covers: accepted drift, the key of the fingerprints, and the rows of runs, failed
+ * ones too. Each is stored apart from its row, so that the seal of a deleted row remains; and each set has a seal
+ * over its seals, so that deleting a row with its seal is detected.
  */
 export const rowSeals = sqliteTable(
   'row_seals',

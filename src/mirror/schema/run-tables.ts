@@ -82,8 +82,8 @@ export const sweeps = sqliteTable(
 );
 
 /**
- * Sweeps of runs that retention dropped, where they are still the last word on their collection as of the kept run that
- * took their changes over: so that it says of each collection what it said before.
+ * Sweeps of runs that retention dropped, where they are the last sweep of their collection as of the kept run that
+ * took their changes over: it reports each collection as before.
  */
 export const carriedSweeps = sqliteTable(
   'carried_sweeps',

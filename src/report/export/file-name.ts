@@ -7,7 +7,7 @@ const LONGEST = 120;
 
 /**
  * One path segment for an id: letters, digits, `-` and `_` stay, all else is percent-encoded. A long id, or one with
- * capitals (which some file systems fold), is told apart by a piece of its hash.
+ * capitals (which some file systems fold), gets a part of its hash.
  */
 export function fileSegment(id: string): string {
   const bytes = Buffer.from(id, 'utf8');

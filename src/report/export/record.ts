@@ -19,7 +19,7 @@ export function exportLine({ kind, scope, id, body, source }: ExportRecord): str
   return `${head.slice(0, -1)},"body":${oneLine(body)}}`;
 }
 
-/** A body without line breaks: received text as it is, or respelled where the server sent it over several lines. */
+/** A body without line breaks: the received text, on one line where the server sent several. */
 function oneLine(body: string): string {
   return /[\n\r]/.test(body) ? JSON.stringify(parseLossless(body)) : body;
 }

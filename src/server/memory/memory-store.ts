@@ -130,7 +130,7 @@ export class MemoryStore implements WritableStore {
     });
   }
 
-  /** Inserts or replaces a record as it is, without rules. `id` only where the body has none. */
+  /** Inserts or replaces a record unchanged, without rules. `id` only where the body has none. */
   write(kind: Kind, scope: Scope, body: JsonObject, id?: string): void {
     this.transaction(NOBODY, (writing) => {
       if (id === undefined) writing.save(kind, scope, body, noteFor(kind));
@@ -280,7 +280,7 @@ export class MemoryStore implements WritableStore {
   }
 }
 
-/** What a record put in through a view is noted with; undefined leaves the note of a known row as it is. */
+/** What a record put in through a view is noted with; undefined keeps the note of a known row. */
 function noteFor(kind: Kind): RowNote | undefined {
   return RULES[kind].view?.note;
 }

@@ -26,7 +26,7 @@ const ORDER_BY_TABLE: ReadonlyMap<string, Order> = new Map([
   ...Object.entries(RULES).map(([kind, rules]) => [rules.view?.table ?? kind, rules.order] as const),
 ]);
 
-/** The record as it is kept: withheld secrets included. */
+/** The stored record: withheld secrets included. */
 export function keptBody(row: Row): JsonObject {
   return objectOf(row.full ?? row.text);
 }

@@ -1,7 +1,4 @@
-/**
- * The mirror that a replica reads: opened when it is first needed, opened again where another file took its place, and
- * gone for as long as it is gone.
- */
+/** The mirror that a replica reads: opened when it is first needed, and opened again when the file was replaced. */
 import { statSync } from 'node:fs';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ErrorCode } from '../../core/errors.ts';
@@ -50,7 +47,7 @@ export class HeldMirror<Memory> {
 
   /**
    * Reads in one moment of the mirror.
-   * @throws WireError 503 where there is none that can be read; whatever else `work` throws passes
+   * @throws WireError 503 where there is none that can be read; other errors of `work` pass
    */
   use<T>(work: (mirror: Mirror, memory: Memory) => T): T {
     try {

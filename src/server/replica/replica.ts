@@ -1,6 +1,6 @@
 /**
  * The mirror served over the interface's own paths, read-only (docs/replica.md). One function from a request to an
- * answer, whoever listens: `serve`, or the daemon beside its other pages.
+ * answer, for `serve` and for the daemon.
  */
 import type { Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -97,7 +97,7 @@ function stateHeaders({ run, at }: Point, now: number): Record<string, string> {
   };
 }
 
-// The states that were asked for last: what was found out about one holds as long as it is asked for.
+// The states that were requested last, with what was computed for each.
 
 /** A dashboard on the latest state beside a few walks through earlier ones. */
 const STATES = 4;
@@ -122,8 +122,8 @@ class StateMemory {
 const ANYBODY_HERE: AccessKey = { key: '', permissions: 'all' };
 
 /**
- * With tokens: `Authorization: Bearer TOKEN`, nothing else. Without: whoever addresses it as this machine, so that a web
- * page elsewhere, whose name was made to lead here, reads nothing.
+ * With tokens: `Authorization: Bearer TOKEN`, nothing else. Without: requests addressed to this machine by its own
+ * name, so that a web page elsewhere whose name resolves to it reads nothing.
  */
 function createCallers(tokens: readonly Secret[]): Authenticate {
   if (tokens.length > 0) {

@@ -242,8 +242,8 @@ const recordingSharing: KindRules = {
 };
 
 /**
- * Rules of a kind that has none of its own: what the catalog calls writable is taken, an id is given, and nothing moves by
- * itself. A record is named when it is created.
+ * Rules of a kind that has none of its own: what the catalog calls writable is taken, an id is given, and nothing
+ * changes on its own. A record is named when it is created.
  */
 function plainRules(definition: ResourceDefinition): KindRules {
   const { kind, fields, idPath, idType, naturalKey } = definition;

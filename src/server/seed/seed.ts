@@ -19,7 +19,7 @@ export interface Seed {
   readonly records: Iterable<SeedRecord>;
 }
 
-/** Nothing but one user: whoever creates an organization becomes its owner. */
+/** One user only: the creator of an organization becomes its owner. */
 export const EMPTY_SEED: Seed = {
   users: [
     {
