@@ -61,7 +61,7 @@ export class RateLimit {
     this.maxAtOnce = Math.min(...[limits.perMinute, limits.perHour].filter((limit) => limit !== 0));
   }
 
-  /** Like all that reads or changes it, within `atomically` of the log. */
+  /** Call it within `atomically` of the log, as everything that reads or changes the log. */
   get starts(): Starts {
     return this.#log().starts(this.#name);
   }

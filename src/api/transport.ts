@@ -19,7 +19,7 @@ export interface Timeouts {
   readonly headersMs: number;
   /** Between two pieces of the body. */
   readonly bodyMs: number;
-  /** From start to end, whatever trickles in. */
+  /** From start to end, however slowly data arrives. */
   readonly totalMs: number;
 }
 
@@ -211,7 +211,7 @@ function headerText(
 
 // The text of an answer's body.
 
-// Fatal: a record whose letters were replaced would look changed, and would be written back wrong.
+// Fatal: a record with replaced characters would look changed, and a restore would write it wrong.
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** @throws TidemarkError `malformed` when it is not valid UTF-8 */

@@ -12,7 +12,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Withheld {
   /** Names of the variables that secrets come from. */
   readonly variables: readonly string[];
-  /** A variable that holds one of these is not handed on either, whatever it is called. */
+  /** A variable with one of these values is not passed on either, whatever its name. */
   readonly secrets: readonly Secret[];
 }
 

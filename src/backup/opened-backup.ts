@@ -13,7 +13,7 @@ import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
 import { syncDirectory } from './unfinished.ts';
 
 export interface OpenedBackup {
-  /** Null where the backup is encrypted and no identity was given: then only its file was looked at. */
+  /** Null where the backup is encrypted and no identity was given: then only its file was checked. */
   readonly facts: PlainFacts | null;
   /** False where there is no manifest to compare the file with. */
   readonly isCompared: boolean;

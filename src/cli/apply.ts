@@ -136,7 +136,7 @@ const SILENT: ReadonlySet<ErrorCode> = new Set([
 ]);
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
-/** A step whose record could not be looked at. */
+/** A step whose record could not be read. */
 interface UnreadStep {
   readonly step: PlanStep;
   readonly reason: string | null;
@@ -153,7 +153,7 @@ interface UnreadStep {
 function requireAnswered(live: LoadedState): void {
   const root = live.coverage(ROOT, {});
   if (root.how !== 'unread' || root.code === null || !SILENT.has(root.code)) return;
-  // Of organizations that are named one may have failed, and others been read.
+  // One of the named organizations may have failed while others were read.
   for (const _ of live.records({ kinds: [ROOT] })) return;
   throw new TidemarkError(root.code, `live could not be looked at: ${ROOT}: ${root.reason}`, {
     hint: `nothing was sent; ${remedyFor(root.code)}`,

@@ -38,8 +38,8 @@ export interface CommandRow {
   readonly examples?: readonly string[];
   readonly commands?: readonly CommandRow[];
   /**
-   * True where the command, called with these options, does work that is worth finishing though nobody reads what it
-   * prints. Any other ends when its reader leaves.
+   * True where the command, called with these options, does work that it finishes even if nobody reads its output.
+   * Other commands end when their reader closes the pipe.
    */
   readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options

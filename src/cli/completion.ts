@@ -32,7 +32,7 @@ export function complete(
     const { candidates, paths } = await completionOf(
       {
         words,
-        // The others hand over what the words mean.
+        // The other shells pass words without quotes.
         isQuoted: shell === 'bash',
         env: context.env,
         cwd: context.cwd,

@@ -296,7 +296,7 @@ function extentOfKind({ filter, whole }: ExportExtent, kind: Kind): ExportExtent
   };
 }
 
-// The records of an export: read in the state asked for, counted, and held against what the mirror says it has.
+// The records of an export: read from the requested state, counted, and compared with the counts of the mirror.
 
 interface Narrowing {
   readonly kind?: Kind;

@@ -24,7 +24,7 @@ interface Tried {
   readonly error: TidemarkError | null;
 }
 
-/** Exit 0 all delivered, 3 some, 1 none, 4 for a channel that there is not, or no channel at all. */
+/** Exit 0 all delivered, 3 some, 1 none, 4 for an unknown channel, or without any channel. */
 export async function notifyTest(context: CommandContext, options: NotifyOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const channels = chosen(config.notices, options.channels ?? []);

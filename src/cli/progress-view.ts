@@ -45,7 +45,7 @@ interface ViewInput {
   /** See `PaceMeter`. */
   readonly requestMs: number | null;
   readonly recordsPerSecond: number;
-  /** As configured: rows of a page before the first has come, and the limit before the service asked for less. */
+  /** As configured: rows of a page before the first page, and the limit before the service asked for less. */
   readonly pageSize: number;
   readonly perMinute: number;
 }

@@ -41,7 +41,7 @@ export interface SourceReport {
 /** The result of one source: its report, or why there is none. */
 type SourceResult = SourceReport | { readonly source: string | null; readonly error: TidemarkError };
 
-/** A report of each source in turn: what one of them fails with is its result, and the others come all the same. */
+/** The report of each source in turn: a failure is the result of its source, and the others continue. */
 export async function reportEach<Source extends string | null>(
   sources: readonly Source[],
   { signal, opener }: { readonly signal: AbortSignal; readonly opener: Pick<StateOpener, 'closeStates'> },

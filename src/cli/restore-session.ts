@@ -32,7 +32,7 @@ interface SessionOptions {
   readonly command: string;
   /** True takes the writer lock: no sync and no other restore meanwhile. */
   readonly writes: boolean;
-  /** True where the mirror may be made: all that is needed of it is the journal. */
+  /** True if the mirror may be created: only its journal is needed. */
   readonly needsNoMirror: boolean;
   /** The source that a plan names. */
   readonly source?: string;

@@ -78,7 +78,7 @@ export interface Schedule {
   readonly sources: readonly string[];
 }
 
-/** How much is kept of what grows; a rule that is left out keeps nothing. */
+/** The retention rules; a rule that is left out keeps nothing. */
 export interface RetentionConfig {
   readonly last?: number;
   readonly hourly?: number;

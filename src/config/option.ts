@@ -107,8 +107,8 @@ export function mapOf<S extends Options>(
 }
 
 /**
- * Raw values with the defaults of a table filled in. What has the wrong form is left for the schema to refuse; an empty
- * key (`rate:` and nothing after it) is an empty section.
+ * Raw values with the defaults of a table filled in. Values of the wrong form are left for the schema to refuse; an
+ * empty key (`rate:` and nothing after it) is an empty section.
  */
 export function withDefaults(node: OptionNode, raw: unknown): unknown {
   if (node.node === 'option') return raw === undefined ? node.default : raw;

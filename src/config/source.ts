@@ -238,7 +238,7 @@ function switchedOff({ kinds, recordings }: KindChoice): string[] {
 
 // The catalog as one source has it: profile and overrides applied.
 
-/** Definitions in force for a source, asked for or not; the catalog's own where it is configured no longer. */
+/** The definitions for a source; the catalog's own for one that is no longer configured. */
 export function definitionsFor(config: Config, source: string): (kind: Kind) => ResourceDefinition {
   const configured = config.configured.find(({ name }) => name === source)?.definitions ?? [];
   const byKind = new Map(configured.map((definition) => [definition.kind, definition]));

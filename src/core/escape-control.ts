@@ -1,6 +1,6 @@
 /**
- * Makes visible what would otherwise act: a record's name or value can hold escape sequences that repaint a terminal,
- * marks that turn the reading direction round, or characters that nobody sees.
+ * Makes control characters visible: a record's name or value can hold escape sequences that repaint a terminal, marks
+ * that reverse the reading direction, or invisible characters.
  */
 
 /**

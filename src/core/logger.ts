@@ -8,7 +8,7 @@ export interface Logger {
   info(facts: Record<string, unknown>, message: string): void;
   debug(facts: Record<string, unknown>, message: string): void;
   trace(facts: Record<string, unknown>, message: string): void;
-  /** Asked before facts are gathered that only such a line needs: lines that are not written cost nothing. */
+  /** Called before facts are gathered that only such a line needs: lines that are not written cost nothing. */
   isLevelEnabled(level: WrittenLevel): boolean;
   /** A logger whose every line carries these facts too. */
   child(facts: Record<string, unknown>): Logger;

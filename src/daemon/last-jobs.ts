@@ -1,4 +1,4 @@
-/** The latest ended job of each name and source, found by index whatever else ran since. */
+/** The latest ended job of each name and source, found by an index. */
 import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { summaryOf } from './jobs/summaries.ts';

@@ -39,7 +39,7 @@ function written(value: JsonValue | undefined, depth: number): string {
   return `${out}}`;
 }
 
-/** Each such level is looked through once more: lists of a record's members are no deeper. */
+/** Each such level is searched once more: lists of a record's members are no deeper. */
 const PLAIN_DEPTH = 3;
 
 /** True for lists, of lists, of what JSON writes in one way only: no numbers, and no members that have an order. */

@@ -88,7 +88,7 @@ export interface Stale {
   readonly scope: Scope;
   /** Which state it is. In TO, the old truth may hide a change; in FROM it only dates one. */
   readonly side: 'from' | 'to';
-  /** True where the state never had it whole: what it does not hold may have been there all the same. */
+  /** True if the state never had the whole collection: records that it does not hold may have existed. */
   readonly is_partial?: true;
   readonly reason: string;
 }

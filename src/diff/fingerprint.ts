@@ -34,7 +34,7 @@ export function fingerprints({ source, key, whole }: FingerprintOptions): Finger
     const place = field === null ? '' : placeOf(field);
     // What is inside elements has findings of its own: of a new order only the order is remembered.
     const value = field?.moved === undefined || !Array.isArray(to) ? to : to.map(elementSegment);
-    // A JSON array keeps the parts apart whatever they hold.
+    // A JSON array separates the parts, whatever they contain.
     const parts = [source, ...keyParts(change), place, valueDigest(value)];
     return createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
   };

@@ -106,7 +106,7 @@ export function targetOf(
   return { definition, scope, shape: shapeOf(definition), pageSize };
 }
 
-/** A list that fails with a query is asked once more without one: some take every parameter for a filter. */
+/** A list that fails with a query is requested once more without one: some take every parameter for a filter. */
 async function firstPage(
   { client, signal }: ProbeContext,
   target: CollectionTarget,

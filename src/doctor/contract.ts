@@ -38,7 +38,7 @@ export interface Contract {
   readonly differences: readonly ContractDifference[];
   /** Operations of the document that are none of the mirrored families'. */
   readonly outside: number;
-  /** Kinds whose answers the document shows no fields of. */
+  /** Kinds for whose answers the document shows no fields. */
   readonly withoutFields: readonly Kind[];
 }
 
@@ -64,7 +64,7 @@ export function compareContract(definitions: readonly ResourceDefinition[], raw:
     });
   }
   const kinds = definitions.map((definition) => compareKind(document, operations, definition));
-  // What the source leaves out is known all the same: it is only not mirrored.
+  // Kinds that the source leaves out are known too: they are only not mirrored.
   const leftOut = CATALOG.filter(({ kind }) => !definitions.some((each) => each.kind === kind));
   const unmirrored = new Set(leftOut.flatMap((each) => each.operations.map(placeIn)));
   const { differences, outside } = onlyInDocument(definitions, operations, known, unmirrored);

@@ -271,7 +271,7 @@ class Reach {
   }
 }
 
-/** What is left of a number, over those that are still to come: none goes without while there is enough. */
+/** What is left of the budget, divided among the remaining ones: none gets nothing while there is enough. */
 function fairShare(left: number, still: number): number {
   return Math.ceil(left / Math.max(1, still));
 }

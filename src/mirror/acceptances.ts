@@ -121,7 +121,7 @@ export function makeFingerprintKey(writer: Connection): void {
 
 /**
  * The key of this mirror's fingerprints, 32 bytes.
- * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: under another one no acceptance would hold
+ * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: with another one no acceptance would match
  */
 function readFingerprintKey(connection: Connection): Uint8Array {
   const key = FINGERPRINT_KEY(connection).get()?.key;

@@ -49,8 +49,8 @@ export function classifyRecord(
 }
 
 /**
- * True when the record may be replaced in place: its stable text is the same under the rule of today and under the one
- * of its revision, whose hash is sealed and has to stay true.
+ * True when the record may be replaced in place: its stable text is the same under today's rule and under that of its
+ * revision, whose hash is sealed and must stay valid.
  */
 function hasSameStableText(
   current: CurrentRow,

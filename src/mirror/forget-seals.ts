@@ -19,7 +19,7 @@ export interface ResealedRuns {
 /** Runs per slice. */
 const SLICE = 200;
 
-/** `changed` are the kept runs that others' changes, or sweeps, went into. */
+/** `changed`: the kept runs that took over changes or sweeps of others. */
 export function* resealRuns(
   writer: Connection,
   facts: ForgetFacts,
@@ -110,7 +110,7 @@ function* chain(
 export interface ForgetFacts {
   readonly at: string;
   readonly policy: RetentionPolicy;
-  /** Names of the sources that were looked at. */
+  /** Names of the sources that were processed. */
   readonly sources: readonly string[];
   /** At least one run is to be forgotten. */
   readonly plan: RetentionPlan;

@@ -195,7 +195,7 @@ interface SeenSweep {
 
 type Question = (sweep: SeenSweep) => boolean;
 
-/** A question each, whose answer is the latest sweep of which it holds. Adding one means carrying more, not less. */
+/** Each is a condition; the latest sweep that meets it is carried. Adding one carries more, never less. */
 const OF_READ: readonly Question[] = [
   (sweep) => isRead(sweep) || sweep.outcome === 'incomplete',
   isRead,

@@ -78,7 +78,7 @@ export function writerOf(mirrorPath: string): LockHolder | null {
 
 /**
  * The holder's name has to be committed to be readable by others, and a commit gives the lock up for an instant. So:
- * write the name, commit, take the lock again, and look whose name is there; only with one's own is it held.
+ * write the name, commit, take the lock again, and read the name: the lock is held only if it is our own.
  */
 function hold(connection: Connection, path: string, mirrorPath: string, holder: LockHolder): void {
   // The name of the holder need not survive a power cut: the lock does not either.

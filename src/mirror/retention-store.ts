@@ -34,7 +34,7 @@ export class RetentionStore {
     return this.#access.read((connection) => readForgottenRun(connection, run));
   }
 
-  /** The runs whose changes a kept run has beside its own; undefined if there are none. */
+  /** The dropped runs whose changes a kept run has in addition to its own; undefined if there are none. */
   forgottenBefore(run: number): ForgottenBefore | undefined {
     return this.#access.read((connection) => readForgottenBefore(connection, run));
   }

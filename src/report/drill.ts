@@ -283,7 +283,7 @@ export function drillVerdictText(document: DrillDocument): string {
   return `${head}${rest === '' ? '' : `; ${rest}`}${unread}`;
 }
 
-/** `14 need a secret, 3 unknown`, without what comes back. */
+/** `14 need a secret, 3 unknown`, without the records that come back. */
 function restText(counts: DrillCounts): string {
   return DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && counts[verdict] > 0)
     .map((verdict) => `${count(counts[verdict])} ${pluralVerdict(verdict, counts[verdict])}`)

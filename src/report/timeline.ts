@@ -247,7 +247,7 @@ interface ChartForm {
   /** Its class in the style sheet. */
   readonly name: 'wide' | 'narrow';
   readonly width: number;
-  /** Days named below the axis, about; fewer where their years are named as well. */
+  /** About how many days are labelled below the axis; fewer if their years are shown too. */
   readonly labels: number;
 }
 

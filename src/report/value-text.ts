@@ -15,8 +15,8 @@ export function valueText(value: JsonValue | undefined): string {
 const CUT_FIRST = 4;
 
 /**
- * `folded(valueText(value), limit)` at the cost of what is shown: of a megabyte, only the beginning and the end are looked
- * at. What is left out is counted in characters of the JSON.
+ * `folded(valueText(value), limit)` at the cost of what is shown: of a megabyte, only the beginning and the end are
+ * read. What is left out is counted in characters of the JSON.
  */
 export function foldedValue(value: JsonValue | undefined, limit: number): string {
   if (value === undefined) return ABSENT;

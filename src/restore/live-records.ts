@@ -104,7 +104,7 @@ export class LiveRecords {
 
   /**
    * Ids of the collection's records, those of a natural key where one is asked for.
-   * @param isFresh false where a list that is some seconds old will do
+   * @param isFresh false if a list that is some seconds old is enough
    * @throws TidemarkError when the collection cannot be read whole
    */
   async idsOf(

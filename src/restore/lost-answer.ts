@@ -49,8 +49,8 @@ export async function isReplaced(context: StepContext, ready: ReadyStep): Promis
 }
 
 /**
- * Whether one of the fields that the step changes is no longer as before, but as sent: then the write was done, whatever
- * the service made of the other fields. A value that is neither may have been written by somebody else.
+ * Whether one of the fields that the step changes is no longer as before, but as sent: then the write was done,
+ * whatever happened to the other fields. A value that is neither may have been written by somebody else.
  */
 function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
   if (request.role !== 'update' || sent === null) return false;

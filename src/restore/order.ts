@@ -31,7 +31,7 @@ export function ordered(drafts: ReadonlyMap<string, Draft>): OrderedDraft[] {
   }
 }
 
-/** What needs a step that will not be sent is not sent either; a manual step may wait for it all the same. */
+/** A step that needs one that will not be sent is not sent either; a manual step may still wait for it. */
 function blockBehindBlocked(steps: Map<string, Draft>): void {
   const waiting = new Map<string, string[]>();
   for (const { key, after } of steps.values()) {

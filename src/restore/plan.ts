@@ -181,7 +181,7 @@ export interface Plan {
   readonly adopted: readonly Adoption[];
   readonly left: readonly UntouchedRecords[];
   readonly refused: readonly Refusal[];
-  /** What was asked for and could not be read; left out where there is nothing of it. */
+  /** What was requested and could not be read; left out if empty. */
   readonly skipped?: readonly Skipped[];
   readonly summary: Readonly<Record<StepAction, number>> & { readonly unchanged: number };
   /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
@@ -370,7 +370,7 @@ export interface PlanInput {
   readonly isFieldInScope?: (path: string) => boolean;
   /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is not a field. */
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
-  /** What was asked for and could not be read: the plan says so. */
+  /** What was requested and could not be read, for the plan. */
   readonly skipped?: readonly Skipped[];
   /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */
   readonly isPractice?: true;

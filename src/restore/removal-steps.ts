@@ -137,7 +137,7 @@ function nameOf({ definition, record }: Pick<KindMatch, 'definition'> & { record
   return recordName(definition, record.body, record.id);
 }
 
-/** A kind without PATCH: the record is removed and created again, where removing was asked for. */
+/** A kind without PATCH: the record is removed and created again, if removing was requested. */
 export function planReplacement(
   planning: Planning,
   definition: ResourceDefinition,

@@ -100,7 +100,7 @@ export interface KindMatch {
     readonly name: string;
     readonly desired: readonly ParsedRecord[];
     readonly live: readonly ParsedRecord[];
-    /** The run that found the desired one gone, where that is why: the live one is another desired record too. */
+    /** The run that found the desired one gone, if that is the reason: the live one is another desired record too. */
     readonly goneSince?: number;
   }[];
   /** All live records of the kind. */

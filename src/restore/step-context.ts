@@ -168,7 +168,7 @@ function desiredRecord(context: StepContext, step: PlanStep, request: PlannedReq
   const { desired } = step;
   const { id, scope } = desired ?? step;
   const asSent = { kind: step.kind, scope, id, body: request.body ?? {} };
-  // Only what the plan does not hold is looked for in it.
+  // Searched only for what the plan does not hold.
   if (desired === null || request.fills.every(({ from }) => from === 'step')) return asSent;
   const body = context.desired(desired);
   const isTheSame = (): boolean => body !== undefined && valueDigest(body) === desired.digest;

@@ -55,7 +55,7 @@ export function recordAppliedInSlot(
   return readBack(context, ready, slot).then(() => ({ outcome: 'seen', onDisk }));
 }
 
-/** A creation sent more than once may have been done more than once: the first one after it was looked for. */
+/** A creation that was sent more than once may have been done more than once. */
 async function reportDuplicate(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;

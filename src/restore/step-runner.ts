@@ -58,8 +58,8 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
 }
 
 /**
- * Checks, and sends right after: between the two the step only waits for a connection. If the write is delayed all the
- * same (the service asked for a pause), it checks again.
+ * Checks, and sends right after: between the two the step only waits for a connection. If the write is delayed (the
+ * service asked for a pause), it checks again.
  */
 async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | AppliedNotDurable> {
   const { journal, signal } = context;

@@ -81,7 +81,7 @@ export function doubtfulCollections(
       doubtful.push({ kind, scope, name, reason: now.stale, ...unconfirmed });
     }
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
-    // What the desired state may have held as well is not removed.
+    // Records that the desired state may have held are not removed.
     if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
       continue;
     const reason = desired.unknownIn(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';

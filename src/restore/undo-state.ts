@@ -25,11 +25,11 @@ export interface UndoStateOptions {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Take back what was changed since, too. */
   readonly forceChanged: boolean;
-  /** The undo that is gone on with, where one is: what it has done itself takes no part. */
+  /** The undo that is resumed, if any: its own changes are left out. */
   readonly resumed?: number;
 }
 
-/** The state before a restore, as far as it overwrote it; for the rest, live. */
+/** The state before a restore, for what it overwrote; for the rest, live. */
 export interface UndoneState {
   readonly state: PlanState;
   /** What a plan for it may touch. */
@@ -132,7 +132,7 @@ class BeforeRestore {
         return;
       }
     }
-    // Desired all the same: a resumed undo looks up here what its plan created.
+    // Desired too: a resumed undo looks up here what its plan created.
     this.#records.set(own, { kind, scope, id, body });
     if (this.#isKnown(applied)) this.#extent.add(applied, 'whole');
   }

@@ -1,6 +1,6 @@
 /**
- * Members of kinds whose payload the interface does not show, beyond those that the configuration says may be written: what
- * somebody has probably set, and what a request without a line for it would lose without a word.
+ * Members of kinds whose payload the interface does not show, beyond those that the configuration says may be
+ * written: values that somebody has probably set, and that a request would silently drop.
  */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { FieldDefinition } from '../catalog/definition.ts';

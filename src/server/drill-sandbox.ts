@@ -25,7 +25,7 @@ import type { Viewer } from './store.ts';
 interface DrillSandboxOptions {
   /** The user whose key is the only one. */
   readonly userUuid: string;
-  /** Definitions in force: what of them the documentation does not know is accepted as well. */
+  /** The effective definitions: fields that are not documented are accepted as well. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly clock: Clock;
   readonly log: Logger;

@@ -125,7 +125,7 @@ class Connections {
   #drop(address: string, surplus: number): void {
     if (surplus <= 0) return;
     let left = surplus;
-    // Those that are being answered only where no other one is left.
+    // Those in use only if no other one is left.
     for (const isBeingAnswered of [false, true]) {
       for (const [socket, connection] of this.#known) {
         if (left === 0) return;

@@ -40,7 +40,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const left = CATALOG.filter(
     ({ kind, reading }) => reading !== 'list' && filter.kinds?.includes(kind) !== true,
   );
-  // They may still be the parents of others: read all the same, and not reported.
+  // They may be the parents of others: they are read, and not reported.
   const unmanaged = unmanagedKinds(mode, definitions);
   const leftOut: LeftOut[] = [...unmanaged]
     .filter(([kind]) => filter.kinds?.includes(kind) ?? (hasKind(from, kind) || hasKind(to, kind)))

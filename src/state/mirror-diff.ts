@@ -213,7 +213,7 @@ class MirrorState implements LoadedState {
       const unchecked = new Set(this.#mirror.records.uncheckedParents(this.source, kind, scope));
       return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
     }
-    // Which parents had been asked for by then is not kept: one without a record may only not have had its turn.
+    // Which parents had been read by then is not stored: a parent without a record may not have been read yet.
     const parent = discovery.from;
     let asked = 0;
     let all: ReadonlySet<string> | null = null;

@@ -28,7 +28,7 @@ const REFERENCE_HINT =
   'write live, latest, baseline, run:N, snapshot:NAME, a time like 2026-03-01T12:00Z, or file:PATH';
 
 /**
- * Takes a reference apart; whether the thing exists is not looked at.
+ * Parses a reference; whether it exists is not checked.
  * @throws TidemarkError `reference_unknown` when it has no such form, with the nearest one
  */
 export function parseReference(text: string): Reference {

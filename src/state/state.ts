@@ -57,7 +57,7 @@ export interface LoadedState {
   readonly source: string | null;
   /** For a state that the mirror holds. */
   readonly point: Point | null;
-  /** Collections that it knows of, whatever it can say of them. */
+  /** The known collections, complete or not. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;
   /** True where it certainly read the collection whole: then `coverage`, which costs more, need not be asked. */

@@ -21,7 +21,7 @@ export interface ShownStatus {
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastPublished: RunRow | null;
-  /** Of all kinds: one that was narrowed to some says nothing of the others. */
+  /** Of all kinds: a run of some kinds does not show the state of the others. */
   readonly lastComplete: RunRow | null;
   /** Removals that wait for a person or for the same finding again. */
   readonly held: readonly HeldRemovals[];

@@ -1,4 +1,4 @@
-/** An empty mirror in the temporary directory, for a state that is read live: gone afterwards, whatever happens. */
+/** An empty mirror in the temporary directory, for a state that is read live: always deleted afterwards. */
 import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, isoTime } from '../core/clock.ts';

@@ -5,7 +5,7 @@
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
-/** A writer that died leaves its run unended until the next one comes: a few may lie on top. */
+/** A killed writer leaves its run without an end until the next one starts: a few of the newest may be such runs. */
 const UNENDED_RUNS = 5;
 
 /** The latest run of a source that read everything whole; null where none did. Retention keeps it (`mirror/retention.ts`). */

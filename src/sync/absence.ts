@@ -99,8 +99,8 @@ export async function settleAbsences(
 }
 
 /**
- * Fetches a sample of the records that did not show, spread over all of them. If one exists, the list leaks, and nothing
- * is known about the others. A refusal proves nothing.
+ * Fetches a sample of the absent records, spread over all of them. If one exists, the list is not reliable, and
+ * nothing is known about the others. A refusal proves nothing.
  */
 async function findLeaked(
   { context, definition, scope, stage }: Removal,

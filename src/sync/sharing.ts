@@ -63,7 +63,7 @@ export async function sweepByParent(
         tally.found += 1;
       } else {
         tally.absent += 1;
-        // A parent that is gone takes this record along when its own sweep says so; here only its sharing ended.
+        // If the parent is gone, its own sweep removes this record; here only its sharing ended.
         const isOver =
           options.isMirrored(id) &&
           (await client.retrieve(context.definitionOf(options.parentKind), scope, id, signal)).found;

@@ -138,7 +138,7 @@ function sweepsHtml(
   return markup`${tableHtml('Collections of the run', columns, rows)}${more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING}`;
 }
 
-/** The counts in one cell; of what could not be looked at, nothing. */
+/** The counts in one cell; empty for what could not be read. */
 function holdsText(sweep: SweepRow): string {
   const records = sweep.records > 0 || sweep.outcome === 'complete' ? plural(sweep.records, 'record') : '';
   return [records, changesText(sweep)].filter((text) => text !== '').join(', ');

@@ -19,7 +19,7 @@ export interface SourceFacts {
   readonly lastEnded: EndedRun | null;
   /** The latest sync job that ended: it may have failed before a run came about. */
   readonly lastSync: EndedJob | null;
-  /** A run that was narrowed to some kinds, where it is the latest of all that ended. */
+  /** The latest ended run, if it was narrowed to some kinds. */
   readonly lastNarrowed: (EndedRun & { readonly kinds: readonly string[] }) | null;
   /** When the oldest run began that is known, ISO 8601; null where there was none. */
   readonly firstTriedAt: string | null;

@@ -264,7 +264,7 @@ function hasFailed(row: JobRow): boolean {
   return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
 }
 
-/** Channels whose newest finished delivery was given up, or that have had a pending one for long. */
+/** Channels whose newest finished delivery was given up, or that have had a pending one for too long. */
 function failingChannels(
   pending: readonly Delivery[],
   recent: readonly Delivery[],

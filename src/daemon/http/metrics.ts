@@ -16,7 +16,7 @@ export interface Metrics {
   close(): void;
 }
 
-/** How often the event loop is looked at: each look wakes an idle process. */
+/** How often the event loop is measured: each measurement wakes an idle process. */
 const RESOLUTION_MS = 1000;
 
 /** A separate registry, without metrics of other parts of the process. */
@@ -73,7 +73,7 @@ function processFigures(delay: ReturnType<typeof monitorEventLoopDelay>): Proces
 
 // Counts runs as they end: the mirror forgets old ones, a counter must not.
 
-/** Runs between two scrapes that are looked at; those before them are lost to the counters. */
+/** Runs between two scrapes that are counted; earlier ones are lost to the counters. */
 const RUNS_READ = 1_000;
 const CHANGES = ['added', 'changed', 'removed'] as const;
 

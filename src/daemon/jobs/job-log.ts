@@ -51,7 +51,7 @@ export class JobLog {
     const isRecovered = outcome === 'done' && last !== undefined && !last.startsWith('done');
     const message = `${name} ${isRecovered ? 'is done again' : WORDS[outcome]}${isSame ? ' as before' : ''}${why}`;
     const isOfMirror = isMirrorGone && errorCode === 'mirror_missing';
-    // At every tick it would fill the log, for as long as the mirror stays away.
+    // A line at every tick would fill the log while the mirror is missing.
     const level = isOfMirror && isSame ? 'debug' : isOfMirror || isSame ? 'info' : LEVELS[outcome];
     this.#log[level](facts, isSame && outcome === 'done' ? `${name} is done` : message);
   }

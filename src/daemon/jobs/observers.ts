@@ -56,7 +56,7 @@ export class Observers {
     }
   }
 
-  /** The last that they are asked for, when they are done with all else: see `JobObserver.finish`. */
+  /** Called last, when everything else is done: see `JobObserver.finish`. */
   async finish(): Promise<void> {
     await this.settled();
     for (const observer of this.#all) this.#start(observer, () => observer.finish?.(this.#context()));

@@ -39,7 +39,7 @@ export class JobQueue {
       this.#waiting[index] = { ticket: known.ticket, job: { ...known.job, schedule } };
       return known.ticket;
     }
-    // What waited for its turn by a schedule is a request from now on, behind those before it.
+    // A scheduled job that waits becomes a request, behind earlier requests.
     this.#waiting.splice(index, 1);
     this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, trigger: 'request' } });
     return known.ticket;

@@ -42,7 +42,7 @@ export function verifyResult(
   };
 }
 
-// What a verification found, fit to be shown: ids that are secrets themselves stay out of it.
+// The findings of a verification for display: without ids that are secrets.
 
 /** An id that is a secret itself stays out of what is shown, whichever source makes it one. */
 export function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {

@@ -62,7 +62,7 @@ export interface JobWork {
   readonly holds: 'writer' | 'reader';
   /** True for one job per source, false for one over the mirror as a whole. */
   readonly isPerSource: boolean;
-  /** False where there is nothing to be done now, which leaves no row. Not asked for a job that was requested. */
+  /** False if there is nothing to do now; then no row is written. Not called for a requested job. */
   isWanted?(context: Pick<JobContext, 'config' | 'mirror' | 'effects'>): Promise<boolean>;
   /** @throws TidemarkError; the runner records it */
   run(context: JobContext): Promise<JobResult>;

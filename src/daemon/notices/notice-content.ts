@@ -1,4 +1,4 @@
-/** What a notice holds in the mirror, whatever channel it goes through: facts and lines, no values of fields, no secrets. */
+/** The stored content of a notice, for any channel: facts and lines, no values of fields, no secrets. */
 import type { Severity } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-channel.ts';
 import type { JsonValue } from '../../core/json.ts';

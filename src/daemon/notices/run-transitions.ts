@@ -16,7 +16,7 @@ import { noticeOf, subjectName } from './notice-content.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;
-  // One that was narrowed to some kinds says nothing of the others.
+  // A run of some kinds does not show the state of the others.
   const isWhole = (seen.details.kinds ?? null) === null;
   return joined([isWhole ? runTransition(states, seen) : NO_TRANSITION, removalTransition(states, seen)]);
 }

@@ -25,7 +25,7 @@ interface SendingEffects {
   readonly poster: Poster;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Of this process; commands get a few harmless variables of it. */
+  /** Of this process; commands get only a few harmless variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -160,7 +160,7 @@ interface CommandInput {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What the program is handed: the JSON document, or the template's text, and a few variables. */
+/** The input of the program: the JSON document, or the template's text, and a few variables. */
 function commandInput(
   { template, env }: CommandChannel,
   message: Message,

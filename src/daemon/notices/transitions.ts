@@ -206,7 +206,7 @@ function followedTransitions(
       if (before.severity !== finding.severity) restated.push(finding);
       continue;
     }
-    // A record that went takes its fields' findings with it, and one that came back brings others.
+    // The findings of a removed record's fields end with it, and a record that returns has new ones.
     const ancestors = (goneByRecord.get(recordText(finding)) ?? []).filter(
       ({ path }) => path === finding.path || path === '' || finding.path === '',
     );

@@ -18,7 +18,7 @@ interface Zone {
 
 /** @throws RangeError for a name that the runtime does not know */
 export function openZone(name: string): Zone {
-  // The default. What Node knows of zones and languages takes 7 MB as soon as any of it is asked for.
+  // The default. Node's data of zones and languages takes 7 MB as soon as any of it is used.
   if (name === 'UTC') return { offsetMs: () => 0, changeWithin: () => null };
   const format = new Intl.DateTimeFormat('en-US', {
     timeZone: name,

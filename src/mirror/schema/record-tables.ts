@@ -94,7 +94,7 @@ export const heldRecords = sqliteTable('held_records', {
   sinceAt: text('since_at').notNull().default(''),
 });
 
-/** Which members were left out of the stable hash, from which run on: verification needs the rule of the time. */
+/** Which members were left out of the stable hash, and from which run on: verification needs the rule of that run. */
 export const sealingRules = sqliteTable(
   'sealing_rules',
   {

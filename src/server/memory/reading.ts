@@ -9,7 +9,7 @@ import type { Viewer } from '../store.ts';
 import type { Row } from './table.ts';
 import { type Tables, keptBody, objectOf, tableOf } from './tables.ts';
 
-/** A row and the scope that owns it: another one than asked for where a component is shared. */
+/** A row and the scope that owns it: another scope than the requested one if a component is shared. */
 interface FoundRow {
   readonly row: Row;
   readonly scope: Scope;

@@ -8,7 +8,7 @@ export interface RequestRules {
   readonly fields: readonly FieldDefinition[];
   /** Needed to create; never null, and not blank where they are text. */
   readonly required: readonly string[];
-  /** Further fields that refuse null. All others take it: "no value" differs from "not said". */
+  /** Further fields that refuse null. All others accept it: "no value" differs from "not given". */
   readonly notNull: readonly string[];
   /** Further checks by field name. `attr` is the value's path, for the error. */
   readonly checks: Readonly<Record<string, (value: JsonValue, attr: string) => void>>;
