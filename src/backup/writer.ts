@@ -172,6 +172,7 @@ async function withSweep<T>(directory: string, owner: string, work: () => Promis
   try {
     return await work();
   } catch (error) {
+    // The error of the work is the one to report; the next backup sweeps again.
     await sweepUnfinished(directory, owner).catch(() => undefined);
     throw error;
   }
@@ -302,6 +303,7 @@ async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
     aborted(signal, over.signal).then(() => 'was ended: Tidemark is ending'),
   ]);
   if (why !== null) {
+    // Ends early once the program has ended.
     const grace = clock.sleep(END_GRACE_MS, over.signal).catch(() => undefined);
     await endProgram(child, ended, grace);
     return failed(program, why);
@@ -317,6 +319,7 @@ async function endOf(child: ChildProcess, clock: Clock): Promise<ProgramEnd> {
   const closed = new AbortController();
   child.once('close', () => closed.abort());
   const end = await programEnd(child);
+  // Ends early once its output is closed.
   if (!closed.signal.aborted) await clock.sleep(OUTPUT_GRACE_MS, closed.signal).catch(() => undefined);
   closeOutput(child);
   return end;

@@ -74,9 +74,10 @@ export function showProgress(
 }
 
 /** Draws until stopped; nothing can fail in it but the wait, which the stop ends. */
-async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
+export async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
   while (!stopped.aborted) {
     frame();
+    // Ends early at the stop.
     await clock.sleep(FRAME_MS, stopped).catch((): void => undefined);
   }
 }

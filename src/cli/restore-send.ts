@@ -16,8 +16,7 @@ import type { DesiredLookup } from '../restore/step-context.ts';
 import { openWriteClient } from '../wire-client.ts';
 import { isColoured, isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
-import { loggingAbove } from './progress.ts';
-import { Painter } from './progress.ts';
+import { Painter, keepDrawing, loggingAbove } from './progress.ts';
 import { type RestoreSession, journalOf } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -87,7 +86,6 @@ export function planDetails(
 
 // Progress of a restore on a terminal: one bar, the records being written, and the wait.
 
-const FRAME_MS = 125;
 const BAR_WIDTH = 30;
 
 interface RestoreProgress {
@@ -194,11 +192,4 @@ function showRestoreProgress(
     clear: () => painter.clear(),
     stop,
   };
-}
-
-async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
-  while (!stopped.aborted) {
-    frame();
-    await clock.sleep(FRAME_MS, stopped).catch((): void => undefined);
-  }
 }

@@ -305,6 +305,7 @@ function jsonTemplateMistake(template: string): string | undefined {
     JSON.parse(renderTemplate(template, () => 'x'));
     return undefined;
   } catch {
+    // SyntaxError: its position would be that in the rendered text.
     return 'expected JSON with every {{ … }} within quotes (or another contentType)';
   }
 }

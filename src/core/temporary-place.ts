@@ -40,6 +40,7 @@ function isWritable(directory: string): boolean {
     accessSync(directory, constants.W_OK | constants.X_OK);
     return true;
   } catch {
+    // Missing or not writable: the next candidate is tried.
     return false;
   }
 }

@@ -232,6 +232,7 @@ function namesBeside(path: string): string[] {
   try {
     return readdirSync(dirname(path));
   } catch {
+    // Only a hint depends on it; opening the file reports what is wrong.
     return [];
   }
 }

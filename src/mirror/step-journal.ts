@@ -123,6 +123,7 @@ export class LogSync {
         return this.#sync();
       });
       this.#next = next;
+      // `next` itself reports the error; here only its end matters.
       this.#running = next.catch(() => undefined);
     }
     return this.#next;

@@ -355,6 +355,7 @@ function keyIn(member: string): string[] {
     const key: unknown = JSON.parse(member);
     return Array.isArray(key) ? key.map(String) : [];
   } catch {
+    // Damaged: the seal shows that.
     return [];
   }
 }

@@ -173,6 +173,7 @@ export class LiveRecords {
     const waiting =
       this.#next.get(key) ??
       held.records
+        // Its own callers get its error; this one only waits for its end.
         .catch(() => undefined)
         .then(() => {
           this.#next.delete(key);

@@ -180,6 +180,7 @@ const DASHBOARD_SCRIPT = `
       lost.hidden = true;
       lost.textContent = '';
     } catch {
+      // No connection or no page: said on the page, and tried again.
       lost.hidden = false;
       lost.textContent = 'The daemon does not answer: what is shown here is getting old.';
     } finally {

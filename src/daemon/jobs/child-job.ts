@@ -112,6 +112,7 @@ class ProgressReporter {
     const { signal } = this.#end;
     while (!signal.aborted) {
       this.#report();
+      // Ends early with the job.
       await this.#effects.clock.sleep(PROGRESS_MS, signal).catch(() => undefined);
     }
   }
