@@ -4,15 +4,21 @@
  * shows stay byte for byte; what only forgotten runs showed is gone.
  */
 import { createHash } from 'node:crypto';
+import { and, asc, eq, inArray } from 'drizzle-orm';
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { hashStart, scanBody, stableHash, volatileMark } from './classify-record.ts';
-import { type HistoryHead, type StoredRevision, prepareHistory } from './history.ts';
+import { type HistoryHead, type StoredRevision, prepareHeads, prepareHistory } from './history.ts';
+import { recordTable } from './kind-table.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
+import { param, paramsOf, prepared, preparedFor, streamed } from './query.ts';
 import { keepAgainst, keepWhole } from './replaced-body.ts';
 import type { RetentionPolicy } from './retention.ts';
+import { checks, recordKeys, removed, revisions } from './schema/record-tables.ts';
+import { forgets, replacedRoots } from './schema/retention-tables.ts';
+import { collections } from './schema/source-tables.ts';
 import { type SealingRule, readRules, ruleAt, ruleText } from './sealing.ts';
 import { perKind } from './stage.ts';
 
@@ -148,66 +154,97 @@ function checkText(
   if (found === null || revision.hash?.equals(found) !== true) throw broken(collection, record);
 }
 
+const SET_CURRENT_RUN = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  const { run, record } = paramsOf(current);
+  return db.update(current).set({ run }).where(eq(current.record, record)).prepare();
+});
+
+const SET_REMOVED_RUN = prepared((db) => {
+  const { run, record } = paramsOf(removed);
+  return db.update(removed).set({ run }).where(eq(removed.record, record)).prepare();
+});
+
+const SET_KEY = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  const { hashStart: start, volatile, collection, record } = paramsOf(recordKeys);
+  const id = db.select({ id: current.remoteId }).from(current).where(eq(current.record, record));
+  return db
+    .update(recordKeys)
+    .set({ hashStart: start, volatile })
+    .where(and(eq(recordKeys.collection, collection), eq(recordKeys.remoteId, id)))
+    .prepare();
+});
+
+const IS_RECORD = and(eq(revisions.collection, param('collection')), eq(revisions.record, param('record')));
+
+const MOVE_REVISION = prepared((db) => {
+  const { run, previous } = paramsOf(revisions);
+  return db
+    .update(revisions)
+    .set({ run, previous })
+    .where(and(eq(revisions.run, param('from')), IS_RECORD))
+    .prepare();
+});
+
+const DROP_REVISION = prepared((db) =>
+  db
+    .delete(revisions)
+    .where(and(eq(revisions.run, param('run')), IS_RECORD))
+    .prepare(),
+);
+
+const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)).prepare());
+
+const DROP_REMOVED = prepared((db) =>
+  db
+    .delete(removed)
+    .where(eq(removed.record, param('record')))
+    .prepare(),
+);
+
+/** Of the collection of that kind in the same scope. */
+const DROP_CHECK = prepared((db) => {
+  const collection = db
+    .select({ id: collections.id })
+    .from(collections)
+    .where(
+      and(
+        eq(collections.source, param('source')),
+        eq(collections.kind, param('kind')),
+        eq(collections.scope, param('scope')),
+      ),
+    );
+  return db
+    .delete(checks)
+    .where(and(inArray(checks.collection, collection), eq(checks.record, param('record'))))
+    .prepare();
+});
+
 function prepareStatements(writer: Connection) {
-  const current = perKind((kind) =>
-    writer.prepare<[number], HistoryHead>(
-      `SELECT _record AS record, _collection AS collection, _run AS run, body FROM "${kind}" WHERE _record = ?`,
-    ),
-  );
-  const removed = writer.prepare<[number], HistoryHead>(
-    `SELECT record, collection, run, NULL AS body FROM removed WHERE record = ?`,
-  );
-  const setCurrentRun = perKind((kind) =>
-    writer.prepare<[number, number]>(`UPDATE "${kind}" SET _run = ? WHERE _record = ?`),
-  );
-  const setRemovedRun = writer.prepare<[number, number]>(`UPDATE removed SET run = ? WHERE record = ?`);
-  const setKey = perKind((kind) =>
-    writer.prepare<[Buffer, number | null, number, number]>(
-      `UPDATE record_keys SET hash_start = ?, volatile = ? WHERE collection = ?
-         AND remote_id = (SELECT _remote_id FROM "${kind}" WHERE _record = ?)`,
-    ),
-  );
-  const moveRevision = writer.prepare<[number, number | null, number, number, number]>(
-    `UPDATE revisions SET run = ?, previous = ? WHERE run = ? AND collection = ? AND record = ?`,
-  );
-  const dropRevision = writer.prepare<[number, number, number]>(
-    `DELETE FROM revisions WHERE run = ? AND collection = ? AND record = ?`,
-  );
-  const addRevision = writer.prepare(
-    `INSERT INTO revisions (run, collection, record, change, previous, ordinal, hash, encoding, body)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
-  const dropRemoved = writer.prepare<[number]>(`DELETE FROM removed WHERE record = ?`);
-  const dropCheck = writer.prepare<[number, number]>(
-    `DELETE FROM checks WHERE collection = ? AND record = ?`,
-  );
-  const sibling = writer
-    .prepare<[number, string, string], number>(
-      `SELECT id FROM collections WHERE source = ? AND kind = ? AND scope = ?`,
-    )
-    .pluck();
+  const headOf = perKind((kind) => prepareHeads(writer, kind));
   const readEach = perKind((kind) =>
     CATALOG.filter(({ reading, discovery }) => reading === 'each' && discovery.from === kind),
   );
 
   const setHeadRun = (kind: Kind, head: HistoryHead, run: number): void => {
     if (run === head.run) return;
-    if (head.body === null) setRemovedRun.run(run, head.record);
-    else setCurrentRun(kind).run(run, head.record);
+    const { record } = head;
+    if (head.body === null) SET_REMOVED_RUN(writer).run({ run, record });
+    else SET_CURRENT_RUN(writer, kind).run({ run, record });
   };
 
   /** A record that no kept run shows: not even its number remains. */
   const dropRecord = (collection: MergedCollection, record: number): void => {
-    dropRemoved.run(record);
+    DROP_REMOVED(writer).run({ record });
     for (const { kind } of readEach(collection.kind)) {
-      const checked = sibling.get(collection.source, kind, collection.scope);
-      if (checked !== undefined) dropCheck.run(checked, record);
+      const { source, scope } = collection;
+      DROP_CHECK(writer).run({ source, kind, scope, record });
     }
   };
 
   return {
-    head: (kind: Kind, record: number): HistoryHead | undefined =>
-      current(kind).get(record) ?? removed.get(record),
+    head: (kind: Kind, record: number): HistoryHead | undefined => headOf(kind)(record),
 
     /** No two revisions meet: each only gets another run. `chain` is newest first. */
     move(
@@ -219,7 +256,13 @@ function prepareStatements(writer: Connection) {
       for (const { run, previous } of chain) {
         const before = previous === null ? null : target(previous);
         if (target(run) === run && before === previous) continue;
-        moveRevision.run(target(run), before, run, collection.id, head.record);
+        MOVE_REVISION(writer).run({
+          run: target(run),
+          previous: before,
+          from: run,
+          collection: collection.id,
+          record: head.record,
+        });
       }
       setHeadRun(collection.kind, head, target(head.run));
     },
@@ -234,7 +277,7 @@ function prepareStatements(writer: Connection) {
     ): void {
       const { kind, id } = collection;
       const { record } = head;
-      for (const { run } of chain) dropRevision.run(run, id, record);
+      for (const { run } of chain) DROP_REVISION(writer).run({ run, collection: id, record });
       const newest = merged.at(-1);
       if (newest === undefined) {
         dropRecord(collection, record);
@@ -250,15 +293,20 @@ function prepareStatements(writer: Connection) {
               ? keepWhole(text)
               : keepAgainst(text, newer.text, ordinal);
         const previous = merged[index - 1]?.run ?? null;
-        const stored = [kept?.encoding ?? null, kept?.bytes ?? null];
-        addRevision.run(run, id, record, change, previous, ordinal, hash, ...stored);
+        const stored = { encoding: kept?.encoding ?? null, body: kept?.bytes ?? null };
+        ADD_REVISION(writer).run({ run, collection: id, record, change, previous, ordinal, hash, ...stored });
       });
       setHeadRun(kind, head, newest.run);
       if (head.body === null || newest.hash === null) return;
       const rule = ruleAt(rules, newest.run);
       const mark =
         rule === undefined ? null : volatileMark(scanBody(head.body, rule.volatileFields).volatileText);
-      setKey(kind).run(hashStart(newest.hash), mark, id, record);
+      SET_KEY(writer, kind).run({
+        hashStart: hashStart(newest.hash),
+        volatile: mark,
+        collection: id,
+        record,
+      });
     },
   };
 }
@@ -305,29 +353,14 @@ export interface ForgetRow {
 }
 
 /** As stored: what is sealed is the text, not what it means. */
-export interface StoredForget {
-  readonly forget: number;
-  readonly at: string;
-  readonly policy: string;
-  readonly sources: string;
-  readonly runs: string;
-  readonly runCount: number;
-  readonly tipRun: number;
-  readonly rootBefore: Buffer;
-  readonly rootAfter: Buffer;
-  readonly replacedDigest: Buffer;
-  readonly link: Buffer;
-}
+export type StoredForget = typeof forgets.$inferSelect;
 
 /** Oldest first. */
 export function readStoredForgets(connection: Connection): StoredForget[] {
-  return connection
-    .prepare<[], StoredForget>(
-      `SELECT forget, at, policy, sources, runs, run_count AS runCount, tip_run AS tipRun, root_before AS rootBefore,
-         root_after AS rootAfter, replaced_digest AS replacedDigest, link FROM forgets ORDER BY forget`,
-    )
-    .all();
+  return FORGETS(connection).all();
 }
+
+const FORGETS = prepared((db) => db.select().from(forgets).orderBy(asc(forgets.forget)).prepare());
 
 /** Oldest first. */
 export function readForgets(connection: Connection): ForgetRow[] {
@@ -368,10 +401,14 @@ export function linkOf(
 /** SHA-256 over the roots that a forget replaced: a line each, run, root and where the run went, in order of runs. */
 export function digestReplaced(connection: Connection, forget: number): Buffer {
   const digest = createHash('sha256');
-  const rows = connection.prepare<[number], { run: number; root: Buffer; into: number | null }>(
-    `SELECT run, root, into_run AS "into" FROM replaced_roots WHERE forget = ? ORDER BY run`,
+  const rows = streamed(connection, (db) =>
+    db
+      .select({ run: replacedRoots.run, root: replacedRoots.root, into: replacedRoots.intoRun })
+      .from(replacedRoots)
+      .where(eq(replacedRoots.forget, param('forget')))
+      .orderBy(asc(replacedRoots.run)),
   );
-  for (const { run, root, into } of rows.iterate(forget)) {
+  for (const { run, root, into } of rows({ forget })) {
     digest.update(`${run} ${root.toString('hex')} ${into ?? ''}\n`);
   }
   return digest.digest();

@@ -1,9 +1,13 @@
 /** The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. */
+import { and, eq, isNotNull, sql } from 'drizzle-orm';
 import type { Connection } from './database.ts';
 import { digestReplaced, linkOf, readStoredForgets, type MergeOptions } from './forget-records.ts';
+import { param, paramsOf, prepared } from './query.ts';
 import { rangesOf, type RetentionPolicy, type RetentionPlan } from './retention.ts';
 import { rowSealer } from './row-seals.ts';
 import { digestRun } from './run-digests.ts';
+import { forgets, replacedRoots } from './schema/retention-tables.ts';
+import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { rootOf } from './sealing.ts';
 import { resealSnapshots } from './verify-chain.ts';
 import { type SealedRun, readSealed } from './verify-chain.ts';
@@ -29,21 +33,17 @@ export function* resealRuns(
   const forget = (before?.forget ?? 0) + 1;
   const tip = readSealed(writer).at(-1);
   if (tip === undefined) throw new Error('only runs that were never published are to be forgotten');
-  writer
-    .prepare<[number]>(
-      `INSERT INTO replaced_roots (forget, run, root) SELECT ?, run, root FROM runs WHERE root IS NOT NULL`,
-    )
-    .run(forget);
+  KEEP_ROOTS(writer).run({ forget });
   noteTargets(writer, forget, facts);
-  const runs = facts.plan.forgotten.map(({ run }) => run);
-  yield* dropRuns(writer, runs);
+  const dropped = facts.plan.forgotten.map(({ run }) => run);
+  yield* dropRuns(writer, dropped);
   const stored = {
     forget,
     at: facts.at,
     policy: JSON.stringify(facts.policy),
     sources: JSON.stringify(facts.sources),
-    runs: JSON.stringify(rangesOf(runs)),
-    runCount: runs.length,
+    runs: JSON.stringify(rangesOf(dropped)),
+    runCount: dropped.length,
     tipRun: tip.run,
     rootBefore: tip.root,
     replacedDigest: digestReplaced(writer, forget),
@@ -51,39 +51,77 @@ export function* resealRuns(
   const link = linkOf(stored, before);
   const rootAfter = yield* chain(writer, link, changed);
   resealSnapshots(writer);
-  writer
-    .prepare(
-      `INSERT INTO forgets (forget, at, policy, sources, runs, run_count, tip_run, root_before, root_after,
-         replaced_digest, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    )
-    .run(
-      ...[stored.forget, stored.at, stored.policy, stored.sources, stored.runs, stored.runCount],
-      ...[stored.tipRun, stored.rootBefore, rootAfter, stored.replacedDigest, link],
-    );
+  ADD_FORGET(writer).run({ ...stored, rootAfter, link });
   return { forget, rootBefore: tip.root.toString('hex'), rootAfter: rootAfter.toString('hex') };
 }
 
+const KEEP_ROOTS = prepared((db) =>
+  db
+    .insert(replacedRoots)
+    .select(
+      db
+        .select({
+          forget: sql<number>`${param('forget')}`.as('forget'),
+          run: runs.run,
+          root: sql<Buffer>`${runs.root}`.as('root'),
+          intoRun: sql<null>`NULL`.as('into_run'),
+        })
+        .from(runs)
+        .where(isNotNull(runs.root)),
+    )
+    .prepare(),
+);
+
+const ADD_FORGET = prepared((db) => db.insert(forgets).values(paramsOf(forgets)).prepare());
+
+const NOTE_TARGET = prepared((db) => {
+  const { forget, run, intoRun } = paramsOf(replacedRoots);
+  return db
+    .update(replacedRoots)
+    .set({ intoRun })
+    .where(and(eq(replacedRoots.forget, forget), eq(replacedRoots.run, run)))
+    .prepare();
+});
+
 /** Records into which run the forgotten runs were merged, for messages about them. */
 function noteTargets(writer: Connection, forget: number, { plan }: ForgetFacts): void {
-  const note = writer.prepare<[number, number, number]>(
-    `UPDATE replaced_roots SET into_run = ? WHERE forget = ? AND run = ?`,
-  );
-  for (const { run, into } of plan.forgotten) if (into !== null) note.run(into, forget, run);
+  for (const { run, into } of plan.forgotten)
+    if (into !== null) NOTE_TARGET(writer).run({ intoRun: into, forget, run });
 }
 
-function* dropRuns(writer: Connection, runs: readonly number[]): Generator<undefined> {
-  const dropSweeps = writer.prepare<[number]>(`DELETE FROM sweeps WHERE run = ?`);
-  const dropCarried = writer.prepare<[number]>(`DELETE FROM carried_sweeps WHERE run = ?`);
-  const dropRun = writer.prepare<[number]>(`DELETE FROM runs WHERE run = ?`);
+const DROP_RUN = prepared((db) => [
+  db
+    .delete(sweeps)
+    .where(eq(sweeps.run, param('run')))
+    .prepare(),
+  db
+    .delete(carriedSweeps)
+    .where(eq(carriedSweeps.run, param('run')))
+    .prepare(),
+  db
+    .delete(runs)
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+]);
+
+function* dropRuns(writer: Connection, dropped: readonly number[]): Generator<undefined> {
+  const drops = DROP_RUN(writer);
   const unseal = rowSealer(writer, 'runs');
-  for (const [index, run] of runs.entries()) {
-    dropSweeps.run(run);
-    dropCarried.run(run);
-    dropRun.run(run);
+  for (const [index, run] of dropped.entries()) {
+    for (const drop of drops) drop.run({ run });
     unseal([run]);
     if (index % SLICE === SLICE - 1) yield undefined;
   }
 }
+
+const SEAL = prepared((db) => {
+  const { run, changeDigest, sweepDigest, previousRoot, root } = paramsOf(runs);
+  return db
+    .update(runs)
+    .set({ changeDigest, sweepDigest, previousRoot, root })
+    .where(eq(runs.run, run))
+    .prepare();
+});
 
 /** Recomputes the root of every run, the first one after `link`; returns the last root. */
 function* chain(
@@ -91,16 +129,13 @@ function* chain(
   link: Buffer,
   changed: ReadonlySet<number>,
 ): Generator<undefined, Buffer> {
-  const seal = writer.prepare<[Buffer, Buffer | null, Buffer, Buffer, number]>(
-    `UPDATE runs SET change_digest = ?, sweep_digest = ?, previous_root = ?, root = ? WHERE run = ?`,
-  );
   let previousRoot = link;
   for (const [index, sealed] of readSealed(writer).entries()) {
     const digests = changed.has(sealed.run) ? yield* digestRun(writer, sealed.run) : sealed;
     const { changeDigest, sweepDigest } = digests;
     const next: SealedRun = { ...sealed, changeDigest, sweepDigest, previousRoot };
     const root = rootOf(next);
-    seal.run(changeDigest, sweepDigest, previousRoot, root, sealed.run);
+    SEAL(writer).run({ changeDigest, sweepDigest, previousRoot, root, run: sealed.run });
     previousRoot = root;
     if (index % SLICE === SLICE - 1) yield undefined;
   }

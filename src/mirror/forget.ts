@@ -2,13 +2,18 @@
  * Forgetting: the runs that retention lets go leave the history, in one transaction. The work is a generator that hands
  * control back after each slice; the caller has begun the transaction and commits it.
  */
+import { and, desc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { broken, prepareMerge, type MergedCollection, type MergeOptions } from './forget-records.ts';
 import { resealRuns, type ForgetFacts, type ResealedRuns } from './forget-seals.ts';
+import { excluded, param, paramsOf, prepared } from './query.ts';
 import type { RetentionPlan } from './retention.ts';
-import type { SweepOutcome } from './sweep-result.ts';
+import { schemaChanges } from './schema/field-tables.ts';
+import { revisions } from './schema/record-tables.ts';
+import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 import { verifyChain } from './verify-chain.ts';
 import type { VerifyProblem } from './verify-findings.ts';
 
@@ -51,24 +56,41 @@ function* checkChain(writer: Connection): Generator<undefined> {
   });
 }
 
+const OF_RUN = prepared((db) =>
+  db
+    .select({ collection: revisions.collection, record: revisions.record })
+    .from(revisions)
+    .where(eq(revisions.run, param('run')))
+    .limit(SLICE)
+    .prepare(),
+);
+
+const REVISION_LEFT = prepared((db) =>
+  db
+    .select({ run: revisions.run })
+    .from(revisions)
+    .where(
+      and(
+        eq(revisions.run, param('run')),
+        eq(revisions.collection, param('collection')),
+        eq(revisions.record, param('record')),
+      ),
+    )
+    .prepare(),
+);
+
 function* mergeRecords(writer: Connection, options: MergeOptions): Generator<undefined, number> {
   let dropped = 0;
   const merge = prepareMerge(writer, options);
   const collectionOf = rememberCollections(writer);
-  const read = writer.prepare<[number, number], { collection: number; record: number }>(
-    `SELECT collection, record FROM revisions WHERE run = ? LIMIT ?`,
-  );
-  const isLeft = writer.prepare<[number, number, number]>(
-    `SELECT 1 FROM revisions WHERE run = ? AND collection = ? AND record = ?`,
-  );
   for (const run of options.into.keys()) {
     for (;;) {
-      const rows = read.all(run, SLICE);
+      const rows = OF_RUN(writer).all({ run });
       for (const { collection, record } of rows) {
         const found = collectionOf(collection);
         dropped += merge(found, record);
         // One that its record's history does not lead to would be met for ever.
-        if (isLeft.get(run, collection, record) !== undefined) throw broken(found, record);
+        if (REVISION_LEFT(writer).get({ run, collection, record }) !== undefined) throw broken(found, record);
       }
       yield undefined;
       if (rows.length < SLICE) break;
@@ -77,16 +99,22 @@ function* mergeRecords(writer: Connection, options: MergeOptions): Generator<und
   return dropped;
 }
 
+const COLLECTION = prepared((db) => {
+  const { id, source, kind, scope } = collections;
+  return db
+    .select({ id, source, sourceName: sources.name, kind, scope })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, source))
+    .where(eq(id, param('id')))
+    .prepare();
+});
+
 function rememberCollections(writer: Connection): (id: number) => MergedCollection {
   const known = new Map<number, MergedCollection>();
-  const read = writer.prepare<[number], Omit<MergedCollection, 'kind'> & { kind: string }>(
-    `SELECT c.id AS id, c.source AS source, s.name AS sourceName, c.kind AS kind, c.scope AS scope
-     FROM collections c JOIN sources s ON s.id = c.source WHERE c.id = ?`,
-  );
   return (id) => {
     const remembered = known.get(id);
     if (remembered !== undefined) return remembered;
-    const row = read.get(id);
+    const row = COLLECTION(writer).get({ id });
     if (row === undefined || !isKind(row.kind)) throw new Error(`revisions belong to no collection (${id})`);
     const collection: MergedCollection = { ...row, kind: row.kind };
     known.set(id, collection);
@@ -99,6 +127,7 @@ function rememberCollections(writer: Connection): (id: number) => MergedCollecti
  * their numbers: these give the order, and the times stored with them the rest.
  */
 function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): void {
+  // As text: a temporary table is in no schema.
   writer.exec(`CREATE TEMP TABLE forgotten_runs (run INTEGER PRIMARY KEY, target INTEGER NOT NULL)`);
   const add = writer.prepare<[number, number]>(`INSERT INTO temp.forgotten_runs VALUES (?, ?)`);
   for (const [run, target] of into) add.run(run, target);
@@ -119,16 +148,24 @@ function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): 
 
 // What runs found of fields, when they are forgotten: what leads back to where it began is not news any longer.
 
-interface FieldChange {
-  run: number;
-  source: number;
-  kind: string;
-  field: string;
-  change: string;
-  /** JSON arrays of types, as stored. */
-  before: string;
-  after: string;
-}
+type FieldChange = typeof schemaChanges.$inferSelect;
+
+const FIELD_CHANGES = prepared((db) =>
+  db
+    .select()
+    .from(schemaChanges)
+    .where(eq(schemaChanges.run, param('run')))
+    .prepare(),
+);
+
+const DROP_FIELD_CHANGES = prepared((db) =>
+  db
+    .delete(schemaChanges)
+    .where(eq(schemaChanges.run, param('run')))
+    .prepare(),
+);
+
+const ADD_FIELD_CHANGE = prepared((db) => db.insert(schemaChanges).values(paramsOf(schemaChanges)).prepare());
 
 const NONE = '[]';
 
@@ -137,25 +174,17 @@ const NONE = '[]';
  * to; none where that is the same. `into` has the forgotten runs with the kept ones into which they go.
  */
 function moveSchemaChanges(writer: Connection, into: ReadonlyMap<number, number>): void {
-  const read = writer.prepare<[number], FieldChange>(
-    `SELECT run, source, kind, field, change, before, after FROM schema_changes WHERE run = ?`,
-  );
-  const drop = writer.prepare<[number]>(`DELETE FROM schema_changes WHERE run = ?`);
-  const add = writer.prepare(
-    `INSERT INTO schema_changes (run, source, kind, field, change, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-  );
   const runsOf = Map.groupBy(into.keys(), (run) => into.get(run) ?? run);
   for (const [target, forgotten] of runsOf) {
     const runs = [...forgotten.toSorted((a, b) => a - b), target];
-    const changes = runs.flatMap((run) => read.all(run));
+    const changes = runs.flatMap((run) => FIELD_CHANGES(writer).all({ run }));
     if (changes.every(({ run }) => run === target)) continue;
-    for (const run of runs) drop.run(run);
+    for (const run of runs) DROP_FIELD_CHANGES(writer).run({ run });
     const byField = Map.groupBy(changes, ({ source, kind, field }) => JSON.stringify([source, kind, field]));
     for (const group of byField.values()) {
       const merged = together(group);
       if (merged === undefined) continue;
-      const { source, kind, field, change, before, after } = merged;
-      add.run(target, source, kind, field, change, before, after);
+      ADD_FIELD_CHANGE(writer).run({ ...merged, run: target });
     }
   }
 }
@@ -182,16 +211,7 @@ function together(group: readonly FieldChange[]): FieldChange | undefined {
 // its changes over, so that every kept run reports each collection as before.
 
 /** A sweep of a dropped run, or one that a dropped run had taken over itself. */
-interface SeenSweep {
-  readonly collection: number;
-  readonly seenRun: number;
-  readonly seenAt: string | null;
-  readonly isPublished: number;
-  readonly outcome: SweepOutcome;
-  readonly mode: string | null;
-  readonly errorCode: string | null;
-  readonly error: string | null;
-}
+type SeenSweep = Omit<typeof carriedSweeps.$inferSelect, 'run'>;
 
 type Question = (sweep: SeenSweep) => boolean;
 
@@ -209,7 +229,7 @@ const QUESTIONS: readonly Question[] = [
   ...OF_READ.map(
     (holds): Question =>
       (sweep) =>
-        sweep.isPublished === 1 && holds(sweep),
+        sweep.isPublished && holds(sweep),
   ),
 ];
 
@@ -231,10 +251,6 @@ function answersOf(sweep: SeenSweep): number {
 function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefined, Set<number>> {
   const got = new Set<number>();
   const read = prepareReading(writer);
-  const add = writer.prepare(
-    `INSERT OR REPLACE INTO carried_sweeps (run, collection, seen_run, seen_at, is_published, outcome, mode, error_code,
-       error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
   for (const [target, dropped] of droppedByTarget(plan)) {
     const answered = new Map<number, number>();
     let finished = 0;
@@ -249,8 +265,7 @@ function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefi
     };
     const carry = (sweep: SeenSweep): void => {
       if (!answer(sweep)) return;
-      const { collection, seenRun, seenAt, isPublished, outcome, mode, errorCode, error } = sweep;
-      add.run(...[target, collection, seenRun, seenAt, isPublished], ...[outcome, mode, errorCode, error]);
+      CARRY(writer).run({ ...sweep, run: target });
       got.add(target);
     };
     for (const sweep of read.own(target)) answer(sweep);
@@ -270,6 +285,15 @@ function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefi
   return got;
 }
 
+const CARRY = prepared((db) => {
+  const { run, collection, seenRun, ...rest } = getTableColumns(carriedSweeps);
+  return db
+    .insert(carriedSweeps)
+    .values(paramsOf(carriedSweeps))
+    .onConflictDoUpdate({ target: [run, collection, seenRun], set: excluded(rest) })
+    .prepare();
+});
+
 /** The kept runs with the dropped ones that come before them and after the kept one before: the latest first. */
 function droppedByTarget({ kept, forgotten }: RetentionPlan): Map<number, number[]> {
   const keptOf = Map.groupBy(kept, ({ source }) => source);
@@ -284,25 +308,48 @@ function droppedByTarget({ kept, forgotten }: RetentionPlan): Map<number, number
 }
 
 function prepareReading(writer: Connection) {
-  const own = writer.prepare<[number], SeenSweep>(
-    `SELECT s.collection AS collection, s.run AS seenRun, r.finished_at AS seenAt, r.root IS NOT NULL AS isPublished,
-       s.outcome AS outcome, s.mode AS mode, s.error_code AS errorCode, s.error AS error
-     FROM sweeps s JOIN runs r ON r.run = s.run WHERE s.run = ?`,
-  );
-  const carried = writer.prepare<[number], SeenSweep>(
-    `SELECT collection, seen_run AS seenRun, seen_at AS seenAt, is_published AS isPublished, outcome, mode,
-       error_code AS errorCode, error FROM carried_sweeps WHERE run = ? ORDER BY seen_run DESC`,
-  );
-  const collections = writer
-    .prepare<[number], number>(
-      `SELECT count(*) FROM collections WHERE source = (SELECT source FROM runs WHERE run = ?)`,
-    )
-    .pluck();
   return {
-    own: (run: number): SeenSweep[] => own.all(run),
+    own: (run: number): SeenSweep[] => OWN_SWEEPS(writer).all({ run }),
     /** The latest first. */
-    carried: (run: number): SeenSweep[] => carried.all(run),
+    carried: (run: number): SeenSweep[] => CARRIED_SWEEPS(writer).all({ run }),
     /** How many the source of a run has. */
-    collections: (run: number): number => collections.get(run) ?? 0,
+    collections: (run: number): number => COLLECTION_COUNT(writer).get({ run })?.count ?? 0,
   };
 }
+
+const OWN_SWEEPS = prepared((db) =>
+  db
+    .select({
+      collection: sweeps.collection,
+      seenRun: sweeps.run,
+      seenAt: runs.finishedAt,
+      isPublished: sql<boolean>`${runs.root} IS NOT NULL`.mapWith(Boolean),
+      outcome: sweeps.outcome,
+      mode: sweeps.mode,
+      errorCode: sweeps.errorCode,
+      error: sweeps.error,
+    })
+    .from(sweeps)
+    .innerJoin(runs, eq(runs.run, sweeps.run))
+    .where(eq(sweeps.run, param('run')))
+    .prepare(),
+);
+
+const CARRIED_SWEEPS = prepared((db) => {
+  const { run, ...rest } = getTableColumns(carriedSweeps);
+  return db
+    .select(rest)
+    .from(carriedSweeps)
+    .where(eq(run, param('run')))
+    .orderBy(desc(rest.seenRun))
+    .prepare();
+});
+
+const COLLECTION_COUNT = prepared((db) =>
+  db
+    .select({ count: sql<number>`count(*)` })
+    .from(collections)
+    .innerJoin(runs, eq(runs.source, collections.source))
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+);
