@@ -1,4 +1,5 @@
 /** The counts of fields in the mirror: read, moved by a run, counted again. */
+import { and, asc, eq, gt, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import {
@@ -10,10 +11,87 @@ import {
   UNWATCHED,
   parentField,
 } from './field-shapes.ts';
+import { recordTable } from './kind-table.ts';
+import { excluded, param, paramsOf, prepared, preparedFor } from './query.ts';
 import type { SchemaChange } from './schema-changes.ts';
+import { fieldShapeBases, fieldShapes, schemaChanges } from './schema/field-tables.ts';
+import { collections } from './schema/source-tables.ts';
 
 /** Bodies parsed per slice: some 10 ms. */
 const SLICE = 1000;
+
+const IS_OF_KIND = and(eq(fieldShapes.source, param('source')), eq(fieldShapes.kind, param('kind')));
+
+const SHAPES = prepared((db) => {
+  const { field, type, records } = fieldShapes;
+  return db.select({ field, type, records }).from(fieldShapes).where(IS_OF_KIND).prepare();
+});
+
+const PUT_SHAPE = prepared((db) => {
+  const { source, kind, field, type, records } = fieldShapes;
+  return db
+    .insert(fieldShapes)
+    .values(paramsOf(fieldShapes))
+    .onConflictDoUpdate({ target: [source, kind, field, type], set: excluded({ records }) })
+    .prepare();
+});
+
+const DROP_SHAPES = prepared((db) => db.delete(fieldShapes).where(IS_OF_KIND).prepare());
+
+const DROP_SHAPE = prepared((db) =>
+  db
+    .delete(fieldShapes)
+    .where(and(IS_OF_KIND, eq(fieldShapes.field, param('field')), eq(fieldShapes.type, param('type'))))
+    .prepare(),
+);
+
+const BASE = prepared((db) => {
+  const { source, kind, objects } = fieldShapeBases;
+  return db
+    .select({ objects })
+    .from(fieldShapeBases)
+    .where(and(eq(source, param('source')), eq(kind, param('kind'))))
+    .prepare();
+});
+
+const PUT_BASE = prepared((db) => {
+  const { source, kind, objects } = fieldShapeBases;
+  return db
+    .insert(fieldShapeBases)
+    .values(paramsOf(fieldShapeBases))
+    .onConflictDoUpdate({ target: [source, kind], set: excluded({ objects }) })
+    .prepare();
+});
+
+const ADD_CHANGE = prepared((db) => db.insert(schemaChanges).values(paramsOf(schemaChanges)).prepare());
+
+/** Current records of a kind. */
+const RECORDS = prepared((db) =>
+  db
+    .select({ records: sql<number>`ifnull(sum(${collections.records}), 0)` })
+    .from(collections)
+    .where(and(eq(collections.source, param('source')), eq(collections.kind, param('kind'))))
+    .prepare(),
+);
+
+const BODIES = preparedFor((db, kind: Kind) => {
+  const current = recordTable(kind);
+  // A cross join keeps the order of the records.
+  return db
+    .select({ record: current.record, body: current.body })
+    .from(current)
+    .crossJoin(collections)
+    .where(
+      and(
+        gt(current.record, param('after')),
+        eq(collections.id, current.collection),
+        eq(collections.source, param('source')),
+      ),
+    )
+    .orderBy(asc(current.record))
+    .limit(SLICE)
+    .prepare();
+});
 
 /** How the counts of all kinds moved in one run of one source. */
 export class RunShapes {
@@ -59,33 +137,23 @@ export class RunShapes {
    * counted now. What this run finds of them is then the first that is seen.
    */
   *countUncounted(kinds: Iterable<Kind>): Generator<undefined> {
-    const records = this.#writer
-      .prepare<[number, string], number>(
-        `SELECT ifnull(sum(records), 0) FROM collections WHERE source = ? AND kind = ?`,
-      )
-      .pluck();
+    const source = this.#source;
     for (const kind of new Set(kinds)) {
       const shapes = this.of(kind);
       if (this.#outdated.has(kind)) this.#dropCounts(kind);
       if (readShapes(this.#writer, this.#source, kind).size > 0) continue;
-      if ((records.get(this.#source, kind) ?? 0) > 0) yield* this.#countAll(kind, shapes);
+      if ((RECORDS(this.#writer).get({ source, kind })?.records ?? 0) > 0)
+        yield* this.#countAll(kind, shapes);
     }
   }
 
   #isOutdated(kind: Kind): boolean {
-    const stored = this.#writer
-      .prepare<[number, string], string>(
-        `SELECT objects FROM field_shape_bases WHERE source = ? AND kind = ?`,
-      )
-      .pluck()
-      .get(this.#source, kind);
-    return stored !== JSON.stringify(documentedObjects(kind));
+    const stored = BASE(this.#writer).get({ source: this.#source, kind });
+    return stored?.objects !== JSON.stringify(documentedObjects(kind));
   }
 
   #dropCounts(kind: Kind): void {
-    this.#writer
-      .prepare<[number, string]>(`DELETE FROM field_shapes WHERE source = ? AND kind = ?`)
-      .run(this.#source, kind);
+    DROP_SHAPES(this.#writer).run({ source: this.#source, kind });
   }
 
   /** After everything is published: writes the counts that moved, and what they say. */
@@ -104,38 +172,35 @@ export class RunShapes {
   #write(run: number, kind: Kind, shapes: KindShapes, before: ShapeCounts, after: ShapeCounts): void {
     const isFirst = !before.has('');
     const news = shapeNews(before, after, shapes.fields());
-    const put = this.#writer.prepare<[number, string, string, string, number]>(
-      `INSERT OR REPLACE INTO field_shapes (source, kind, field, type, records) VALUES (?, ?, ?, ?, ?)`,
-    );
-    const drop = this.#writer.prepare<[number, string, string, string]>(
-      `DELETE FROM field_shapes WHERE source = ? AND kind = ? AND field = ? AND type = ?`,
-    );
+    const source = this.#source;
+    const put = (field: string, type: string, records: number): void =>
+      void PUT_SHAPE(this.#writer).run({ source, kind, field, type, records });
     for (const [field, types] of after) {
       for (const [type, records] of types) {
-        if (before.get(field)?.get(type) !== records) put.run(this.#source, kind, field, type, records);
+        if (before.get(field)?.get(type) !== records) put(field, type, records);
       }
     }
     if (isFirst)
-      this.#writer
-        .prepare<[number, string, string]>(
-          `INSERT OR REPLACE INTO field_shape_bases (source, kind, objects) VALUES (?, ?, ?)`,
-        )
-        .run(this.#source, kind, JSON.stringify(documentedObjects(kind)));
+      PUT_BASE(this.#writer).run({ source, kind, objects: JSON.stringify(documentedObjects(kind)) });
     const changes = isFirst ? [] : [...news.changes];
-    for (const { field, type } of news.forgotten) drop.run(this.#source, kind, field, type);
+    for (const { field, type } of news.forgotten) DROP_SHAPE(this.#writer).run({ source, kind, field, type });
     if (shapes.isFull && !before.has(UNWATCHED)) {
-      put.run(this.#source, kind, UNWATCHED, '', 0);
+      put(UNWATCHED, '', 0);
       changes.push({ field: UNWATCHED, change: 'unwatched', before: [], after: [] });
     }
     this.#note(run, kind, changes);
   }
 
   #note(run: number, kind: Kind, changes: readonly FieldNews[]): void {
-    const insert = this.#writer.prepare<[number, number, string, string, string, string, string]>(
-      `INSERT INTO schema_changes (run, source, kind, field, change, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    );
-    for (const { field, change, before, after } of changes)
-      insert.run(run, this.#source, kind, field, change, JSON.stringify(before), JSON.stringify(after));
+    for (const { before, after, ...news } of changes)
+      ADD_CHANGE(this.#writer).run({
+        ...news,
+        run,
+        source: this.#source,
+        kind,
+        before: JSON.stringify(before),
+        after: JSON.stringify(after),
+      });
   }
 
   /** The stored counts were wrong, so they are of no use: derived data, counted again from what there is now. */
@@ -148,13 +213,9 @@ export class RunShapes {
   }
 
   *#countAll(kind: Kind, shapes: KindShapes): Generator<undefined> {
-    const read = this.#writer.prepare<[number, number], { record: number; body: string }>(
-      `SELECT t._record AS record, t.body AS body FROM "${kind}" t CROSS JOIN collections c ON c.id = t._collection
-       WHERE t._record > ? AND c.source = ? ORDER BY t._record LIMIT ${SLICE}`,
-    );
     let after = 0;
     for (;;) {
-      const rows = read.all(after, this.#source);
+      const rows = BODIES(this.#writer, kind).all({ after, source: this.#source });
       for (const { record, body } of rows) {
         const value = parsed(body);
         if (value !== undefined) shapes.add(value);
@@ -189,10 +250,9 @@ export function openKindShapes(kind: Kind, stored: ShapeCounts): KindShapes {
 /** The counts of one kind of one source; empty while its records were never counted. */
 export function readShapes(connection: Connection, source: number, kind: Kind): ShapeCounts {
   const shapes = new Map<string, Map<JsonType, number>>();
-  const rows = connection.prepare<[number, string], { field: string; type: JsonType; records: number }>(
-    `SELECT field, type, records FROM field_shapes WHERE source = ? AND kind = ?`,
-  );
-  for (const { field, type, records } of rows.all(source, kind)) {
+  for (const row of SHAPES(connection).all({ source, kind })) {
+    const { field, records } = row;
+    const type = row.type as JsonType;
     const types = shapes.get(field) ?? new Map<JsonType, number>();
     shapes.set(field, types.set(type, records));
   }

@@ -1,4 +1,5 @@
 /** A run that is under way: its stages, its publication, its end. */
+import { and, eq, max } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../catalog/catalog.ts';
@@ -27,10 +28,80 @@ import {
   removeStage,
   stagePath,
 } from './stage.ts';
+import { excluded, param, paramsOf, prepared } from './query.ts';
+import { removed } from './schema/record-tables.ts';
+import { runs } from './schema/run-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 import { openCollectionStage } from './staged-collection.ts';
 import type { StoredError, SweepResult } from './sweep-result.ts';
 
-/** What the mirror lends to a run. */
+const PUT_SOURCE = prepared((db) => {
+  const { name, baseUrl } = paramsOf(sources);
+  return db
+    .insert(sources)
+    .values({ name, baseUrl })
+    .onConflictDoUpdate({ target: sources.name, set: excluded({ baseUrl: sources.baseUrl }) })
+    .returning({ id: sources.id })
+    .prepare();
+});
+
+const ADD_RUN = prepared((db) => {
+  const { source, trigger, kinds, startedAt } = paramsOf(runs);
+  const counts = { requests: 0, retries: 0, added: 0, changed: 0, removed: 0, unchanged: 0 };
+  return db
+    .insert(runs)
+    .values({ source, trigger, kinds, startedAt, outcome: 'running', ...counts })
+    .prepare();
+});
+
+const FAIL_RUN = prepared((db) => {
+  const { run, finishedAt, errorCode, error, requests, retries } = paramsOf(runs);
+  return db
+    .update(runs)
+    .set({ outcome: 'failed', finishedAt, errorCode, error, requests, retries })
+    .where(eq(runs.run, run))
+    .prepare();
+});
+
+const COUNTED = prepared((db) =>
+  db
+    .select({ records: collections.records })
+    .from(collections)
+    .where(eq(collections.id, param('id')))
+    .prepare(),
+);
+
+const HAS_REMOVED = prepared((db) =>
+  db
+    .select({ record: removed.record })
+    .from(removed)
+    .where(eq(removed.collection, param('id')))
+    .limit(1)
+    .prepare(),
+);
+
+const LAST_COLLECTION = prepared((db) =>
+  db
+    .select({ id: max(collections.id) })
+    .from(collections)
+    .prepare(),
+);
+
+const COLLECTION_ID = prepared((db) =>
+  db
+    .select({ id: collections.id })
+    .from(collections)
+    .where(
+      and(
+        eq(collections.source, param('source')),
+        eq(collections.kind, param('kind')),
+        eq(collections.scope, param('scope')),
+      ),
+    )
+    .prepare(),
+);
+
+/** What a run uses of the mirror. */
 interface RunContext {
   readonly writer: Connection;
   readonly path: string;
@@ -91,20 +162,13 @@ class OpenRun implements RunWriter {
     const { source, trigger, kinds = null } = this.#options;
     return writer
       .transaction((): [number, number] => {
-        const id = writer
-          .prepare<[string, string], number>(
-            `INSERT INTO sources (name, base_url) VALUES (?, ?)
-             ON CONFLICT (name) DO UPDATE SET base_url = excluded.base_url RETURNING id`,
-          )
-          .pluck()
-          .get(source.name, source.baseUrl);
-        if (id === undefined) throw new Error('no row was returned');
-        const { lastInsertRowid } = writer
-          .prepare<[number, string, string | null, string]>(
-            `INSERT INTO runs (source, trigger, kinds, started_at, outcome, requests, retries, added, changed, removed, unchanged)
-             VALUES (?, ?, ?, ?, 'running', 0, 0, 0, 0, 0, 0)`,
-          )
-          .run(id, trigger, kinds === null ? null : JSON.stringify(kinds), this.startedAt);
+        const { id } = PUT_SOURCE(writer).get({ ...source });
+        const { lastInsertRowid } = ADD_RUN(writer).run({
+          source: id,
+          trigger,
+          kinds: kinds === null ? null : JSON.stringify(kinds),
+          startedAt: this.startedAt,
+        });
         return [id, Number(lastInsertRowid)];
       })
       .immediate();
@@ -131,11 +195,8 @@ class OpenRun implements RunWriter {
   #openStage(collection: OpenCollection, scope: Scope): CollectionStage {
     const { writer, path } = this.#context;
     const { id, kind } = collection;
-    const known = writer
-      .prepare<[number], number>(`SELECT records FROM collections WHERE id = ?`)
-      .pluck()
-      .get(id);
-    const removed = writer.prepare(`SELECT 1 FROM removed WHERE collection = ? LIMIT 1`).get(id);
+    const known = COUNTED(writer).get({ id })?.records;
+    const gone = HAS_REMOVED(writer).get({ id });
     const rules = this.#rules.get(kind);
     if (rules === undefined) throw new TidemarkError('internal', `the run has no definition of ${kind}`);
     return openCollectionStage(
@@ -152,7 +213,7 @@ class OpenRun implements RunWriter {
         check: () => this.#check(),
         breakStage: (cause) => this.#breakStage(cause),
       },
-      { id, kind, scope, known: known ?? 0, hasRemoved: removed !== undefined, rules },
+      { id, kind, scope, known: known ?? 0, hasRemoved: gone !== undefined, rules },
     );
   }
 
@@ -266,14 +327,15 @@ class OpenRun implements RunWriter {
     removeStage(path);
     onEnd();
     try {
-      const end = writer.prepare<[string, string, string, number, number, number]>(
-        `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ?, requests = ?, retries = ?
-         WHERE run = ?`,
-      );
-      const { requests, retries } = stats;
       writer
         .transaction(() => {
-          end.run(isoTime(clock.now()), error.code, error.message, requests, retries, this.run);
+          FAIL_RUN(writer).run({
+            ...stats,
+            finishedAt: isoTime(clock.now()),
+            errorCode: error.code,
+            error: error.message,
+            run: this.run,
+          });
           sealRow(writer, 'runs', [this.run]);
         })
         .immediate();
@@ -333,8 +395,7 @@ class RunCollections {
     this.#path = path;
     this.#source = source;
     this.#definitions = definitions;
-    this.#next =
-      (writer.prepare<[], number | null>(`SELECT max(id) FROM collections`).pluck().get() ?? 0) + 1;
+    this.#next = (LAST_COLLECTION(writer).get()?.id ?? 0) + 1;
   }
 
   /** The same object for the same kind and scope. */
@@ -383,14 +444,8 @@ class RunCollections {
   }
 
   #stored(kind: Kind, scope: string): number | undefined {
-    return translated(this.#path, () =>
-      this.#writer
-        .prepare<[number, string, string], number>(
-          `SELECT id FROM collections WHERE source = ? AND kind = ? AND scope = ?`,
-        )
-        .pluck()
-        .get(this.#source, kind, scope),
-    );
+    const source = this.#source;
+    return translated(this.#path, () => COLLECTION_ID(this.#writer).get({ source, kind, scope })?.id);
   }
 
   /** The collection of the parent records, for a kind that is read one by one (recordings of a sharing). */
