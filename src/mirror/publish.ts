@@ -3,14 +3,20 @@
  * hands control back after each slice, so that the event loop is never blocked for long; the transaction stays open
  * meanwhile on a connection that is used for nothing else.
  */
+import { type Column, type SQL, and, desc, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import { settleHeld } from './held-removals.ts';
+import { excluded, param, paramsOf, prepared } from './query.ts';
 import { type ChangedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
 import { sealRow } from './row-seals.ts';
 import { type RunDigests, digestRun } from './run-digests.ts';
+import { counters } from './schema/counter-tables.ts';
+import { sealingRules } from './schema/record-tables.ts';
+import { runs, sweeps } from './schema/run-tables.ts';
+import { collections } from './schema/source-tables.ts';
 import { rootOf, ruleText } from './sealing.ts';
 import { VERDICT, wasSeen } from './stage.ts';
 import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
@@ -105,29 +111,49 @@ export function* publishSteps(
   return totals;
 }
 
+const ADD_COLLECTION = prepared((db) => {
+  const { id, source, kind, scope } = paramsOf(collections);
+  return db.insert(collections).values({ id, source, kind, scope, records: 0 }).prepare();
+});
+
 function addCollections(writer: Connection, facts: PublishFacts): void {
-  const insert = writer.prepare<[number, number, string, string]>(
-    `INSERT INTO collections (id, source, kind, scope, records) VALUES (?, ?, ?, ?, 0)`,
-  );
   for (const { id, kind, scope, isNew } of facts.collections) {
-    if (isNew) insert.run(id, facts.source.id, kind, scope);
+    if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
   }
 }
 
+const ADD_RULE = prepared((db) => db.insert(sealingRules).values(paramsOf(sealingRules)).prepare());
+
 function addRules(writer: Connection, facts: PublishFacts): void {
-  const insert = writer.prepare<[number, string, number, string]>(
-    `INSERT INTO sealing_rules VALUES (?, ?, ?, ?)`,
-  );
-  for (const [kind, fields] of facts.newRules) insert.run(facts.source.id, kind, facts.run, ruleText(fields));
+  for (const [kind, fields] of facts.newRules)
+    ADD_RULE(writer).run({
+      source: facts.source.id,
+      kind,
+      run: facts.run,
+      volatileFields: ruleText(fields),
+    });
 }
+
+/** The number of the newest record. */
+const LAST_RECORD = prepared((db) =>
+  db.select({ value: counters.value }).from(counters).where(eq(counters.name, 'record')).prepare(),
+);
+
+const SET_LAST_RECORD = prepared((db) => {
+  const { value } = paramsOf(counters);
+  return db
+    .insert(counters)
+    .values({ name: 'record', value })
+    .onConflictDoUpdate({ target: counters.name, set: excluded({ value: counters.value }) })
+    .prepare();
+});
 
 function* publishFresh(
   writer: Connection,
   publisher: RecordPublisher,
   facts: PublishFacts,
 ): Generator<undefined> {
-  let last =
-    writer.prepare<[], number>(`SELECT value FROM counters WHERE name = 'record'`).pluck().get() ?? 0;
+  let last = LAST_RECORD(writer).get()?.value ?? 0;
   for (const { id, kind } of facts.collections) {
     let from = '';
     for (;;) {
@@ -138,7 +164,7 @@ function* publishFresh(
       yield undefined;
     }
   }
-  writer.prepare<[number]>(`INSERT OR REPLACE INTO counters VALUES ('record', ?)`).run(last);
+  SET_LAST_RECORD(writer).run({ value: last });
 }
 
 function* publishChanged(
@@ -200,34 +226,48 @@ function addChecks(writer: Connection, facts: PublishFacts): void {
   }
 }
 
+const LAST_ROOT = prepared((db) =>
+  db
+    .select({ root: runs.root })
+    .from(runs)
+    .where(and(isNotNull(runs.root), lt(runs.run, param('run'))))
+    .orderBy(desc(runs.run))
+    .limit(1)
+    .prepare(),
+);
+
+const FINISH_RUN = prepared((db) => {
+  const { run, finishedAt, outcome, requests, retries, added, changed, removed } = paramsOf(runs);
+  const { unchanged, errorCode, error, changeDigest, sweepDigest, previousRoot, root } = paramsOf(runs);
+  return db
+    .update(runs)
+    .set({
+      ...{ finishedAt, outcome, requests, retries, added, changed, removed, unchanged },
+      ...{ errorCode, error, changeDigest, sweepDigest, previousRoot, root },
+    })
+    .where(eq(runs.run, run))
+    .prepare();
+});
+
 function finishRun(
   writer: Connection,
   facts: PublishFacts,
   totals: PublishedTotals,
   digests: RunDigests | null,
 ): Buffer | null {
-  const previousRoot =
-    writer
-      .prepare<[number], Buffer>(
-        `SELECT root FROM runs WHERE root IS NOT NULL AND run < ? ORDER BY run DESC LIMIT 1`,
-      )
-      .pluck()
-      .get(facts.run) ?? null;
+  const previousRoot = LAST_ROOT(writer).get({ run: facts.run })?.root ?? null;
   const root =
     digests === null ? null : rootOf({ ...facts, source: facts.source.name, previousRoot, ...digests });
-  writer
-    .prepare(
-      `UPDATE runs SET finished_at = ?, outcome = ?, requests = ?, retries = ?, added = ?, changed = ?, removed = ?,
-         unchanged = ?, error_code = ?, error = ?, change_digest = ?, sweep_digest = ?, previous_root = ?, root = ?
-       WHERE run = ?`,
-    )
-    .run(
-      ...[facts.finishedAt, facts.outcome, facts.requests, facts.retries],
-      ...[totals.added, totals.changed, totals.removed, totals.unchanged],
-      ...[facts.error?.code ?? null, facts.error?.message ?? null],
-      ...[digests?.changeDigest ?? null, digests?.sweepDigest ?? null],
-      ...[digests === null ? null : previousRoot, root, facts.run],
-    );
+  const { run, finishedAt, outcome, requests, retries, error } = facts;
+  FINISH_RUN(writer).run({
+    ...{ run, finishedAt, outcome, requests, retries, ...totals },
+    errorCode: error?.code ?? null,
+    error: error?.message ?? null,
+    changeDigest: digests?.changeDigest ?? null,
+    sweepDigest: digests?.sweepDigest ?? null,
+    previousRoot: digests === null ? null : previousRoot,
+    root,
+  });
   sealRow(writer, 'runs', [facts.run]);
   return root;
 }
@@ -248,6 +288,44 @@ interface SweepFigures {
   readonly held: number;
 }
 
+const ADD_RECORDS = prepared((db) =>
+  db
+    .update(collections)
+    .set({ records: sql`${collections.records} + ${param('added')}` })
+    .where(eq(collections.id, param('id')))
+    .prepare(),
+);
+
+const RETIRE = prepared((db) => {
+  const { id, retiredRun } = paramsOf(collections);
+  return db.update(collections).set({ retiredRun }).where(eq(collections.id, id)).prepare();
+});
+
+const ADD_SWEEP = prepared((db) => db.insert(sweeps).values(paramsOf(sweeps)).prepare());
+
+const SET_LATEST_SWEEP = prepared((db) => {
+  const [run, at] = [sql`${param('run')}`, sql`${param('at')}`];
+  const set = (flag: string, value: SQL, column: Column): SQL =>
+    sql`iif(${param(flag)}, ${value}, ${column})`;
+  return db
+    .update(collections)
+    .set({
+      lastRun: run,
+      lastAt: at,
+      lastOutcome: sql`${param('outcome')}`,
+      lastErrorCode: sql`${param('errorCode')}`,
+      lastError: sql`${param('error')}`,
+      lastCompleteRun: set('isComplete', run, collections.lastCompleteRun),
+      lastCompleteAt: set('isComplete', at, collections.lastCompleteAt),
+      lastFullRun: set('isFull', run, collections.lastFullRun),
+      lastFullAt: set('isFull', at, collections.lastFullAt),
+      pageCap: sql`ifnull(${param('pageCap')}, ${collections.pageCap})`,
+      retiredRun: set('wasSeen', sql`NULL`, collections.retiredRun),
+    })
+    .where(eq(collections.id, param('id')))
+    .prepare();
+});
+
 /**
  * `changesRecords` is false for a failed run: then no sweep of it counts as complete. The last complete run of a
  * collection stays recorded through incomplete ones.
@@ -257,38 +335,21 @@ function prepareSweepRecorder(
   { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
   changesRecords: boolean,
 ): (collection: TouchedCollection, stats: SweepFigures) => void {
-  const addRecords = writer.prepare<[number, number]>(
-    `UPDATE collections SET records = records + ? WHERE id = ?`,
-  );
-  const retire = writer.prepare<[number, number]>(`UPDATE collections SET retired_run = ? WHERE id = ?`);
-  const insert = writer.prepare(
-    `INSERT INTO sweeps (run, collection, outcome, mode, pages, count, records, added, changed, removed, unchanged, held,
-       error_code, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
-  const update = writer.prepare<Record<string, unknown>>(
-    `UPDATE collections SET last_run = :run, last_at = :at, last_outcome = :outcome, last_error_code = :errorCode, last_error = :error,
-       last_complete_run = iif(:isComplete, :run, last_complete_run),
-       last_complete_at = iif(:isComplete, :at, last_complete_at),
-       last_full_run = iif(:isFull, :run, last_full_run), last_full_at = iif(:isFull, :at, last_full_at),
-       page_cap = ifnull(:pageCap, page_cap), retired_run = iif(:wasSeen, NULL, retired_run) WHERE id = :id`,
-  );
   return (collection, stats) => {
     const { id, sweep, isRetired } = collection;
-    if (stats.added !== stats.removed) addRecords.run(stats.added - stats.removed, id);
-    if (isRetired) retire.run(run, id);
+    if (stats.added !== stats.removed) ADD_RECORDS(writer).run({ added: stats.added - stats.removed, id });
+    if (isRetired) RETIRE(writer).run({ retiredRun: run, id });
     if (sweep === null) return;
     const errorCode = sweep.error?.code ?? null;
     const error = sweep.error?.message ?? null;
-    const { added, changed, removed, unchanged, held } = stats;
-    insert.run(
-      ...[run, id, sweep.outcome, sweep.mode, sweep.pages, sweep.count, sweep.records],
-      ...[added, changed, removed, unchanged, held, errorCode, error],
-    );
+    const { outcome, mode, pages, count, records } = sweep;
+    const found = { outcome, mode, pages, count, records, ...stats };
+    ADD_SWEEP(writer).run({ run, collection: id, ...found, errorCode, error });
     const isComplete = changesRecords && (sweep.outcome === 'complete' || sweep.outcome === 'held');
-    update.run({
+    SET_LATEST_SWEEP(writer).run({
       run,
       at: finishedAt,
-      outcome: sweep.outcome,
+      outcome,
       errorCode,
       error,
       isComplete: isComplete ? 1 : 0,

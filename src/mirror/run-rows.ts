@@ -76,9 +76,15 @@ export interface CollectionRow {
   readonly retiredRun: number | null;
 }
 
+const SOURCES = prepared((db) =>
+  db.select({ name: sources.name }).from(sources).orderBy(asc(sources.name)).prepare(),
+);
+
 /** Names of all sources that ever began a run, sorted. */
 export function readSources(connection: Connection): string[] {
-  return connection.prepare<[], string>(`SELECT name FROM sources ORDER BY name`).pluck().all();
+  return SOURCES(connection)
+    .all()
+    .map(({ name }) => name);
 }
 
 /** A condition on a run: its state is what the mirror holds of then. */

@@ -2,9 +2,12 @@
  * Seals: which members a stable hash leaves out, and the root that chains runs. A root vouches for every record, revision,
  * sweep and run up to it; `verify` computes all of them again.
  */
+import { and, asc, eq } from 'drizzle-orm';
 import { createHash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { param, prepared } from './query.ts';
+import { sealingRules } from './schema/record-tables.ts';
 import type { RunDigests } from './run-digests.ts';
 
 /** Which members the stable hash of a kind leaves out, from `run` on. */
@@ -18,14 +21,21 @@ export function ruleText(fields: ReadonlySet<string>): string {
   return JSON.stringify([...fields].sort());
 }
 
+const RULES = prepared((db) => {
+  const { source, kind, run, volatileFields } = sealingRules;
+  return db
+    .select({ run, fields: volatileFields })
+    .from(sealingRules)
+    .where(and(eq(source, param('source')), eq(kind, param('kind'))))
+    .orderBy(asc(run))
+    .prepare();
+});
+
 /** The rules of one kind of one source, oldest first. */
 export function readRules(connection: Connection, source: number, kind: Kind): SealingRule[] {
-  return connection
-    .prepare<[number, string], { run: number; fields: string }>(
-      `SELECT run, volatile_fields AS fields FROM sealing_rules WHERE source = ? AND kind = ? ORDER BY run`,
-    )
-    .all(source, kind)
-    .map((row) => ({ run: row.run, volatileFields: new Set(JSON.parse(row.fields) as string[]) }));
+  return RULES(connection)
+    .all({ source, kind })
+    .map(({ run, fields }) => ({ run, volatileFields: new Set(JSON.parse(fields) as string[]) }));
 }
 
 /** The rule under which a revision of that run was made. */

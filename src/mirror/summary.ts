@@ -5,6 +5,8 @@
 import { statSync } from 'node:fs';
 import { type Connection, connect } from './database.ts';
 import { schemaVersion } from './migrations.ts';
+import { readRestores } from './restores.ts';
+import { readRuns, readSources } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
 
 /** How long a statement waits for another process; the keyboard waits too. */
@@ -51,19 +53,14 @@ export function peekMirror(path: string, limit: number): MirrorSummary | null {
 
 function read(connection: Connection, limit: number): MirrorSummary {
   return {
-    runs: connection
-      .prepare<[number], MirrorSummary['runs'][number]>(
-        `SELECT run, name AS source, coalesce(finished_at, started_at) AS at, outcome
-           FROM runs JOIN sources ON sources.id = runs.source
-          WHERE root IS NOT NULL ORDER BY run DESC LIMIT ?`,
-      )
-      .all(limit),
+    runs: readRuns(connection, { isPublished: true, limit }).map((row) => ({
+      run: row.run,
+      source: row.source,
+      at: row.finishedAt ?? row.startedAt,
+      outcome: row.outcome,
+    })),
     snapshots: readSnapshots(connection),
-    restores: connection
-      .prepare<[number], MirrorSummary['restores'][number]>(
-        `SELECT restore, source, started_at AS startedAt, outcome FROM restores ORDER BY restore DESC LIMIT ?`,
-      )
-      .all(limit),
-    sources: connection.prepare<[], string>(`SELECT name FROM sources ORDER BY name`).pluck().all(),
+    restores: readRestores(connection, { limit }),
+    sources: readSources(connection),
   };
 }
