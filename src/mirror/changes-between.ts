@@ -75,6 +75,7 @@ function collectTouched(
   upTo: number,
   filter: RecordFilter,
 ): ReadonlySet<number> {
+  // As text: a temporary table is in no schema.
   connection.exec(
     `CREATE TEMP TABLE changed (collection INTEGER, record INTEGER, first INTEGER, last INTEGER,
        PRIMARY KEY (collection, record)) WITHOUT ROWID`,

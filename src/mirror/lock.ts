@@ -1,6 +1,7 @@
 /**
  * One writer per mirror. The lock is a write transaction held open on a small SQLite file beside the mirror: the
- * operating system releases it when the process dies, however it dies. Readers never need it.
+ * operating system releases it when the process dies, however it dies. Readers never need it. Its one table is in no
+ * schema: SQL as text.
  */
 import { existsSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';

@@ -1,6 +1,7 @@
 /**
  * The digests that a run's seal is made of: what it changed, with what identifies each record, and what it saw of each
- * collection. Names are beside the mirror's own numbers, so that a number cannot be made to mean something else.
+ * collection. Names are beside the mirror's own numbers, so that a number cannot be made to mean something else. The SQL
+ * is text, since it defines the digests.
  */
 import { type Hash, createHash } from 'node:crypto';
 import { isKind } from '../catalog/catalog.ts';

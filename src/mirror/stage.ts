@@ -1,7 +1,8 @@
 /**
  * The stage: a second SQLite file in which a run collects what it reads, so that memory never grows with a collection.
  * It is attached to the writer's connection as `stage`, created for each run and deleted after it. It is worthless once
- * the process has ended, so its journal is kept in memory and nothing is synced.
+ * the process has ended, so its journal is kept in memory and nothing is synced. What reads it is SQL as text: the query
+ * builder has no name for tables of an attached file.
  */
 import { rmSync } from 'node:fs';
 import type { Kind } from '../catalog/kinds.ts';

@@ -1,6 +1,7 @@
 /**
  * Checks the mirror: the file's own structure, the schema, every body against its hash, every revision, and the chain
- * of seals from the first run to the last. It reads one snapshot and changes nothing.
+ * of seals from the first run to the last. It reads one snapshot and changes nothing. SQL as text, also in the other files of
+ * the verification: rows are read as they are stored, without the decoders of the schema.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isKind } from '../catalog/catalog.ts';
