@@ -142,3 +142,10 @@ export const removedRecords = sqliteView('removed_records', {
   n."finished_at" AS "removed_at", r."record" AS "record"
   FROM "removed" r JOIN "collections" c ON c."id" = r."collection" JOIN "sources" s ON s."id" = c."source"
   JOIN "runs" n ON n."run" = r."run"`);
+
+/** Counters of the mirror itself. */
+export const counters = sqliteTable('counters', {
+  /** `record`: the highest record number ever given. */
+  name: text('name').primaryKey(),
+  value: integer('value').notNull(),
+});
