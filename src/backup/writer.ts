@@ -10,7 +10,8 @@ import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { type Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
-import { type RetentionPolicy, planRetention } from '../mirror/retention.ts';
+import type { RetentionPolicy } from '../config/config.ts';
+import { planRetention } from '../mirror/retention.ts';
 import {
   type ProgramEnd,
   closeOutput,

@@ -10,7 +10,7 @@ import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { renderPlanHtml, renderPlanMarkdown } from '../report/plan-html.ts';
-import { maskedPlan, type ShownPlan, planSummary } from '../report/plan-mask.ts';
+import { maskedPlan, planSummary } from '../report/plan-mask.ts';
 import { maskedRestore } from '../report/plan-restore.ts';
 import { renderPlanText } from '../report/plan-text.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
@@ -129,7 +129,7 @@ export function requireConsent(context: CommandContext, { yes }: ConsentOptions,
 export async function consents(
   context: CommandContext,
   { yes }: ConsentOptions,
-  plan: ShownPlan,
+  plan: Plan,
   source: string,
 ): Promise<boolean> {
   if (yes === true) return true;
@@ -153,7 +153,7 @@ export async function consents(
 /** Riskiest first: removals, then updates and actions; creations last. */
 const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
 
-function worst({ steps }: ShownPlan): string[] {
+function worst({ steps }: Plan): string[] {
   const sent = steps.filter(({ request }) => request !== null);
   const order = sent.toSorted((a, b) => (RISK_RANK[a.action] ?? 9) - (RISK_RANK[b.action] ?? 9));
   const more = sent.length - RISKIEST_SHOWN;

@@ -78,14 +78,18 @@ export interface Schedule {
   readonly sources: readonly string[];
 }
 
-/** The retention rules; a rule that is left out keeps nothing. */
-export interface RetentionConfig {
+/** How many to keep; a rule that is missing or 0 keeps nothing. */
+export interface RetentionPolicy {
+  /** The newest runs. */
   readonly last?: number;
+  /** The newest run of each of the newest hours that have one, and so on. */
   readonly hourly?: number;
   readonly daily?: number;
+  /** ISO weeks: from Monday on. */
   readonly weekly?: number;
   readonly monthly?: number;
   readonly yearly?: number;
+  /** Every run at most this many milliseconds older than the source's newest one. */
   readonly withinMs?: number;
 }
 
@@ -95,7 +99,7 @@ export interface BackupConfig {
   readonly directory: string;
   /** Least time between two backups. */
   readonly everyMs: number;
-  readonly retention: RetentionConfig;
+  readonly retention: RetentionPolicy;
   /** age recipients; empty, and no file, for backups that are not encrypted. */
   readonly recipients: readonly string[];
   /** Absolute path of a file of further recipients. */
@@ -161,7 +165,7 @@ export interface Config {
   /** Null for a schedule that is off. */
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
   /** Null where no rule is given: nothing is forgotten then. */
-  readonly retention: RetentionConfig | null;
+  readonly retention: RetentionPolicy | null;
   /** Null where no directory is given. */
   readonly backup: BackupConfig | null;
   readonly daemon: { readonly shutdownGraceMs: number };

@@ -8,7 +8,7 @@ import {
   type BackupConfig,
   type HttpConfig,
   type ReplicaConfig,
-  type RetentionConfig,
+  type RetentionPolicy,
   type Schedule,
   type ScheduleName,
   SCHEDULE_NAMES,
@@ -217,13 +217,13 @@ function checkSchedules({ tree, mistakes }: Checking, parsed: ParsedOptions): Co
 }
 
 /** Null where no rule was given. */
-function rulesOf(options: KeepOptions): RetentionConfig | null {
+function rulesOf(options: KeepOptions): RetentionPolicy | null {
   const rules = retentionOf(options);
   return Object.keys(rules).length === 0 ? null : rules;
 }
 
 /** Seven days, four weeks and twelve months: two dozen files, of which each holds the whole history. */
-const BACKUP_RETENTION: RetentionConfig = { daily: 7, weekly: 4, monthly: 12 };
+const BACKUP_RETENTION: RetentionPolicy = { daily: 7, weekly: 4, monthly: 12 };
 
 function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): BackupConfig | null {
   const { tree, mistakes } = checking;

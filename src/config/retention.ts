@@ -1,5 +1,5 @@
 /** The retention rules, as options name them and as they are applied to runs. */
-import type { RetentionConfig } from './config.ts';
+import type { RetentionPolicy } from './config.ts';
 
 /** As the configuration and the command line name them. */
 export interface KeepOptions {
@@ -14,7 +14,7 @@ export interface KeepOptions {
 }
 
 /** The rules that were given, and no others; empty where there is none. */
-export function retentionOf(options: KeepOptions): RetentionConfig {
+export function retentionOf(options: KeepOptions): RetentionPolicy {
   const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
   return {
     ...(keepLast === undefined ? {} : { last: keepLast }),

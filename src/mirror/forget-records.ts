@@ -15,7 +15,7 @@ import { recordTable } from './kind-table.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { param, paramsOf, prepared, preparedFor, streamed } from './query.ts';
 import { keepAgainst, keepWhole } from './replaced-body.ts';
-import type { RetentionPolicy } from './retention.ts';
+import type { RetentionPolicy } from '../config/config.ts';
 import { checks, recordKeys, removed, revisions } from './schema/record-tables.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { collections } from './schema/source-tables.ts';

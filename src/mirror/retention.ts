@@ -2,24 +2,10 @@
  * Which runs of the history are kept and which are forgotten: pure. Rules are restic's: a run is kept when any of them
  * keeps it. They count published runs, each source for itself, in UTC.
  */
+import type { RetentionPolicy } from '../config/config.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RunOutcome } from './sweep-result.ts';
-
-/** How many to keep; a rule that is missing or 0 keeps nothing. */
-export interface RetentionPolicy {
-  /** The newest runs. */
-  readonly last?: number;
-  /** The newest run of each of the newest hours that have one, and so on. */
-  readonly hourly?: number;
-  readonly daily?: number;
-  /** ISO weeks: from Monday on. */
-  readonly weekly?: number;
-  readonly monthly?: number;
-  readonly yearly?: number;
-  /** Every run at most this many milliseconds older than the source's newest one. */
-  readonly withinMs?: number;
-}
 
 export interface RetentionRun {
   readonly run: number;

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
-import type { RetentionPolicy } from './retention.ts';
+import type { RetentionPolicy } from '../config/config.ts';
 import { type RunDigests, digestSealed } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
 import type { Findings } from './verify-findings.ts';

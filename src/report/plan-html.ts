@@ -1,4 +1,5 @@
 /** A plan as one self-contained page. */
+import type { Plan } from '../restore/plan.ts';
 import { fieldHtml } from './html-value.ts';
 import { stateHtml, filterTools, htmlPage, timeHtml } from './html.ts';
 import { code, fieldText, plain } from './markdown.ts';
@@ -6,7 +7,6 @@ import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
 import {
   maskedPlan,
-  type ShownPlan,
   type StepText,
   ACTION_SIGN,
   adoptionText,
@@ -27,7 +27,7 @@ import { skippedText, referenceText } from './sections.ts';
 const CHANGE: Readonly<Record<string, string>> = { create: 'added', remove: 'removed' };
 
 /** The plan as an HTML document, every step of it. */
-export function renderPlanHtml(whole: ShownPlan, options: ReportOptions): string {
+export function renderPlanHtml(whole: Plan, options: ReportOptions): string {
   const plan = maskedPlan(whole, options.definitions);
   const title = options.title ?? 'Restore plan';
   const cost = costText(plan);
@@ -79,7 +79,7 @@ function warning(label: string, lines: readonly string[]): string {
   return `<div class="warning" role="note"><strong>! ${label}</strong><ul>${lines.map((line) => `<li>${escapeMarkup(line)}</li>`).join('')}</ul></div>`;
 }
 
-function section(title: string, steps: ShownPlan['steps'], options: ReportOptions): string {
+function section(title: string, steps: Plan['steps'], options: ReportOptions): string {
   if (steps.length === 0) return '';
   const records = steps.map((step) => stepHtml(stepText(step, options)));
   return `<section><h2>${title} <span class="count">${steps.length}</span></h2>
@@ -112,7 +112,7 @@ function listHtml(title: string, texts: readonly string[]): string {
 // A plan as Markdown, for a pull request, a chat or a ticket.
 
 /** The plan as GitHub-flavoured Markdown, every step of it. */
-export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): string {
+export function renderPlanMarkdown(whole: Plan, options: ReportOptions): string {
   const plan = maskedPlan(whole, options.definitions);
   const cost = costText(plan);
   const sent = sentSteps(plan);

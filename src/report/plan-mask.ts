@@ -1,11 +1,10 @@
 /** A plan without ids that are secrets, wherever they are in it: every rendering of a plan begins with it. */
-import type { Scope } from '../catalog/definition.ts';
+import type { Plan, PlanStep, StepAction } from '../restore/plan.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { formatInteger } from '../core/grouped.ts';
 import { isRawNumber, type JsonObject, getOwn } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
-import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -13,19 +12,6 @@ import { isSecretId, maskedId, MASK, withMaskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';
 import { folded } from './value-text.ts';
-
-/** What pins a step to records: further places where their ids are. */
-interface Pinned {
-  readonly precondition?: { readonly state: string; readonly id?: string } | null;
-  readonly desired?: { readonly id: string } | null;
-  readonly request: (ShownStep['request'] & Addressed) | null;
-}
-
-interface Addressed {
-  readonly parameters?: readonly { readonly name: string; readonly value?: string }[];
-}
-
-type MaskablePlan = Omit<ShownPlan, 'steps'> & { readonly steps: readonly (ShownStep & Pinned)[] };
 
 const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
 /** What an id is made of, so that a text is looked through once, however many ids there are. */
@@ -35,7 +21,7 @@ const WORD = /[\w-]+/g;
  * The plan for people and for machines, with ids that are secrets replaced wherever they are: in steps, in what was found
  * again under another id, in names and in reasons. Such a plan is not for applying.
  */
-export function maskedPlan<T extends MaskablePlan>(plan: T, definitions: ReportOptions['definitions']): T {
+export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['definitions']): T {
   const marks = marksOf(plan, definitions);
   return withMarks(plan, marks);
 }
@@ -46,7 +32,7 @@ export function withMarks<T>(value: T, marks: ReadonlyMap<string, string>): T {
 }
 
 /** The marks of a plan's secret ids, by id. */
-function marksOf(plan: MaskablePlan, definitions: ReportOptions['definitions']): Map<string, string> {
+function marksOf(plan: Plan, definitions: ReportOptions['definitions']): Map<string, string> {
   const marks = new Map<string, string>();
   const known = new Map<Kind, ResourceDefinition | null>();
   const secret = (kind: Kind): ResourceDefinition | null => {
@@ -69,20 +55,22 @@ function marksOf(plan: MaskablePlan, definitions: ReportOptions['definitions']):
   for (const step of plan.steps) {
     const definition = secret(step.kind);
     if (definition !== null) {
-      for (const id of [step.id, step.precondition?.id, step.desired?.id]) add(definition, id);
-      for (const id of idsNamed(step, definition)) add(definition, id);
+      const { id, precondition, desired } = step;
+      const live = precondition?.state === 'present' ? precondition.id : undefined;
+      for (const each of [id, live, desired?.id]) add(definition, each);
+      for (const each of idsNamed(step, definition)) add(definition, each);
     }
     const addressed = step.request === null ? null : secret(step.request.kind);
     if (addressed === null) continue;
-    const parameter = step.request?.parameters?.find(({ name }) => name === addressed.idParameter);
-    add(addressed, parameter?.value);
+    const parameter = step.request?.parameters.find(({ name }) => name === addressed.idParameter);
+    if (parameter !== undefined && 'value' in parameter) add(addressed, parameter.value);
   }
   return marks;
 }
 
 /** Ids in a reason: it may name records without a step, such as those of the same name. */
 export function idsNamed(
-  { reason, scope }: Pick<ShownStep, 'reason' | 'scope'>,
+  { reason, scope }: Pick<PlanStep, 'reason' | 'scope'>,
   { idType }: ResourceDefinition,
 ): string[] {
   if (reason === null || idType !== 'uuid') return [];
@@ -117,61 +105,7 @@ function marked(value: unknown, mark: (text: string) => string): unknown {
 
 // A plan as the renderings take it: its own words for people, ids that are secrets masked.
 
-type Action = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
-
-/** What of a step is shown. */
-interface ShownStep {
-  readonly n: number;
-  readonly action: Action;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
-  readonly name: string;
-  readonly fields: readonly FieldChange[];
-  readonly request: {
-    readonly kind: Kind;
-    readonly method: string;
-    readonly path: string;
-    readonly act: string | null;
-    readonly body: JsonObject | null;
-  } | null;
-  readonly reason: string | null;
-  readonly obstacle: string | null;
-  readonly needs: ShownNeeds['needs'];
-}
-
-interface ShownNeeds {
-  readonly kind: Kind;
-  readonly id: string;
-  readonly name: string;
-  readonly needs: readonly { readonly anyOf: readonly string[] }[];
-}
-
-/** What of a plan is shown. */
-export interface ShownPlan {
-  readonly from: StateReference;
-  readonly to: StateReference;
-  readonly steps: readonly ShownStep[];
-  readonly adopted: readonly {
-    readonly kind: Kind;
-    readonly name: string;
-    readonly desired_id: string;
-    readonly live_id: string;
-    readonly by: 'id_map' | 'natural_key' | 'content';
-  }[];
-  readonly left: readonly {
-    readonly kind: Kind;
-    readonly count: number;
-    readonly reason: string;
-    readonly names: readonly string[];
-  }[];
-  readonly refused: readonly { readonly reason: string; readonly hint: string }[];
-  readonly skipped?: readonly Skipped[];
-  readonly summary: Readonly<Record<Action | 'unchanged', number>>;
-  readonly cost: { readonly requests: number; readonly minutes: number; readonly removals?: number };
-}
-
-export const ACTION_SIGN: Readonly<Record<Action, string>> = {
+export const ACTION_SIGN: Readonly<Record<StepAction, string>> = {
   create: '+',
   update: '~',
   act: '~',
@@ -182,7 +116,7 @@ export const ACTION_SIGN: Readonly<Record<Action, string>> = {
 
 /** A step with its texts ready: one line each, neutralised, nothing secret. */
 export interface StepText {
-  readonly step: ShownStep;
+  readonly step: PlanStep;
   /** E.g. `create batch export`, `pause batch export`, `batch export` where nothing is sent. */
   readonly operation: string;
   readonly name: string;
@@ -196,7 +130,7 @@ export interface StepText {
   readonly fields: readonly FieldChange[];
 }
 
-export function stepText(step: ShownStep, options: ReportOptions): StepText {
+export function stepText(step: PlanStep, options: ReportOptions): StepText {
   const definition = options.definitions(step.kind);
   const { request } = step;
   const { id, name } = withMaskedId(step, definition);
@@ -216,11 +150,11 @@ export function stepText(step: ShownStep, options: ReportOptions): StepText {
 }
 
 /** True where the record gets its id by the plan. */
-function isYetToCome({ action, request }: ShownStep): boolean {
+function isYetToCome({ action, request }: PlanStep): boolean {
   return action === 'create' || (action === 'act' && request?.path.includes('{id of step') === true);
 }
 
-function verbOf({ action, request, kind }: ShownStep): string {
+function verbOf({ action, request, kind }: PlanStep): string {
   if (action === 'act') return request?.act ?? 'act on';
   // Another kind's request creates the record: an invite for a member.
   return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;
@@ -234,13 +168,13 @@ function sentMembers(body: JsonObject): FieldChange[] {
 }
 
 /** The request's path; where the record's id is a secret, without it. */
-function shownPath({ id, request }: ShownStep, definition: ResourceDefinition): string {
+function shownPath({ id, request }: PlanStep, definition: ResourceDefinition): string {
   const path = request?.path ?? '';
   return isSecretId(definition) ? path.replaceAll(encodeURIComponent(id), MASK) : path;
 }
 
 /** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
-export function planSummary({ summary, steps }: ShownPlan): string {
+export function planSummary({ summary, steps }: Plan): string {
   const count = (value: number, what: string): string | null =>
     value === 0 ? null : `${formatInteger(value)} ${what}`;
   const parts = [
@@ -255,18 +189,18 @@ export function planSummary({ summary, steps }: ShownPlan): string {
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
 }
 
-function actCounts(steps: readonly ShownStep[]): string[] {
+function actCounts(steps: readonly PlanStep[]): string[] {
   const acts = steps.filter(({ action }) => action === 'act').map(({ request }) => request?.act ?? 'act on');
   return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${formatInteger(own.length)} to ${act}`);
 }
 
 /** The steps that have a request. */
-export function sentSteps({ steps }: Pick<ShownPlan, 'steps'>): readonly ShownStep[] {
+export function sentSteps({ steps }: Pick<Plan, 'steps'>): readonly PlanStep[] {
   return steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
 }
 
 /** Why the numbers of the steps that are sent do not run on: nothing where they do. */
-export function numbersNote(plan: Pick<ShownPlan, 'steps'>): string {
+export function numbersNote(plan: Pick<Plan, 'steps'>): string {
   const sent = sentSteps(plan);
   return (sent.at(-1)?.n ?? 0) === sent.length
     ? ''
@@ -274,7 +208,7 @@ export function numbersNote(plan: Pick<ShownPlan, 'steps'>): string {
 }
 
 /** E.g. `39 requests, 6 of them for removals, less than a minute at the configured rate`; empty where nothing would be sent. */
-export function costText({ cost, refused }: Pick<ShownPlan, 'cost' | 'refused'>): string {
+export function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
   const { removals = 0 } = cost;
   const time = cost.minutes === 0 ? 'less than a minute' : `at least ${formatInteger(cost.minutes)} min`;
@@ -294,7 +228,7 @@ export interface Obstructed {
 
 /** Steps that are not sent, those of one kind and one reason together. */
 export function obstructed(
-  plan: ShownPlan,
+  plan: Plan,
   action: 'blocked' | 'manual',
   options: ReportOptions,
 ): readonly Obstructed[] {
@@ -312,7 +246,7 @@ export function obstructed(
 
 /** Lines of configuration that would supply the secrets that steps lack; none where nothing lacks one. */
 export function secretLines(
-  { steps }: { readonly steps: readonly ShownNeeds[] },
+  { steps }: { readonly steps: readonly Pick<PlanStep, 'kind' | 'id' | 'name' | 'needs'>[] },
   options: Pick<ReportOptions, 'definitions'>,
 ): string[] {
   const lacking = steps.filter(({ needs }) => needs.length > 0);
@@ -335,7 +269,10 @@ export function secretLines(
 }
 
 /** How a rule identifies the record: by its name, or by its id if it has none. */
-function matchText({ name, id }: ShownNeeds, { nameFrom, idPath }: ResourceDefinition): string {
+function matchText(
+  { name, id }: Pick<PlanStep, 'kind' | 'id' | 'name' | 'needs'>,
+  { nameFrom, idPath }: ResourceDefinition,
+): string {
   const [pointer = '/name'] = name === id ? [`/${idPath.join('/')}`] : nameFrom;
   const key = pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer;
   return JSON.stringify({ [key]: name });
@@ -347,7 +284,7 @@ function others(anyOf: readonly string[]): string {
 
 /** E.g. `role Growth: 12 → 34, found by its name`: a record that was found under another id. */
 export function adoptionText(
-  { kind, name, desired_id: from, live_id: to, by }: ShownPlan['adopted'][number],
+  { kind, name, desired_id: from, live_id: to, by }: Plan['adopted'][number],
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string {
   return `${definitions(kind).title.one} ${nameText(name)}: ${nameText(from)} → ${nameText(to)}, ${ADOPTED_BY[by]}`;
@@ -361,7 +298,7 @@ const ADOPTED_BY = {
 
 /** E.g. `3 roles (a, b, c): why`: records that no step is about. */
 export function leftText(
-  { kind, count, reason, names }: ShownPlan['left'][number],
+  { kind, count, reason, names }: Plan['left'][number],
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string {
   const { one, many } = definitions(kind).title;
@@ -374,7 +311,7 @@ export function leftText(
 const BODY_LIMIT = 4000;
 
 /** The body of a request that changes a record, as JSON over several lines; null for others: their members are listed as fields. */
-export function bodyText({ action, request }: ShownStep): string | null {
+export function bodyText({ action, request }: PlanStep): string | null {
   if (action !== 'update' || request?.body === null || request === null) return null;
   const lines = JSON.stringify(request.body, null, 2).split('\n');
   return folded(lines.map(escapeControlCharacters).join('\n'), BODY_LIMIT);

@@ -1,9 +1,7 @@
 /** The report of a restore as text: failures first, then differences, new ids, and next steps. */
 import type { Colors } from 'picocolors/types.js';
-import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { formatInteger } from '../core/grouped.ts';
-import type { Skipped } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
@@ -12,50 +10,8 @@ import { isSecretId, maskedId } from './mask.ts';
 import { idsNamed, withMarks } from './plan-mask.ts';
 import { nameText } from './sections.ts';
 import type { LineOptions } from './text.ts';
+import type { RestoreReport, StepReport } from '../restore/restore-report.ts';
 import { foldedValues } from './value-text.ts';
-
-interface ShownRestoreStep {
-  readonly n: number;
-  readonly action: 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
-  readonly name: string;
-  readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
-  readonly status: number | null;
-  readonly new_id: string | null;
-  readonly new_kind?: Kind;
-  readonly verified: boolean | null;
-  readonly differences: readonly FieldChange[];
-  readonly error: { readonly code?: string; readonly message: string; readonly hint?: string } | null;
-  readonly warning?: string;
-  /** Of blocked and manual steps. */
-  readonly reason: string | null;
-}
-
-export interface ShownRestore {
-  readonly restore: number;
-  readonly source: string;
-  readonly undoes: number | null;
-  readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
-  readonly steps: readonly ShownRestoreStep[];
-  readonly summary: ShownSummary;
-  /** Where it was gone on with: what was done this time. */
-  readonly this_time?: ShownSummary;
-  readonly undone_by?: number;
-  /** What could not be compared, so that no step is about it. */
-  readonly skipped?: readonly Skipped[];
-}
-
-interface ShownSummary {
-  readonly applied: number;
-  readonly unverified: number;
-  readonly failed: number;
-  readonly skipped: number;
-  readonly blocked: number;
-  readonly manual: number;
-  readonly open: number;
-}
 
 export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, LineOptions {
   /** Name of a step's action, e.g. `unpause`, if the plan is available. */
@@ -67,10 +23,10 @@ export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, 
 }
 
 /** The report as lines of text, the last one ended. */
-export function renderRestoreText(whole: ShownRestore, options: RestoreTextOptions): string {
+export function renderRestoreText(whole: RestoreReport, options: RestoreTextOptions): string {
   const { colors } = options;
   const report = maskedRestore(whole, options.definitions);
-  const of = (outcome: ShownRestoreStep['outcome']): ShownRestoreStep[] =>
+  const of = (outcome: StepReport['outcome']): StepReport[] =>
     report.steps.filter((step) => step.outcome === outcome);
   const unverified = of('applied').filter(({ verified }) => verified !== true);
   const lines = [
@@ -113,12 +69,12 @@ export function renderRestoreText(whole: ShownRestore, options: RestoreTextOptio
 }
 
 /** Read back, and not what was sent. */
-function isOther({ verified }: ShownRestoreStep): boolean {
+function isOther({ verified }: StepReport): boolean {
   return verified === false;
 }
 
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of one that was gone on with, what was done this time. */
-export function restoreSummary(report: ShownRestore): string {
+export function restoreSummary(report: RestoreReport): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
   const { applied, unverified, failed, skipped, blocked, manual, open } = now;
   const count = (value: number, what: string): string | null =>
@@ -152,7 +108,7 @@ export function restoreSummary(report: ShownRestore): string {
   return `${head}${[text, ...tail].join('; ')}`;
 }
 
-function paintOf({ outcome, skipped }: ShownRestore, colors: Colors): (text: string) => string {
+function paintOf({ outcome, skipped }: RestoreReport, colors: Colors): (text: string) => string {
   return outcome === 'complete' && (skipped ?? []).length === 0
     ? colors.green
     : outcome === 'failed'
@@ -160,7 +116,7 @@ function paintOf({ outcome, skipped }: ShownRestore, colors: Colors): (text: str
       : colors.yellow;
 }
 
-function section(title: string, steps: readonly ShownRestoreStep[], options: RestoreTextOptions): string[] {
+function section(title: string, steps: readonly StepReport[], options: RestoreTextOptions): string[] {
   if (steps.length === 0) return [];
   return [
     '',
@@ -173,7 +129,7 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
   ];
 }
 
-function stepLines(step: ShownRestoreStep, options: RestoreTextOptions): string[] {
+function stepLines(step: StepReport, options: RestoreTextOptions): string[] {
   const { n, status, outcome, error, warning, verified, differences } = step;
   const said = error === null ? '' : escapeControlCharacters(error.message);
   const isStatusShown = status === null || outcome === 'applied' || said.includes(`(${status})`);
@@ -198,10 +154,7 @@ function keptText({ path, from, to }: FieldChange, { width }: RestoreTextOptions
   return `${escapeControlCharacters(path)}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
 }
 
-function secretsLines(
-  blocked: readonly ShownRestoreStep[],
-  { secretLines = [] }: RestoreTextOptions,
-): string[] {
+function secretsLines(blocked: readonly StepReport[], { secretLines = [] }: RestoreTextOptions): string[] {
   if (blocked.length === 0 || secretLines.length === 0) return [];
   const more = secretLines.length - SECRET_LINES_SHOWN;
   return [
@@ -215,11 +168,7 @@ function secretsLines(
 const SECRET_LINES_SHOWN = 20;
 
 /** Steps that are not sent, those of one kind and one reason together. */
-function obstructed(
-  title: string,
-  steps: readonly ShownRestoreStep[],
-  options: RestoreTextOptions,
-): string[] {
+function obstructed(title: string, steps: readonly StepReport[], options: RestoreTextOptions): string[] {
   if (steps.length === 0) return [];
   const groups = Map.groupBy(steps, ({ kind, reason }) => JSON.stringify([kind, reason]));
   return [
@@ -235,7 +184,7 @@ function obstructed(
 }
 
 function operationText(
-  { n, action, kind, name }: ShownRestoreStep,
+  { n, action, kind, name }: StepReport,
   { definitions, actOf }: RestoreTextOptions,
 ): string {
   const definition = definitions(kind);
@@ -248,7 +197,7 @@ function operationText(
   return `${verb}${definition.title.one} ${nameText(name)}`;
 }
 
-function newIds({ steps }: ShownRestore, options: RestoreTextOptions): string[] {
+function newIds({ steps }: RestoreReport, options: RestoreTextOptions): string[] {
   const created = steps.filter(
     ({ new_id: id, new_kind: newKind, kind }) =>
       id !== null && !isSecretId(options.definitions(newKind ?? kind)),
@@ -274,7 +223,7 @@ function nextLines({
   summary,
   this_time: now = summary,
   undone_by: undo,
-}: ShownRestore): string[] {
+}: RestoreReport): string[] {
   const isStanding = summary.applied > 0 && (undo === undefined || now.applied > 0);
   const resume = `go on with \`tidemark restore --resume ${restore}\``;
   const isOver = outcome !== 'interrupted' && outcome !== 'running';
@@ -294,7 +243,7 @@ function nextLines({
 }
 
 /** The report with ids that are secrets masked, also in what the service said. */
-export function maskedRestore<T extends Pick<ShownRestore, 'steps'>>(
+export function maskedRestore<T extends Pick<RestoreReport, 'steps'>>(
   report: T,
   definitions: ReportOptions['definitions'],
 ): T {

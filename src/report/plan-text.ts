@@ -1,11 +1,11 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
+import type { Plan } from '../restore/plan.ts';
 import type { Colors } from 'picocolors/types.js';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import {
   type Obstructed,
-  type ShownPlan,
   type StepText,
   ACTION_SIGN,
   adoptionText,
@@ -25,7 +25,7 @@ import { folded } from './value-text.ts';
 type PlanTextOptions = ReportOptions & LineOptions;
 
 /** The plan as lines of text, the last one ended. */
-export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): string {
+export function renderPlanText(whole: Plan, options: PlanTextOptions): string {
   const plan = maskedPlan(whole, options.definitions);
   const { colors } = options;
   const cost = costText(plan);
@@ -48,14 +48,14 @@ export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): stri
   return `${lines.join('\n')}\n`;
 }
 
-function refusedLines({ refused }: ShownPlan, colors: Colors): string[] {
+function refusedLines({ refused }: Plan, colors: Colors): string[] {
   return refused.flatMap(({ reason, hint }) => [
     colors.red(`refused: ${escapeControlCharacters(reason)}`),
     `  → ${escapeControlCharacters(hint)}`,
   ]);
 }
 
-function skippedLines({ skipped = [] }: ShownPlan, options: PlanTextOptions): string[] {
+function skippedLines({ skipped = [] }: Plan, options: PlanTextOptions): string[] {
   if (skipped.length === 0) return [];
   const { yellow } = options.colors;
   return [
@@ -99,7 +99,7 @@ function obstructedLines(title: string, groups: readonly Obstructed[], options: 
   ];
 }
 
-function secretsLines(plan: ShownPlan, options: PlanTextOptions): string[] {
+function secretsLines(plan: Plan, options: PlanTextOptions): string[] {
   const lines = secretLines(plan, options);
   if (lines.length === 0) return [];
   return [
@@ -109,7 +109,7 @@ function secretsLines(plan: ShownPlan, options: PlanTextOptions): string[] {
   ];
 }
 
-function adoptedLines({ adopted }: ShownPlan, options: PlanTextOptions): string[] {
+function adoptedLines({ adopted }: Plan, options: PlanTextOptions): string[] {
   if (adopted.length === 0) return [];
   // One record may be in the lists of several organizations.
   const texts = new Set(adopted.map((each) => adoptionText(each, options)));
@@ -120,7 +120,7 @@ function adoptedLines({ adopted }: ShownPlan, options: PlanTextOptions): string[
   ];
 }
 
-function leftLines({ left }: ShownPlan, options: PlanTextOptions): string[] {
+function leftLines({ left }: Plan, options: PlanTextOptions): string[] {
   if (left.length === 0) return [];
   return ['', options.colors.bold('left as they are'), ...left.map((each) => `  ${leftText(each, options)}`)];
 }

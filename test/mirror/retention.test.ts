@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { RetentionPolicy } from '../../src/config/config.ts';
 import {
   type RetentionInput,
   type RetentionPlan,
-  type RetentionPolicy,
   type RetentionRun,
   planRetention,
   rangesOf,

@@ -3,7 +3,8 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
 import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
-import { renderRestoreText, type ShownRestore } from '../../src/report/plan-restore.ts';
+import { renderRestoreText } from '../../src/report/plan-restore.ts';
+import type { RestoreReport } from '../../src/restore/restore-report.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { costText, secretLines } from '../../src/report/plan-mask.ts';
 import type { Plan } from '../../src/restore/plan.ts';
@@ -87,7 +88,8 @@ const step = {
   differences: [],
   reason: null,
 } as const;
-const report = (steps: ShownRestore['steps']): ShownRestore => ({
+const report = (steps: RestoreReport['steps']): RestoreReport => ({
+  ...{ schema: 'tidemark.restore/1', plan: '', started_at: '', finished_at: null },
   ...{ restore: 3, source: 'default', undoes: null, outcome: 'partial', steps },
   summary: {
     ...{ applied: 1, unverified: 0, failed: 1, skipped: 0, blocked: 0, manual: 0, open: 0 },
@@ -99,8 +101,8 @@ describe('what failed', () => {
     code: 'rejected',
     message: 'the service refused the request (400): taken (field: name)',
     hint: 'correct it',
-  };
-  const busy = { code: 'server_error', message: 'the service failed (503)' };
+  } as const;
+  const busy = { code: 'server_error', message: 'the service failed (503)' } as const;
 
   it('is reported with what to do, once for all that it is the same for', () => {
     const shown = renderRestoreText(

@@ -1,13 +1,9 @@
+import type { RestoreReport } from '../../src/restore/restore-report.ts';
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
 import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
-import {
-  maskedRestore,
-  renderRestoreText,
-  restoreSummary,
-  type ShownRestore,
-} from '../../src/report/plan-restore.ts';
+import { maskedRestore, renderRestoreText, restoreSummary } from '../../src/report/plan-restore.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { maskedPlan } from '../../src/report/plan-mask.ts';
 import { planSummary, secretLines } from '../../src/report/plan-mask.ts';
@@ -144,7 +140,11 @@ const step = {
   reason: null,
   scope: {},
 } as const;
-const report: ShownRestore = {
+const report: RestoreReport = {
+  schema: 'tidemark.restore/1',
+  plan: '',
+  started_at: '',
+  finished_at: null,
   restore: 7,
   source: 'production',
   undoes: null,
@@ -158,9 +158,15 @@ const report: ShownRestore = {
       n: 4,
       outcome: 'failed',
       status: 400,
-      error: { message: 'no such value', hint: 'choose another' },
+      error: { code: 'rejected', message: 'no such value', hint: 'choose another' },
     },
-    { ...step, n: 5, outcome: 'skipped', status: null, error: { message: 'its parent failed' } },
+    {
+      ...step,
+      n: 5,
+      outcome: 'skipped',
+      status: null,
+      error: { code: 'rejected', message: 'its parent failed' },
+    },
     { ...step, n: 6, outcome: 'sent', status: null },
     { ...step, n: 7, outcome: 'planned', status: null },
     { ...step, n: 8, action: 'create', kind: 'roles', id: 'old', new_id: 'new' },
