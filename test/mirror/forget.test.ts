@@ -73,6 +73,25 @@ async function someHistory(): Promise<Mirror> {
 }
 
 describe('forgetting', () => {
+  it('a kept run without changes of its own counts those that it took over: their drift is still to be looked for', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    for (const state of [[role('a', '1')], [role('a', '2')], [role('a', '2')]]) {
+      clock.move(HOUR);
+      await sync(mirror, 'roles', ORG, state);
+    }
+    mirror.snapshots.pin('one', 1);
+    expect(mirror.runs.hasChangesAfter('production', 1)).toBe(true);
+    expect(mirror.runs.hasChangesAfter('production', 2)).toBe(false);
+    expect((await forget(mirror, { last: 1 })).forgotten.map(({ run, into }) => [run, into])).toEqual([
+      [2, 3],
+    ]);
+    expect(mirror.runs.get(3)).toMatchObject({ added: 0, changed: 0, removed: 0 });
+    expect(mirror.runs.hasChangesAfter('production', 1)).toBe(true);
+    expect(mirror.runs.hasChangesAfter('production', 3)).toBe(false);
+    expect(mirror.runs.changing({ runs: [1, 3], kinds: ['roles'] })).toEqual([1, 3]);
+  });
+
   it('merges what forgotten runs did into the next kept one, and leaves nothing of what only they showed', async () => {
     const mirror = await someHistory();
     mirror.snapshots.pin('four', 4);
