@@ -9,17 +9,16 @@ import { systemCodeOf } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { fieldLine } from '../report/field-line.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';
-import { planSide } from '../restore/gather.ts';
-import { kindsToRead } from '../restore/kinds-to-read.ts';
-import { readPlan } from '../restore/plan.ts';
-import { changedSincePlan, type Moved } from '../restore/plan-moved.ts';
-import { isExecutable, type Plan, type PlanStep } from '../restore/plan.ts';
+import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
+import type { DesiredLookup } from '../restore/apply/ready-step.ts';
+import { kindsToRead } from '../restore/plan/dependents.ts';
+import { planSide } from '../restore/plan/gather.ts';
+import { readPlan, isExecutable, type Plan, type PlanStep } from '../restore/plan/plan.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { desiredOf } from './plan.ts';
 import { showAndSend } from './plan.ts';
-import type { DesiredLookup } from '../restore/step-context.ts';
 import { type RestoreSession, openSession } from './restore-session.ts';
 
 /** For how many steps the changes since the plan are listed; the rest is counted. */

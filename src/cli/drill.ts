@@ -14,9 +14,9 @@ import { drillVerdictText, outcomeText, type DrillReportOptions } from '../repor
 import { renderRunbook } from '../report/drill-runbook.ts';
 import { renderDrillText } from '../report/drill.ts';
 import { groupedNotes } from '../report/note-groups.ts';
-import { configuredSecrets, NO_SECRETS } from '../restore/configured-secrets.ts';
-import { NO_DRILL_EVENTS, type DrillEvents } from '../restore/drill-passes.ts';
-import { runDrill } from '../restore/drill.ts';
+import { runDrill } from '../restore/drill/drill.ts';
+import { NO_DRILL_EVENTS, type DrillEvents } from '../restore/drill/passes.ts';
+import { configuredSecrets, NO_SECRETS } from '../restore/secrets.ts';
 import { openDrillSandbox, type DrillSandbox } from '../server/drill-sandbox.ts';
 import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';

@@ -11,7 +11,7 @@ import { estimateFromReach } from '../doctor/estimate.ts';
 import type { SourceEstimate, Basis, CollectionEstimate } from '../doctor/estimate.ts';
 import { waitFor } from '../doctor/pace.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { kindsToRead } from '../restore/kinds-to-read.ts';
+import { kindsToRead } from '../restore/plan/dependents.ts';
 import { resolvePoint } from '../state/point.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';

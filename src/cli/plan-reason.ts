@@ -9,10 +9,9 @@ import type { FirstRead } from '../diff/change.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { maskedPlan } from '../report/plan-mask.ts';
 import { maskedRestore } from '../report/plan-restore.ts';
-import { restoreExitCode } from '../restore/apply.ts';
-import { isExecutable, type Plan } from '../restore/plan.ts';
-import type { RestoreReport } from '../restore/restore-report.ts';
-import { withoutSecretIds } from '../restore/scrubbed.ts';
+import { restoreExitCode, type RestoreReport } from '../restore/apply/report.ts';
+import { isExecutable, type Plan } from '../restore/plan/plan.ts';
+import { withoutSecretIds } from '../restore/secrets.ts';
 import type { RestoreSession } from './restore-session.ts';
 
 type Definitions = RestoreSession['definitions'];

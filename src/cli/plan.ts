@@ -13,16 +13,22 @@ import { renderPlanHtml, renderPlanMarkdown } from '../report/plan-html.ts';
 import { maskedPlan, planSummary } from '../report/plan-mask.ts';
 import { maskedRestore } from '../report/plan-restore.ts';
 import { renderPlanText } from '../report/plan-text.ts';
-import { configuredSecrets } from '../restore/configured-secrets.ts';
-import type { PlanState } from '../restore/plan.ts';
-import { type Plan, isExecutable, planExitCode, planDocument, type PlanStep } from '../restore/plan.ts';
-import { recordKeyText } from '../restore/record-place.ts';
-import { unsentReport } from '../restore/restore-report.ts';
+import type { DesiredLookup } from '../restore/apply/ready-step.ts';
+import { unsentReport } from '../restore/apply/report.ts';
+import {
+  type PlanState,
+  type Plan,
+  isExecutable,
+  planExitCode,
+  planDocument,
+  type PlanStep,
+} from '../restore/plan/plan.ts';
+import { recordKeyText } from '../restore/records.ts';
+import { configuredSecrets } from '../restore/secrets.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { print, printNote, printReason, type CommandContext, isColoured } from './context.ts';
 import { planReason } from './plan-reason.ts';
 import { sendPlan } from './restore-send.ts';
-import type { DesiredLookup } from '../restore/step-context.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { writeWhole } from './atomic-file.ts';
 

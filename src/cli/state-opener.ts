@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { withMappedIds } from '../restore/id-map.ts';
+import { withMappedIds } from '../restore/records.ts';
 import { readExport } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';

@@ -1,11 +1,16 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
-import { configuredSecrets } from '../restore/configured-secrets.ts';
-import { ownUserIn, planSide } from '../restore/gather.ts';
-import { planUndo, undoKinds, undoneInWords, type UndoOptions } from '../restore/undo.ts';
-import { undoneState } from '../restore/undo-state.ts';
-import { existingNamesakes } from '../restore/undo.ts';
+import { ownUserIn, planSide } from '../restore/plan/gather.ts';
+import { configuredSecrets } from '../restore/secrets.ts';
+import { undoneState } from '../restore/undo/state.ts';
+import {
+  planUndo,
+  undoKinds,
+  undoneInWords,
+  type UndoOptions,
+  existingNamesakes,
+} from '../restore/undo/undo.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';

@@ -1,5 +1,5 @@
 /** A plan as one self-contained page. */
-import type { Plan } from '../restore/plan.ts';
+import type { Plan } from '../restore/plan/plan.ts';
 import { fieldHtml } from './html-value.ts';
 import { stateHtml, filterTools, htmlPage, timeHtml } from './html.ts';
 import { code, fieldText, plain } from './markdown.ts';

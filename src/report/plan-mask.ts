@@ -1,5 +1,5 @@
 /** A plan without ids that are secrets, wherever they are in it: every rendering of a plan begins with it. */
-import type { Plan, PlanStep, StepAction } from '../restore/plan.ts';
+import type { Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { formatInteger } from '../core/grouped.ts';

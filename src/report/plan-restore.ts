@@ -10,7 +10,7 @@ import { isSecretId, maskedId } from './mask.ts';
 import { idsNamed, withMarks } from './plan-mask.ts';
 import { nameText } from './sections.ts';
 import type { LineOptions } from './text.ts';
-import type { RestoreReport, StepReport } from '../restore/restore-report.ts';
+import type { RestoreReport, StepReport } from '../restore/apply/report.ts';
 import { foldedValues } from './value-text.ts';
 
 export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, LineOptions {

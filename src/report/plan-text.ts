@@ -1,5 +1,5 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
-import type { Plan } from '../restore/plan.ts';
+import type { Plan } from '../restore/plan/plan.ts';
 import type { Colors } from 'picocolors/types.js';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';

@@ -1,6 +1,6 @@
 /** Places inside JSON values: visited, read and set without touching the original. */
+import { pointerTo, splitPointer, escapeSegment } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 
 /** The value with the member at these segments replaced; `undefined` drops it. Objects on the way are made. */
 export function withMember(
@@ -74,4 +74,14 @@ export function textsWhere(value: JsonValue, test: (text: string) => boolean): s
     }
   }
   return found.sort();
+}
+
+/** The top-level member that a pointer leads into. */
+export function topMember(pointer: string): string {
+  return (pointer.split('/')[1] ?? '').replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+/** The pointer of a top-level member. */
+export function memberPointer(name: string): string {
+  return `/${escapeSegment(name)}`;
 }

@@ -5,7 +5,7 @@ import { consents, requireConsent } from '../../src/cli/plan.ts';
 import { askYesNo } from '../../src/cli/prompt.ts';
 import { restoreProgressLines } from '../../src/cli/restore-send.ts';
 import { inputOf, organization, withBody } from '../restore/states.ts';
-import { planRestore } from '../../src/restore/planner.ts';
+import { planRestore } from '../../src/restore/plan/planner.ts';
 
 /** Keys as a terminal sends them. */
 class Keyboard extends PassThrough {

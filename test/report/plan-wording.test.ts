@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
 import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
 import { renderRestoreText } from '../../src/report/plan-restore.ts';
-import type { RestoreReport } from '../../src/restore/restore-report.ts';
+import type { RestoreReport } from '../../src/restore/apply/report.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { costText, secretLines } from '../../src/report/plan-mask.ts';
-import type { Plan } from '../../src/restore/plan.ts';
 import { organization, planOf, posthog, record, withBody } from '../restore/states.ts';
 
 const options = { definitions: posthog };

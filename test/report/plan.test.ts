@@ -1,4 +1,5 @@
-import type { RestoreReport } from '../../src/restore/restore-report.ts';
+import type { RestoreReport } from '../../src/restore/apply/report.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
@@ -7,7 +8,6 @@ import { maskedRestore, renderRestoreText, restoreSummary } from '../../src/repo
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { maskedPlan } from '../../src/report/plan-mask.ts';
 import { planSummary, secretLines } from '../../src/report/plan-mask.ts';
-import type { Plan } from '../../src/restore/plan.ts';
 import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
 
 const HOSTILE = '<script>alert(1)</script>\u001b[31m\u202eevil `@everyone` |';

@@ -7,10 +7,9 @@ import type { ResourceDefinition } from '../../src/catalog/resource-definition.t
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/match-records.ts';
-import { managedDigest, naturalKeyDigest } from '../../src/restore/live-records.ts';
-import { filledBody, filledPath } from '../../src/restore/step-context.ts';
-import { type Plan, type PlanStep, isExecutable } from '../../src/restore/plan.ts';
-import type { PlanInput } from '../../src/restore/plan.ts';
+import { filledBody, filledPath } from '../../src/restore/apply/ready-step.ts';
+import { type Plan, type PlanStep, isExecutable, type PlanInput } from '../../src/restore/plan/plan.ts';
+import { managedDigest, naturalKeyDigest } from '../../src/restore/records.ts';
 
 export interface Sent {
   readonly step: PlanStep;

@@ -7,9 +7,9 @@ import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { applyPlan } from '../../src/restore/apply.ts';
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
-import type { Plan } from '../../src/restore/plan.ts';
+import { applyPlan } from '../../src/restore/apply/apply.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
+import { NO_SECRETS } from '../../src/restore/secrets.ts';
 import { SOURCE } from './apply-source.ts';
 
 const [path = '', url = '', key = ''] = process.argv.slice(2);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { isExecutable } from '../../src/restore/plan.ts';
+import { isExecutable } from '../../src/restore/plan/plan.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
 import { undoPlan } from './undo-plan.ts';

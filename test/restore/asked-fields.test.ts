@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { fieldFilter } from '../../src/diff/field-filter.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
+import { configuredSecrets } from '../../src/restore/secrets.ts';
 import { lines, organization, planOf, record, svc, withBody } from './states.ts';
 
 /** As `--field` of the command. */

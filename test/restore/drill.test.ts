@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
+import { configuredSecrets } from '../../src/restore/secrets.ts';
 import { svc } from './states.ts';
 import { drillOf, organization, ORG, row } from './drill-rig.ts';
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/core/errors.ts';
-import { changedSincePlan } from '../../src/restore/plan-moved.ts';
-import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
+import { changedSincePlan } from '../../src/restore/apply/moved.ts';
+import { kindsToRead } from '../../src/restore/plan/dependents.ts';
+import { planExitCode, type PlanStep } from '../../src/restore/plan/plan.ts';
+import { costOf, planRestore } from '../../src/restore/plan/planner.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
-import { planExitCode, type PlanStep } from '../../src/restore/plan.ts';
-import { costOf } from '../../src/restore/planner.ts';
 import {
   inputOf,
   lines,
@@ -17,7 +17,6 @@ import {
   stateOf,
   withBody,
 } from './states.ts';
-import { planRestore } from '../../src/restore/planner.ts';
 
 const roles = (count: number) =>
   Array.from({ length: count }, (_unused, n) => record('roles', `r${n}`, { id: `r${n}`, name: `Role ${n}` }));

@@ -7,8 +7,8 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { LogSync } from '../../src/mirror/step-journal.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import { NO_EVENTS } from '../../src/restore/apply.ts';
-import type { Plan } from '../../src/restore/plan.ts';
+import { NO_EVENTS } from '../../src/restore/apply/apply.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
 import { altered, nativeWorld, startRig } from './apply-rig.ts';
 import { interceptedMirror } from './mirror-proxy.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isExecutable } from '../../src/restore/plan.ts';
+import { isExecutable } from '../../src/restore/plan/plan.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { lines, ORG, organization, planOf, posthog, record, svc, withBody, type Changes } from './states.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { applyConcurrency } from '../../src/restore/apply.ts';
+import { applyConcurrency } from '../../src/restore/apply/apply.ts';
 
 describe('steps of a restore at work at a time', () => {
   it.each([

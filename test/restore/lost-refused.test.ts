@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { readResumable } from '../../src/restore/resume.ts';
+import { readResumable } from '../../src/restore/apply/resume.ts';
 import { altered, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 
 const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;

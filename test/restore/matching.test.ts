@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { applyPlan } from './applier.ts';
 import { inputOf, lines, ORG, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
-import { planRestore } from '../../src/restore/planner.ts';
+import { planRestore } from '../../src/restore/plan/planner.ts';
 
 const role = (id: string, name: string) => record('roles', id, { id, name });
 const web = record('projects', '7', { id: 7, name: 'Web' });

@@ -1,8 +1,8 @@
 /** Records without a name: only their content tells which one is which. */
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { restoreExitCode } from '../../src/restore/apply.ts';
-import { changedSincePlan } from '../../src/restore/plan-moved.ts';
+import { changedSincePlan } from '../../src/restore/apply/moved.ts';
+import { restoreExitCode } from '../../src/restore/apply/report.ts';
 import { startRig, type Rig } from './apply-rig.ts';
 import { lines, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
 
@@ -99,7 +99,7 @@ describe('a record without a name is created', () => {
   });
 
   it('is nobody else’s membership, where an answer shows nothing of what was sent', async () => {
-    const { holdsContent } = await import('../../src/restore/same-content.ts');
+    const { holdsContent } = await import('../../src/restore/apply/differences.ts');
     const [step] = planOf([organization, nameless(1)], [organization]).steps;
     const memberships = posthog('role_memberships');
     const sent = { user_uuid: 'u1' };

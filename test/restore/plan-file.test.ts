@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { planDocument } from '../../src/restore/plan.ts';
-import { planHash } from '../../src/restore/plan.ts';
-import { readPlan } from '../../src/restore/plan.ts';
+import { planDocument, planHash, readPlan } from '../../src/restore/plan/plan.ts';
 import { organization, planOf, record, withBody } from './states.ts';
 
 const big = record(

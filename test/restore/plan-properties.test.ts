@@ -5,10 +5,10 @@ import { type JsonObject, type JsonValue, isJsonObject } from '../../src/core/js
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { canonicalText } from '../../src/diff/canonical.ts';
 import { idText } from '../../src/diff/match-records.ts';
-import { isExecutable } from '../../src/restore/plan.ts';
-import { textsWhere } from '../../src/restore/places.ts';
-import { planRestore } from '../../src/restore/planner.ts';
-import { creatableFields, topMember, writableFields } from '../../src/restore/unmanaged-settings.ts';
+import { textsWhere, topMember } from '../../src/restore/places.ts';
+import { isExecutable } from '../../src/restore/plan/plan.ts';
+import { planRestore } from '../../src/restore/plan/planner.ts';
+import { creatableFields, writableFields } from '../../src/restore/plan/settings.ts';
 import { applyPlan } from './applier.ts';
 import { events, happened, state } from './random-states.ts';
 import { inputOf, posthog, stateOf } from './states.ts';

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { WriteClient } from '../../src/api/write-client.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { readResumable } from '../../src/restore/resume.ts';
+import { readResumable } from '../../src/restore/apply/resume.ts';
 import { nativeWorld, startRig } from './apply-rig.ts';
 import { SOURCE } from './apply-source.ts';
 import { interceptedMirror } from './mirror-proxy.ts';

@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
-import { filledBody, filledPath } from '../../src/restore/step-context.ts';
-import type { Plan } from '../../src/restore/plan.ts';
-import { creatableFields, writableFields } from '../../src/restore/unmanaged-settings.ts';
+import { filledBody, filledPath } from '../../src/restore/apply/ready-step.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
+import { creatableFields, writableFields } from '../../src/restore/plan/settings.ts';
 import { organization, planOf, record, svc, withBody } from './states.ts';
 
 const text = readFileSync(new URL('../contract/interface.md', import.meta.url), 'utf8');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { scrubbed, scrubbedOutcome } from '../../src/restore/scrubbed.ts';
+import { scrubbed, scrubbedOutcome } from '../../src/restore/secrets.ts';
 
 const PEM = '-----BEGIN KEY-----\nMIIEvg/abc+def\n-----END KEY-----';
 

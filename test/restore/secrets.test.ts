@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { isMask } from '../../src/catalog/masks.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
-import { filledBody } from '../../src/restore/step-context.ts';
-import { planDocument } from '../../src/restore/plan.ts';
+import { filledBody } from '../../src/restore/apply/ready-step.ts';
+import { planDocument } from '../../src/restore/plan/plan.ts';
+import { configuredSecrets } from '../../src/restore/secrets.ts';
 import { type Changes, lines, organization, planOf, posthog, record, svc, withBody } from './states.ts';
 
 const s3 = record('batch_exports', 'b1', {

@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { restoreExitCode } from '../../src/restore/apply.ts';
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
-import { planUndo } from '../../src/restore/undo.ts';
+import { restoreExitCode } from '../../src/restore/apply/report.ts';
+import { NO_SECRETS } from '../../src/restore/secrets.ts';
+import { planUndo } from '../../src/restore/undo/undo.ts';
 import { altered, nativeWorld, planState, startRig, without, type Rig } from './apply-rig.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { limitedClient } from './limited-client.ts';

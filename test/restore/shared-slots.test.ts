@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../src/api/limiter.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { restoreExitCode } from '../../src/restore/apply.ts';
+import { restoreExitCode } from '../../src/restore/apply/report.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { startRig } from './apply-rig.ts';
 import { limitedClient } from './limited-client.ts';

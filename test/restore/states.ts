@@ -7,10 +7,16 @@ import { applyProfile } from '../../src/config/profile.ts';
 import { shippedProfile } from '../../src/config/profile.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
-import type { Plan, PlanStep } from '../../src/restore/plan.ts';
-import { type PlanInput, type PlanOptions, type PlanState, DEFAULT_LIMITS } from '../../src/restore/plan.ts';
-import { planRestore } from '../../src/restore/planner.ts';
+import {
+  type Plan,
+  type PlanStep,
+  type PlanInput,
+  type PlanOptions,
+  type PlanState,
+  DEFAULT_LIMITS,
+} from '../../src/restore/plan/plan.ts';
+import { planRestore } from '../../src/restore/plan/planner.ts';
+import { NO_SECRETS } from '../../src/restore/secrets.ts';
 
 export const ORG = 'org-1';
 export const NOW = Date.UTC(2026, 2, 1, 12);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { shareText, textRecord } from '../../src/restore/change-steps.ts';
+import { shareText, textRecord } from '../../src/restore/records.ts';
 
 const place = { kind: 'roles', scope: { organization_id: 'o' }, id: 'r' } as const;
 

@@ -1,7 +1,7 @@
 /** The plan of an undo against the rig's live state. */
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
-import type { Plan } from '../../src/restore/plan.ts';
-import { planUndo, undoKinds } from '../../src/restore/undo.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
+import { NO_SECRETS } from '../../src/restore/secrets.ts';
+import { planUndo, undoKinds } from '../../src/restore/undo/undo.ts';
 import { type Rig, planState } from './apply-rig.ts';
 import { posthog } from './states.ts';
 

@@ -2,9 +2,9 @@
 import { EXIT } from '../../core/errors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { DrillDocument } from '../../diff/drill-document.ts';
-import { configuredSecrets } from '../../restore/configured-secrets.ts';
-import { runDrill } from '../../restore/drill.ts';
-import { NO_DRILL_EVENTS } from '../../restore/drill-passes.ts';
+import { runDrill } from '../../restore/drill/drill.ts';
+import { NO_DRILL_EVENTS } from '../../restore/drill/passes.ts';
+import { configuredSecrets } from '../../restore/secrets.ts';
 import { type DrillSandbox, openDrillSandbox } from '../../server/drill-sandbox.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';

@@ -1,0 +1,319 @@
+/** Applies a plan: the only writer of the remote (design.md, Restore: Apply). */
+import { UNLIMITED_REQUESTS } from '../../api/transport.ts';
+import type { WriteClient } from '../../api/write-client.ts';
+import { definitionOf } from '../../catalog/catalog.ts';
+import type { SourceConfig } from '../../config/config.ts';
+import type { Clock } from '../../core/clock.ts';
+import { eachConcurrently } from '../../core/concurrently.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RestoreStepRow } from '../../mirror/restores.ts';
+import { redactionWith } from '../../sync/redaction.ts';
+import { type Plan, type PlanStep, isExecutable, planHash, type SecretLookup } from '../plan/plan.ts';
+import { idLookup } from '../records.ts';
+import { RestoreJournal } from './journal.ts';
+import { LiveRecords } from './live-records.ts';
+import type { ApplyEvents, DesiredLookup, StepContext } from './ready-step.ts';
+import { type RestoreReport, isAlreadyApplied, restoreReport, resumedReport } from './report.ts';
+import { runStep } from './step.ts';
+
+export const NO_EVENTS: ApplyEvents = {
+  started: () => undefined,
+  stepStarted: () => undefined,
+  stepEnded: () => undefined,
+  lookingUp: () => undefined,
+};
+
+export interface ApplyOptions {
+  readonly plan: Plan;
+  /** Open for writing: its lock keeps other restores and syncs away. */
+  readonly mirror: Mirror;
+  readonly source: Pick<SourceConfig, 'name' | 'definitions' | 'pageSize'> &
+    Partial<Pick<SourceConfig, 'redact'>>;
+  /** Stays open. */
+  readonly client: WriteClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Aborted: the steps in flight are finished, no other one is begun. */
+  readonly signal: AbortSignal;
+  readonly events: ApplyEvents;
+  readonly secrets: SecretLookup;
+  /**
+   * Bodies of all records of the desired state that the plan was made from: for secrets that are in clear text in them,
+   * and to distinguish a record made by hand from another desired one of the same name.
+   */
+  readonly desired: DesiredLookup;
+  /** Steps of a level sent at a time; the client's own limits apply besides. */
+  readonly concurrency: number;
+  /** What the user approved beside the plan; kept with the restore. */
+  readonly approved?: Readonly<Record<string, JsonValue>>;
+  /** The restore that the plan undoes. */
+  readonly undoes?: number;
+  /** Resumes this restore instead of starting one; its plan is `plan` (`readResumable`). */
+  readonly restore?: number;
+}
+
+/** How long an interrupted restore waits for the steps in flight: one may be waiting for the hourly limit. */
+const GRACE_MS = 15_000;
+
+/**
+ * Journals the plan and applies it, level by level. A refused plan is refused here too. Errors of the service are part
+ * of the report; only a local error is thrown (the journal cannot be written), after the steps in flight ended.
+ * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or it is not what its hash says
+ */
+export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
+  const { plan, mirror, source, clock, signal } = options;
+  requireSafe(plan);
+  const journal =
+    options.restore === undefined
+      ? RestoreJournal.begin({
+          mirror,
+          clock,
+          source: source.name,
+          plan,
+          approved: options.approved ?? {},
+          ...(options.undoes === undefined ? {} : { undoes: options.undoes }),
+        })
+      : RestoreJournal.resume({ mirror, clock, plan }, options.restore);
+  const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
+  const finished = new AbortController();
+  /** No further step is started: after an interruption, or an error that every further request would meet. */
+  const halt = new AbortController();
+  const grace = new AbortController();
+  const onAbort = (): void => {
+    halt.abort(signal.reason);
+    void waitThenAbort(clock, finished.signal, grace);
+  };
+  if (signal.aborted) halt.abort(signal.reason);
+  else signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await applyLevels(contextOf(options, journal, { halt: halt.signal, grace: grace.signal }), options, halt);
+    journal.finish(outcomeOf(plan, journal, signal.aborted));
+  } catch (error) {
+    // The latest entries may not be on disk yet; if writing them fails, that is this error, or `finish` reports it.
+    await journal.settled().catch(() => undefined);
+    endAfterProblem(journal, options.log);
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    finished.abort();
+  }
+  const report = restoreReport(mirror, journal.restore);
+  return options.restore === undefined ? report : resumedReport(report, done);
+}
+
+function requireSafe(plan: Plan): void {
+  const [refusal] = plan.refused;
+  if (refusal !== undefined) throw new TidemarkError('unsafe_plan', refusal.reason, { hint: refusal.hint });
+  if (planHash(plan) === plan.hash) return;
+  throw new TidemarkError(
+    'unsafe_plan',
+    'the plan does not match its hash: it was changed after it was made',
+    {
+      hint: 'make a new plan with `tidemark restore`',
+    },
+  );
+}
+
+async function waitThenAbort(clock: Clock, finished: AbortSignal, grace: AbortController): Promise<void> {
+  try {
+    await clock.sleep(GRACE_MS, finished);
+    grace.abort();
+  } catch (error) {
+    if (!finished.aborted) throw error;
+  }
+}
+
+function contextOf(
+  options: ApplyOptions,
+  journal: RestoreJournal,
+  { halt, grace }: { readonly halt: AbortSignal; readonly grace: AbortSignal },
+): StepContext {
+  const { plan, source, client, clock, log, events, secrets, desired } = options;
+  const byKind = new Map(source.definitions.map((definition) => [definition.kind, definition]));
+  const claims = new Map<string, number>();
+  for (const { n, request } of plan.steps) {
+    const { newId } = journal.row(n);
+    if (request !== null && newId !== null) claims.set(`${request.kind} ${newId}`, n);
+  }
+  return {
+    source: source.name,
+    client,
+    live: new LiveRecords({
+      reader: client.reader,
+      clock,
+      pageSize: source.pageSize,
+      redaction: source.redact === true ? redactionWith(options.mirror.acceptances.fingerprintKey()) : null,
+    }),
+    journal,
+    definitions: (kind) => byKind.get(kind) ?? definitionOf(kind),
+    secrets,
+    desired,
+    idMap: idLookup(options.mirror.restores.idMap(source.name)),
+    adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
+    replaced: replacedIds(plan, (kind) => byKind.get(kind) ?? definitionOf(kind)),
+    claims,
+    persons: personSteps(plan.steps),
+    clock,
+    log,
+    events,
+    perhapsSent: new Set(),
+    unknownPaths: new Set(),
+    isResumed: options.restore !== undefined,
+    // Not AbortSignal.any(): that checks each of its sources on every read of `aborted`.
+    signal: halt,
+    grace,
+  };
+}
+
+/** Records removed after a creation took their name, for kinds whose creations replace their namesakes. */
+function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): ReadonlySet<string> {
+  return new Set(
+    steps.flatMap(({ kind, id, request }) =>
+      request?.role === 'remove' && definitions(kind).restore.replacesNamesake ? [`${kind} ${id}`] : [],
+    ),
+  );
+}
+
+async function applyLevels(
+  context: StepContext,
+  options: ApplyOptions,
+  halt: AbortController,
+): Promise<void> {
+  const { plan, concurrency, events } = options;
+  const { journal, log, signal } = context;
+  const isOpen = ({ n }: PlanStep): boolean => {
+    const { outcome, verified } = journal.row(n);
+    return outcome !== 'applied' || verified === null;
+  };
+  const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
+  events.started(journal.restore, open.length);
+  /** Applied steps whose journal entry is not durable yet. */
+  const awaitingDisk = new Set<PlanStep>();
+  const reportEnded = (step: PlanStep): void => {
+    awaitingDisk.delete(step);
+    events.stepEnded(step, journal.row(step.n));
+  };
+  const reportEndedOnceDurable = (step: PlanStep, onDisk: Promise<void>): void => {
+    awaitingDisk.add(step);
+    onDisk
+      .then(() => reportEnded(step))
+      .catch((error: unknown) => log.debug({ step: step.n, error }, 'not journaled yet: it is tried again'));
+  };
+  const levels = Map.groupBy(open, ({ level }) => level);
+  for (const level of [...levels.keys()].sort((a, b) => a - b)) {
+    await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
+      if (signal.aborted) return;
+      events.stepStarted(step);
+      const obstacle =
+        missingBefore(context, plan, step) ??
+        (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
+      if (obstacle !== null) {
+        journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
+        reportEnded(step);
+        return;
+      }
+      const end = await runStep(context, step);
+      if (end === 'stop_restore') halt.abort();
+      // The next step does not wait for this entry: its own `sent` is written after it.
+      if (typeof end === 'object') reportEndedOnceDurable(step, end.onDisk);
+      else reportEnded(step);
+    });
+    await journal.settled();
+    // Writing their entries failed at first, and succeeded now.
+    for (const step of awaitingDisk) reportEnded(step);
+  }
+}
+
+/** The step that it depends on and that was not applied; null where there is none. */
+function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): string | null {
+  const missing = step.after.find(
+    (n) => journal.row(n).outcome !== 'applied' && !isAlreadyApplied(journal.row(n)),
+  );
+  return missing === undefined ? null : `it needs ${named(plan, missing)}, which was not applied`;
+}
+
+/** For an action: the record may run again only once it was seen to hold what was sent. */
+async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): Promise<string | null> {
+  const { journal } = context;
+  for (const n of step.after) {
+    const before = plan.steps.find((each) => each.n === n);
+    if (before === undefined || before.kind !== step.kind || before.id !== step.id) continue;
+    if (journal.row(n).verified === null) await runStep(context, before);
+    const { verified } = journal.row(n);
+    if (verified === true) continue;
+    const why = verified === false ? 'which differs from what was sent' : 'which could not be read back';
+    return `it waits for ${named(plan, n)}, ${why}`;
+  }
+  return null;
+}
+
+function named(plan: Plan, n: number): string {
+  const step = plan.steps.find((each) => each.n === n);
+  return `step ${n} (${step?.kind} ${step?.name})`;
+}
+
+function outcomeOf(
+  plan: Plan,
+  journal: RestoreJournal,
+  isInterrupted: boolean,
+): Exclude<RestoreReport['outcome'], 'running'> {
+  const rows = journal.rows();
+  const isUnfinished = rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent');
+  if (isInterrupted && isUnfinished) return 'interrupted';
+  const isDone = (row: RestoreStepRow): boolean =>
+    (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
+  if (rows.every(isDone)) return 'complete';
+  const isAnyApplied = rows.some(({ outcome }) => outcome === 'applied');
+  return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
+}
+
+/** Records that the restore ended, if the journal can still be written; the caller reports the error. */
+function endAfterProblem(journal: RestoreJournal, log: Logger): void {
+  try {
+    journal.finish('interrupted');
+  } catch (error) {
+    // The next opening for writing marks it as interrupted.
+    log.warn({ restore: journal.restore, error }, 'the end of the restore could not be journaled');
+  }
+}
+
+// How many steps of a restore run at a time.
+
+/** Steps for each concurrency slot, if no rate limits the requests. */
+const STEPS_PER_REQUEST = 64;
+
+/** Requests of a step. */
+const REQUESTS = 3;
+
+/** Milliseconds that a creation waits for a slow disk: two writes that it shares with others. */
+const DISK_WAITS_MS = 200;
+
+/**
+ * A step also waits for the disk; meanwhile other steps use the slots. With a rate limit, more steps would only wait in
+ * the limiter's queue, journaled as sent.
+ * @param rate of a source; 0 = no limit
+ */
+export function applyConcurrency(rate: {
+  readonly perMinute: number;
+  readonly perHour: number;
+  readonly concurrency: number;
+}): number {
+  const requests = rate.concurrency === 0 ? UNLIMITED_REQUESTS : rate.concurrency;
+  const most = requests * STEPS_PER_REQUEST;
+  const perMinute = rate.perMinute === 0 ? rate.perHour : rate.perMinute;
+  if (perMinute === 0) return most;
+  return Math.min(most, requests + Math.ceil((perMinute / REQUESTS / 60_000) * DISK_WAITS_MS));
+}
+
+/** Steps for persons, by the step that creates their record. */
+function personSteps(steps: readonly PlanStep[]): ReadonlyMap<number, readonly PlanStep[]> {
+  const byCreation = new Map<number, PlanStep[]>();
+  for (const step of steps) {
+    if (step.obstacle !== 'needs_person') continue;
+    for (const n of step.after) byCreation.set(n, [...(byCreation.get(n) ?? []), step]);
+  }
+  return byCreation;
+}

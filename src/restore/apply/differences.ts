@@ -1,0 +1,146 @@
+/** Whether a record holds what was sent: fields that the service ignored, renamed or normalised are reported. */
+import type { FieldDefinition } from '../../catalog/definition.ts';
+import { isMask } from '../../catalog/masks.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { escapeSegment, resolvePointer, splitPointer } from '../../core/json-pointer.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
+import { type FieldChange, compareBodies, equalValues } from '../../diff/compare.ts';
+import { withMember, topMember } from '../places.ts';
+import type { PlanStep } from '../plan/plan.ts';
+import { HIDDEN, hiddenFields } from '../secrets.ts';
+
+/**
+ * What the record keeps (`from`) in place of what was sent (`to`), over the fields that were sent; secrets, which cannot
+ * be read back, take no part. Empty when it holds everything.
+ * @param sent the body as it was sent
+ */
+export function differencesFrom(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  sent: JsonValue,
+  live: JsonValue,
+): readonly FieldChange[] {
+  if (step.action === 'act') return stateDifferences(step, live);
+  const wanted = withoutFilledSecrets(step, sent);
+  if (!isJsonObject(wanted) || !isJsonObject(live)) return [];
+  const shown = withoutFilledSecrets(step, live) as JsonObject;
+  const held: JsonObject = {};
+  const compared: JsonObject = {};
+  for (const field of sentFields(definition, wanted, live)) {
+    const value = getOwn(shown, field.name);
+    setOwn(compared, field.name, getOwn(wanted, field.name) ?? null);
+    if (value !== undefined) setOwn(held, field.name, value);
+  }
+  const fields = definition.fieldsByName;
+  const changes = compareBodies(definition, held, compared, 'all').filter(
+    ({ path, from, to }) =>
+      // PATCH merges the members of such a field: what it was not given stays.
+      !(to === undefined && step.action === 'update' && fields.get(topMember(path))?.isMerged === true) &&
+      !(typeof from === 'string' && isMask(from)),
+  );
+  return hiddenFields(definition, changes);
+}
+
+/**
+ * What the record lacks of what the plan showed and the request did not carry: a secret that was masked, and that nothing
+ * supplied, is reported although nothing was sent that could differ. What other steps put back takes no part.
+ */
+export function unsentDifferences(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  sent: JsonValue,
+  live: JsonValue,
+): readonly FieldChange[] {
+  const isOwn = step.request?.kind === step.kind && (step.action === 'create' || step.action === 'update');
+  if (!isOwn || !isJsonObject(sent) || !isJsonObject(live)) return [];
+  const fields = definition.fieldsByName;
+  const unsent = step.fields.flatMap(({ path, to }) => {
+    const field = fields.get(topMember(path));
+    if (to === undefined || field === undefined || field.isVolatile || field.isSecret) return [];
+    // A manual step has it.
+    if (step.action === 'create' && field.requires !== null) return [];
+    return valuesIn(to, path).filter(({ at }) => resolvePointer(sent, at) === undefined);
+  });
+  const changes = unsent.flatMap(({ at, value }): FieldChange[] => {
+    const held = resolvePointer(live, at);
+    const isHidden = typeof value === 'string' && (value === HIDDEN || isMask(value));
+    const isThere = isHidden ? held !== undefined && held !== null && held !== '' : isEqual(held, value);
+    return isThere ? [] : [{ path: at, ...(held === undefined ? {} : { from: held }), to: value }];
+  });
+  return hiddenFields(definition, changes);
+}
+
+function isEqual(held: JsonValue | undefined, value: JsonValue): boolean {
+  return held !== undefined && equalValues(held, value);
+}
+
+/** Every value inside one that holds no further ones, with its place; an empty object or array is one. */
+function valuesIn(value: JsonValue, at: string): { readonly at: string; readonly value: JsonValue }[] {
+  const found: { at: string; value: JsonValue }[] = [];
+  const stack = [{ at, value }];
+  for (let top = stack.pop(); top !== undefined; top = stack.pop()) {
+    const inside = top.value;
+    const names = Array.isArray(inside) || isJsonObject(inside) ? Object.keys(inside) : [];
+    if (names.length === 0) found.push(top);
+    for (const name of names.toReversed()) {
+      const member = Array.isArray(inside) ? inside[Number(name)] : getOwn(inside as JsonObject, name);
+      stack.push({ at: `${top.at}/${escapeSegment(name)}`, value: member ?? null });
+    }
+  }
+  return found;
+}
+
+/** The fields of a body that an answer can hold too. */
+export function sentFields(
+  definition: ResourceDefinition,
+  sent: JsonObject,
+  live: JsonObject,
+): FieldDefinition[] {
+  const { derived, requestValues } = definition.restore;
+  const isRequestOnly = (name: string): boolean =>
+    derived.some(({ field }) => field === name) || requestValues.some(({ field }) => field === name);
+  const fields = definition.fieldsByName;
+  return Object.keys(sent).flatMap((name) => {
+    const field = fields.get(name);
+    if (field === undefined || field.isVolatile || field.isSecret) return [];
+    return isRequestOnly(name) && !Object.hasOwn(live, name) ? [] : [field];
+  });
+}
+
+/** An action has no body: its result is in the step. */
+function stateDifferences(step: PlanStep, live: JsonValue): FieldChange[] {
+  if (!isJsonObject(live)) return [];
+  return step.fields.flatMap(({ path, to }) => {
+    const from = getOwn(live, topMember(path));
+    return from === to
+      ? []
+      : [{ path, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
+  });
+}
+
+function withoutFilledSecrets(step: PlanStep, body: JsonValue): JsonValue {
+  let shown: JsonValue = body;
+  for (const fill of step.request?.fills ?? []) {
+    if (fill.from !== 'step') shown = withMember(shown, splitPointer(fill.pointer), undefined) ?? {};
+  }
+  return shown;
+}
+
+/** True for a live record that holds everything that the step sends, if that identifies it. */
+export function holdsContent(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  sent: JsonValue | null,
+  live: JsonValue,
+): boolean {
+  if (!isJsonObject(sent) || !isJsonObject(live)) return false;
+  const derived = definition.restore.derived.flatMap(({ field, from }) => {
+    const value = getOwn(sent, field);
+    return value === undefined ? [] : [{ value, from }];
+  });
+  const isOther = derived.some(({ value, from }) =>
+    from.every((pointer) => !equalValues(resolvePointer(live, pointer) ?? null, value)),
+  );
+  if (isOther || derived.length + sentFields(definition, sent, live).length === 0) return false;
+  return differencesFrom(definition, step, sent, live).length === 0;
+}

@@ -1,0 +1,208 @@
+/** The journal of one restore: what is known of each step, on disk before the next action of the step. */
+import { type Clock, isoTime, realPause, systemClock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type {
+  Durability,
+  IdMapping,
+  JournalEntry,
+  RestoreOutcome,
+  RestoreStart,
+  RestoreStepRow,
+} from '../../mirror/restores.ts';
+import { type Plan, type PlanStep, isExecutable, planDocument } from '../plan/plan.ts';
+
+type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
+
+/** The id map's entry for a created record. */
+export type NewId = Omit<IdMapping, 'restore' | 'at'>;
+
+interface JournalStart {
+  readonly mirror: Mirror;
+  readonly clock: Clock;
+  readonly source: string;
+  readonly plan: Plan;
+  readonly approved: Readonly<Record<string, JsonValue>>;
+  readonly undoes?: number;
+}
+
+/**
+ * The least real time between two shared writes, milliseconds: about one request to a service near by, and enough to
+ * gather the entries of many steps, which then share pages and waits for the disk. A single step does not wait for it:
+ * its last write is longer ago.
+ */
+const GATHER_MS = 40;
+
+export class RestoreJournal {
+  readonly restore: number;
+  readonly #mirror: Mirror;
+  readonly #clock: Clock;
+  readonly #rows: Map<number, RestoreStepRow>;
+
+  /** Rows, and new ids, that are written with the next transaction, by step. */
+  readonly #waiting = new Map<number, JournalEntry>();
+  #running: Promise<void> = Promise.resolve();
+  #next: Promise<void> | null = null;
+  /** When the last shared write began, real time. */
+  #writtenAt = Number.NEGATIVE_INFINITY;
+
+  private constructor(mirror: Mirror, clock: Clock, restore: number) {
+    this.#mirror = mirror;
+    this.#clock = clock;
+    this.restore = restore;
+    this.#rows = new Map(mirror.restores.steps(restore).map((row) => [row.n, row]));
+  }
+
+  /** Writes the whole plan down. */
+  static begin({ mirror, clock, source, plan, approved, undoes }: JournalStart): RestoreJournal {
+    const start: RestoreStart = {
+      source,
+      plan: JSON.stringify(planDocument(plan)),
+      planHash: plan.hash,
+      from: plan.from.ref,
+      approved,
+      startedAt: isoTime(clock.now()),
+      steps: plan.steps.map(firstRow),
+      mappings: plan.adopted
+        .filter(({ by }) => by !== 'id_map')
+        .map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
+          ...{ source, kind, oldScope: desired_scope ?? scope, oldId: desired_id },
+          ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },
+        })),
+      ...(undoes === undefined ? {} : { undoes }),
+    };
+    return new RestoreJournal(mirror, clock, mirror.restores.begin(start));
+  }
+
+  /**
+   * Resumes a restore.
+   * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it was another plan
+   */
+  static resume(
+    { mirror, clock, plan }: Pick<JournalStart, 'mirror' | 'clock' | 'plan'>,
+    restore: number,
+  ): RestoreJournal {
+    const row = mirror.restores.get(restore);
+    if (row !== undefined && row.planHash !== plan.hash) {
+      throw new TidemarkError('unsafe_plan', `restore ${restore} has another plan`, {
+        hint: '`tidemark restore --resume` continues with what was approved; `tidemark restore` makes a new plan',
+      });
+    }
+    mirror.restores.resume(restore);
+    return new RestoreJournal(mirror, clock, restore);
+  }
+
+  row(n: number): RestoreStepRow {
+    const row = this.#rows.get(n);
+    if (row === undefined) throw new Error(`the journal has no step ${n}`);
+    return row;
+  }
+
+  rows(): readonly RestoreStepRow[] {
+    return [...this.#rows.values()];
+  }
+
+  /** Writes outcome `sent` before the request; resolves once it is durable. Steps that are ready together share the wait. */
+  markSent(n: number): Promise<void> {
+    const { attempts } = this.row(n);
+    const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
+    this.#later(n, { ...change, status: null, errorCode: null, error: null });
+    return this.#settle();
+  }
+
+  /**
+   * The request succeeded: resolves once that is on disk. The record may be read back before, but the step is not ended;
+   * if the process is killed before, a resumed restore looks up whether the request was done.
+   */
+  applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
+    this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, newIds);
+    return this.#settle();
+  }
+
+  /** Resolves once all earlier entries are on disk: those that could not be written are tried again. */
+  settled(): Promise<void> {
+    return this.#settle();
+  }
+
+  /**
+   * One transaction and one wait for the disk for all entries that came while the disk was busy: the more steps run, the
+   * more share one.
+   */
+  #settle(): Promise<void> {
+    if (this.#next === null) {
+      const next = this.#running.then(() => this.#writeWaiting());
+      this.#next = next;
+      // Those who await it get the error; the next write tries again.
+      this.#running = next.catch(() => undefined);
+    }
+    return this.#next;
+  }
+
+  async #writeWaiting(): Promise<void> {
+    await realPause(this.#writtenAt + GATHER_MS - systemClock.monotonicMs());
+    this.#next = null;
+    this.#writtenAt = systemClock.monotonicMs();
+    this.#writeAll([], 'process');
+    await this.#mirror.restores.settled();
+  }
+
+  /** Changes the step's row. */
+  note(n: number, change: StepChange): void {
+    this.#write(n, change, 'disk');
+  }
+
+  /** Ends the step in this attempt. */
+  end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>): void {
+    this.#write(n, { endedAt: this.#time(), ...change }, 'disk');
+  }
+
+  /** The result of reading back: written with the next entry; if that is lost, the record is read back again. */
+  readBack(n: number, change: StepChange): void {
+    this.#later(n, change);
+  }
+
+  finish(outcome: Exclude<RestoreOutcome, 'running'>): void {
+    this.#writeAll([], 'process');
+    this.#mirror.restores.finish(this.restore, outcome, this.#time());
+  }
+
+  #write(n: number, change: StepChange, durability: Durability): void {
+    // The file first: a row only in memory is not journaled.
+    this.#writeAll([{ row: { ...this.row(n), ...change } }], durability);
+  }
+
+  #later(n: number, change: StepChange, newIds: readonly NewId[] = []): void {
+    const row = { ...this.row(n), ...change };
+    const mappings =
+      newIds.length === 0
+        ? this.#waiting.get(n)?.mappings
+        : newIds.map((each) => ({ ...each, restore: this.restore, at: this.#time() }));
+    this.#rows.set(n, row);
+    this.#waiting.set(n, { row, mappings });
+  }
+
+  /** These rows and those that wait, in one transaction. */
+  #writeAll(entries: readonly JournalEntry[], durability: Durability): void {
+    const all = new Map(this.#waiting);
+    for (const entry of entries) all.set(entry.row.n, { ...all.get(entry.row.n), ...entry });
+    if (all.size === 0) return;
+    this.#mirror.restores.journal([...all.values()], durability);
+    this.#waiting.clear();
+    for (const { row } of entries) this.#rows.set(row.n, row);
+  }
+
+  #time(): string {
+    return isoTime(this.#clock.now());
+  }
+}
+
+function firstRow(step: PlanStep): RestoreStart['steps'][number] {
+  return {
+    n: step.n,
+    outcome: isExecutable(step) ? 'planned' : (step.action as 'blocked' | 'manual'),
+    inverse: step.inverse as unknown as JsonValue,
+    errorCode: null,
+    error: isExecutable(step) ? null : step.reason,
+  };
+}

@@ -1,0 +1,244 @@
+/**
+ * Current records of the service, for the checks before and after each write. A record is retrieved if its kind has GET by
+ * id; otherwise its collection is listed, and steps that check at the same time share one list.
+ */
+import type { ConcurrencySlot } from '../../api/limiter.ts';
+import type { FoundRecord, ReadClient } from '../../api/read-client.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { withShownFields } from '../../catalog/shown-fields.ts';
+import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { ScannedRecord } from '../../core/json-scan.ts';
+import { type JsonValue, parseLossless } from '../../core/json.ts';
+import type { Redaction } from '../../sync/redaction.ts';
+import { naturalKeyDigest } from '../records.ts';
+
+/** Maximum age of a list that only serves to find existing records; it is updated by this process's writes. */
+const MAX_AGE_MS = 5_000;
+
+/** A record of a list: its body only for kinds that cannot be retrieved one by one. */
+interface Listed {
+  readonly key: string | null;
+  readonly text: string | null;
+}
+
+interface Listing {
+  readonly startedAt: number;
+  /** Updated with single records that were read since, in the order of the requests. */
+  records: Promise<Map<string, Listed>>;
+  isOver: boolean;
+}
+
+interface LiveRecordsOptions {
+  readonly reader: ReadClient;
+  readonly clock: Clock;
+  readonly pageSize: number;
+  /** Redacts secrets as in the plan; null where it has them in clear text. */
+  readonly redaction: Redaction | null;
+}
+
+/** True for kinds with GET by id: one request, and no list. */
+export function isRetrieved(definition: ResourceDefinition): boolean {
+  return definition.operation('retrieve') !== undefined;
+}
+
+export class LiveRecords {
+  readonly #options: LiveRecordsOptions;
+  readonly #listings = new Map<string, Listing>();
+  /** Lists that are read after the one under way has ended. */
+  readonly #next = new Map<string, Promise<Map<string, Listed>>>();
+
+  constructor(options: LiveRecordsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * One record's current body; undefined if it does not exist.
+   * @param isFresh false if a list that is some seconds old suffices, for kinds that are only listed
+   * @param slot the caller's concurrency slot; for kinds that can be retrieved (`isRetrieved`)
+   * @throws TidemarkError when that cannot be found out
+   */
+  read(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    isFresh: boolean,
+    signal?: AbortSignal,
+    slot?: ConcurrencySlot,
+  ): Promise<JsonValue | undefined> {
+    if (!isRetrieved(definition)) return this.#listed(definition, scope, id, isFresh, signal);
+    return this.#options.reader.retrieve(definition, scope, id, signal, slot).then((retrieved) => {
+      const body = retrieved.found ? this.#bodyOf(definition, retrieved) : undefined;
+      this.#follow(definition, scope, id, body);
+      return body;
+    });
+  }
+
+  async #listed(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    isFresh: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<JsonValue | undefined> {
+    const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
+    const text = listed?.text ?? null;
+    return text === null ? undefined : this.#parsed(definition, text);
+  }
+
+  #bodyOf(definition: ResourceDefinition, { text, body }: FoundRecord): JsonValue {
+    return this.#options.redaction === null
+      ? withShownFields(definition, body)
+      : this.#parsed(definition, text);
+  }
+
+  #parsed(definition: ResourceDefinition, text: string): JsonValue {
+    const { redaction } = this.#options;
+    const body = parseLossless(redaction === null ? text : redaction.text(definition, text));
+    return withShownFields(definition, body);
+  }
+
+  /**
+   * Ids of the collection's records, those of a natural key where one is asked for.
+   * @param isFresh false if a list that is some seconds old is enough
+   * @throws TidemarkError when the collection cannot be read whole
+   */
+  async idsOf(
+    definition: ResourceDefinition,
+    scope: Scope,
+    key: string | null,
+    isFresh: boolean,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    const records = await this.#list(definition, scope, isFresh, signal);
+    return [...records].filter(([, listed]) => key === null || listed.key === key).map(([id]) => id);
+  }
+
+  /**
+   * Ids of the collection's records whose bodies match: the list is read again every time, and one page held at a time.
+   * @throws TidemarkError when the collection cannot be read whole
+   */
+  async idsWhere(
+    definition: ResourceDefinition,
+    scope: Scope,
+    isMeant: (body: JsonValue) => boolean,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    const ids = new Set<string>();
+    const records = await this.#walk(definition, scope, signal, (id, text) => {
+      if (isMeant(this.#parsed(definition, text))) ids.add(id);
+      else ids.delete(id);
+    });
+    return [...ids].filter((id) => records.has(id));
+  }
+
+  /** A write with unknown effect: the list read before is no longer valid. */
+  forget(definition: ResourceDefinition, scope: Scope): void {
+    this.#listings.delete(keyOf(definition, scope));
+  }
+
+  /**
+   * Updates a cached list with a record that was just read. Only readers of the list wait for that: the list may still be
+   * under way itself.
+   */
+  #follow(definition: ResourceDefinition, scope: Scope, id: string, body: JsonValue | undefined): void {
+    if (this.#listings.size === 0) return;
+    const listing = this.#listings.get(keyOf(definition, scope));
+    if (listing === undefined) return;
+    listing.records = listing.records.then((records) => {
+      if (body === undefined) records.delete(id);
+      else records.set(id, { key: naturalKeyDigest(definition, body), text: null });
+      return records;
+    });
+    // The reader of the list gets its error.
+    listing.records.catch(() => undefined);
+  }
+
+  #list(
+    definition: ResourceDefinition,
+    scope: Scope,
+    isFresh: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Map<string, Listed>> {
+    const key = keyOf(definition, scope);
+    const held = this.#listings.get(key);
+    // Only a list that starts from now on is fresh: one that has started already may have missed the last write.
+    const isYoung = held !== undefined && this.#options.clock.monotonicMs() - held.startedAt <= MAX_AGE_MS;
+    if (!isFresh && isYoung) return held.records;
+    if (held === undefined || held.isOver) return this.#start(key, definition, scope, signal);
+    const waiting =
+      this.#next.get(key) ??
+      held.records
+        // Its own callers get its error; this one only waits for its end.
+        .catch(() => undefined)
+        .then(() => {
+          this.#next.delete(key);
+          return this.#start(key, definition, scope, signal);
+        });
+    this.#next.set(key, waiting);
+    return waiting;
+  }
+
+  #start(
+    key: string,
+    definition: ResourceDefinition,
+    scope: Scope,
+    signal: AbortSignal | undefined,
+  ): Promise<Map<string, Listed>> {
+    const records = this.#walk(definition, scope, signal);
+    const listing: Listing = { startedAt: this.#options.clock.monotonicMs(), records, isOver: false };
+    this.#listings.set(key, listing);
+    records.then(
+      () => {
+        listing.isOver = true;
+      },
+      () => {
+        listing.isOver = true;
+        // A failed list must not be reused.
+        if (this.#listings.get(key) === listing) this.#listings.delete(key);
+      },
+    );
+    return records;
+  }
+
+  async #walk(
+    definition: ResourceDefinition,
+    scope: Scope,
+    signal: AbortSignal | undefined,
+    seen?: (id: string, text: string) => void,
+  ): Promise<Map<string, Listed>> {
+    const { reader, pageSize } = this.#options;
+    const keepsText = definition.operation('retrieve') === undefined;
+    let records = new Map<string, Listed>();
+    const accept = (page: { readonly records: readonly ScannedRecord[] }) => {
+      const before = records.size;
+      for (const { id, text } of page.records) {
+        if (id === undefined) continue;
+        const key = naturalKeyDigest(definition, parseLossless(text));
+        records.set(id, { key, text: keepsText ? text : null });
+        seen?.(id, text);
+      }
+      return { fresh: records.size - before, known: 0, distinct: records.size };
+    };
+    const startPass = (): void => {
+      records = new Map();
+    };
+    const shape = { idPath: definition.idPath, volatile: new Set<string>() };
+    const target = { definition, scope, shape, pageSize };
+    const verdict = await reader.walk(target, { accept, startPass }, signal);
+    signal?.throwIfAborted();
+    if (verdict.outcome === 'complete') return records;
+    throw (
+      verdict.error ??
+      new TidemarkError('walk_unproven', `the ${definition.title.many} could not be read whole`, {
+        hint: 'run `tidemark restore --resume` when the service answers again',
+      })
+    );
+  }
+}
+
+function keyOf(definition: ResourceDefinition, scope: Scope): string {
+  return `${definition.kind} ${scopeKey(scope)}`;
+}

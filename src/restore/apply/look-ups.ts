@@ -1,0 +1,301 @@
+/** What live shows before a write and after one whose answer was lost (design.md, Never broken 5 and 6). */
+import type { ConcurrencySlot } from '../../api/limiter.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import { scopeKeyNaming } from '../../catalog/lineage.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import type { JsonValue } from '../../core/json.ts';
+import { equalValues } from '../../diff/compare.ts';
+import { textsWhere, topMember } from '../places.ts';
+import { dependentKinds } from '../plan/dependents.ts';
+import type { PlanStep } from '../plan/plan.ts';
+import { managedDigest } from '../records.ts';
+import { HIDDEN } from '../secrets.ts';
+import { holdsContent, differencesFrom } from './differences.ts';
+import { isRetrieved } from './live-records.ts';
+import { type ReadyStep, type StepContext, isTaken, keyOfStep, claim } from './ready-step.ts';
+import type { StepError } from './report.ts';
+
+const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';
+
+/**
+ * Why the step must not be sent; null where it may.
+ * @param slot the step's concurrency slot (`checkIsOneRequest`)
+ * @throws TidemarkError when that cannot be found out
+ */
+export async function failedPrecondition(
+  context: StepContext,
+  ready: ReadyStep,
+  slot?: ConcurrencySlot,
+): Promise<StepError | null> {
+  const { step, definition } = ready;
+  const { precondition } = step;
+  if (precondition === null) return null;
+  if (precondition.state === 'absent') {
+    return (await returned(context, ready)) ?? (await matchOf(context, ready));
+  }
+  const id = ready.id ?? step.id;
+  const body = await context.live.read(definition, ready.scope, id, false, context.signal, slot);
+  if (body === undefined) return movedError(`the ${definition.title.one} is gone`);
+  const digest = plannedDigest(context, step);
+  if (digest === null || managedDigest(definition, body) === digest) {
+    return ready.request.role === 'remove' ? await unplannedChildren(context, ready, id) : null;
+  }
+  const names = fieldsChangedSincePlan(step, body);
+  return movedError(
+    `the ${definition.title.one} is no longer as planned${names.length === 0 ? '' : `: ${names.join(', ')} changed`}`,
+  );
+}
+
+/** True for a step whose check is one request: it may share its concurrency slot with the write. */
+export function checkIsOneRequest({ step, request, definition }: ReadyStep): boolean {
+  const isChange = request.role === 'update' || request.role === 'act';
+  return isChange && step.precondition?.state !== 'absent' && isRetrieved(definition);
+}
+
+/** What the record must look like before the step; null where that is not known. */
+function plannedDigest(context: StepContext, { precondition }: PlanStep): string | null {
+  if (precondition?.state === 'present') return precondition.digest;
+  return precondition?.state === 'after' ? context.journal.row(precondition.step).digest : null;
+}
+
+/** The fields that the step would change and that are not as they were planned against. */
+function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): string[] {
+  const names = fields
+    .filter(({ path, from_path, from }) => {
+      const now = resolvePointer(body, from_path ?? path);
+      if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return false;
+      return from === undefined || now === undefined ? from !== now : !equalValues(from, now);
+    })
+    .map(({ path }) => topMember(path));
+  return [...new Set(names)];
+}
+
+/**
+ * The record itself, if its kind has GET by id: a list that did not show its row must not lead to a duplicate. Below a
+ * parent with a new id the old id is unused, or another record's.
+ */
+async function returned(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, definition, scope } = ready;
+  const { desired, kind } = step;
+  if (desired === null || kind !== ready.request.kind) return null;
+  if (definition.operation('retrieve') === undefined) return null;
+  const now = context.idMap(kind, desired.id);
+  const ids = scopeKey(desired.scope) === scopeKey(scope) ? [desired.id] : [];
+  for (const id of now === undefined || now === desired.id ? ids : [...ids, now]) {
+    if (context.replaced.has(`${kind} ${id}`)) continue;
+    const body = await context.live.read(definition, scope, id, true, context.signal);
+    if (body !== undefined)
+      return movedError(`the ${definition.title.one} is there after all${idSuffix(definition, id)}`);
+  }
+  return null;
+}
+
+/** A record of the same name created meanwhile by hand: the next plan adopts it, this one must not duplicate it. */
+async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, scope } = ready;
+  const definition = context.definitions(step.kind);
+  const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
+  if (key === null) return await matchByContent(context, ready);
+  const ids = await context.live.idsOf(definition, scope, key, false, context.signal);
+  const counterpart = ids.find((id) => !isTaken(context, ready, id));
+  return counterpart === undefined
+    ? null
+    : movedError(
+        `there is a ${definition.title.one} of that name by now${idSuffix(definition, counterpart)}`,
+      );
+}
+
+/** What has no name is recognized by its content. */
+async function matchByContent(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, scope, definition, sent, request } = ready;
+  if (step.kind !== request.kind) return null;
+  const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);
+  const ids = await context.live.idsWhere(definition, scope, isSame, context.signal);
+  const counterpart = ids.find((id) => !isTaken(context, ready, id));
+  return counterpart === undefined
+    ? null
+    : movedError(
+        `there is a ${definition.title.one} of that very content by now${idSuffix(definition, counterpart)}`,
+      );
+}
+
+/** Refuses a removal if the record has children that the plan does not remove; those that it removes are gone by now. */
+async function unplannedChildren(
+  context: StepContext,
+  { definition, scope }: ReadyStep,
+  id: string,
+): Promise<StepError | null> {
+  const key = scopeKeyNaming(definition.kind);
+  if (key === undefined) return null;
+  for (const below of dependentKinds(definition.kind, context.definitions)) {
+    if (below.scope.at(-1) !== key) continue;
+    const ids = await idsWithin(context, below, { ...scope, [key]: id });
+    if (ids.length === 0) continue;
+    const what = ids.length === 1 ? below.title.one : below.title.many;
+    return movedError(`the ${definition.title.one} has ${ids.length} ${what} that the plan does not know`);
+  }
+  return null;
+}
+
+/** Empty where the service has no such collection. */
+async function idsWithin(
+  { live, signal }: StepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+): Promise<readonly string[]> {
+  try {
+    return await live.idsOf(definition, scope, null, true, signal);
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'not_found') return [];
+    throw error;
+  }
+}
+
+function absentKey({ precondition }: PlanStep): string | null {
+  return precondition?.state === 'absent' ? precondition.digest : null;
+}
+
+/** The id as the end of a sentence; nothing where it is a secret: an invite's is its sign-up link. */
+export function idSuffix(definition: ResourceDefinition, id: string): string {
+  const isSecret = definition.fields.some(
+    (field) => field.isSecret && field.name === definition.idPath.at(-1),
+  );
+  return isSecret ? '' : `: ${id}`;
+}
+
+export function movedError(message: string): StepError {
+  return { code: 'moved', message, hint: MOVED_HINT };
+}
+
+/** What the step would make true and live shows already. */
+export interface AlreadyApplied {
+  /** The id of the record that a creation would have made again; null for the other actions. */
+  readonly newId: string | null;
+  readonly digest: string | null;
+}
+
+/**
+ * Null where there is something to send; always for a restore that is not gone on with, whose plan is as new as its look.
+ * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows.
+ * @param slot the step's concurrency slot (`checkIsOneRequest`)
+ * @throws TidemarkError when that cannot be found out
+ */
+export async function findAlreadyApplied(
+  context: StepContext,
+  ready: ReadyStep,
+  slot?: ConcurrencySlot,
+): Promise<AlreadyApplied | null> {
+  const { isResumed, live, signal, idMap } = context;
+  const { step, request, definition, scope, sent } = ready;
+  if (!isResumed) return null;
+  const isCreation = request.role === 'create';
+  if (isCreation && request.kind !== step.kind) return null;
+  const id = isCreation ? idMap(step.kind, step.desired?.id ?? step.id) : ready.id;
+  if (id === undefined || id === null) return null;
+  const body = await live.read(definition, scope, id, true, signal, slot);
+  if (request.role === 'remove') return body === undefined ? { newId: null, digest: null } : null;
+  if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return null;
+  return { newId: isCreation ? id : null, digest: managedDigest(definition, body) };
+}
+
+export type LookUp =
+  /** `id` of the created record; null for the other actions. */
+  | { readonly found: 'done'; readonly id: string | null }
+  | { readonly found: 'not_done' }
+  /** Neither as before nor as sent. */
+  | { readonly found: 'moved' };
+
+/**
+ * Looks it up, without writing anything.
+ * @throws TidemarkError when the look-up fails
+ */
+export async function lookUp(context: StepContext, ready: ReadyStep): Promise<LookUp> {
+  const { step, definition, scope, id } = ready;
+  if (ready.request.role === 'create' || id === null) return await lookUpCreated(context, ready);
+  const body = await context.live.read(definition, scope, id, true);
+  if (ready.request.role === 'remove') {
+    if (body === undefined) return { found: 'done', id: null };
+  } else if (body === undefined) {
+    return { found: 'moved' };
+  } else if (differencesFrom(definition, step, ready.sent ?? {}, body).length === 0) {
+    return { found: 'done', id: null };
+  }
+  const before = plannedDigest(context, step);
+  if (before !== null && managedDigest(definition, body) === before) return { found: 'not_done' };
+  return holdsSome(ready, body) ? { found: 'done', id: null } : { found: 'moved' };
+}
+
+/**
+ * True for a record to be removed that is gone since an earlier step created its replacement.
+ * @throws TidemarkError when that cannot be found out
+ */
+export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
+  const { step, definition, scope, id } = ready;
+  if (id === null || step.after.length === 0) return false;
+  if (!context.replaced.has(`${definition.kind} ${id}`)) return false;
+  return (await context.live.read(definition, scope, id, true, context.signal)) === undefined;
+}
+
+/**
+ * Whether one of the fields that the step changes is no longer as before, but as sent: then the write was done,
+ * whatever happened to the other fields. A value that is neither may have been written by somebody else.
+ */
+function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
+  if (request.role !== 'update' || sent === null) return false;
+  const moved = new Set(fieldsChangedSincePlan(step, body));
+  return step.fields.some(({ path }) => {
+    if (!moved.has(topMember(path))) return false;
+    const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
+    return now === undefined || wanted === undefined ? now === wanted : equalValues(now, wanted);
+  });
+}
+
+async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<LookUp> {
+  const { step, definition, scope, sent } = ready;
+  const key = keyOfStep(ready);
+  const ids = await context.live.idsOf(definition, scope, key, true);
+  let namesake: string | null = null;
+  for (const id of ids) {
+    if (isTaken(context, ready, id)) continue;
+    const body = await context.live.read(definition, scope, id, true);
+    // Another step may have taken it meanwhile.
+    if (body === undefined || isTaken(context, ready, id) || !isOpen(ready, body)) continue;
+    const isEqual =
+      key === null
+        ? holdsContent(definition, step, sent, body)
+        : differencesFrom(definition, step, sent ?? {}, body).length === 0;
+    if (isEqual && claim(context, ready, id)) return { found: 'done', id };
+    namesake ??= id;
+  }
+  // Without a natural key only equal content identifies it.
+  const hasKey = key !== null && ready.request.kind === step.kind;
+  if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
+  return { found: 'not_done' };
+}
+
+/** A record that had ended before (an expired invite) is not the one just created. */
+function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
+  return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
+}
+
+/** A request that was cut off may still be running: if its record is not found, it is looked up once more after this time. */
+const RETRY_DELAYS_MS = [2000];
+
+/** The same for one that a gateway gave up: if it still creates the record, a second request would duplicate it. */
+const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
+
+/** Delays before a request without an answer is looked up again, milliseconds. */
+export function retryDelays(
+  { request: { role } }: ReadyStep,
+  error: TidemarkError | null,
+): readonly number[] {
+  const isTimeout =
+    error?.code === 'timeout' ||
+    error?.code === 'unresponsive' ||
+    error?.status === 504 ||
+    error?.status === 408;
+  return role === 'create' && isTimeout ? LONG_RETRY_DELAYS_MS : RETRY_DELAYS_MS;
+}

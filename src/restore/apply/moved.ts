@@ -1,0 +1,141 @@
+/** Whether live is still what a saved plan was made against (design.md, Never broken 5). Pure. */
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import { type FieldChange, equalValues } from '../../diff/compare.ts';
+import { textsWhere } from '../places.ts';
+import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
+import { isExecutable, type Plan, type PlanStep, type PlanState } from '../plan/plan.ts';
+import { managedDigest, naturalKeyDigest, recordKeyText } from '../records.ts';
+import { HIDDEN, hiddenFields } from '../secrets.ts';
+import { holdsContent } from './differences.ts';
+import type { DesiredLookup } from './ready-step.ts';
+
+export interface Moved {
+  readonly step: PlanStep;
+  /** `unread`: it could not be read. */
+  readonly how: 'gone' | 'changed' | 'taken' | 'unread' | 'holds';
+  /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
+  readonly fields: readonly FieldChange[];
+  /** For `taken`: the record that has the name by now; for `holds`: one that would go with it, and that the plan does not know. */
+  readonly by: string | null;
+}
+
+/**
+ * The steps whose records changed in live since the plan was made, in the plan's order; empty: it may be applied.
+ * `desired` distinguishes a record created meanwhile from one of the same name that the plan knew.
+ */
+export function changedSincePlan(
+  plan: Pick<Plan, 'steps' | 'adopted'>,
+  live: PlanState,
+  definitions: (kind: Kind) => ResourceDefinition,
+  desired: DesiredLookup,
+): Moved[] {
+  const byPlace = new Map(
+    live.records.map((record) => [recordKeyText(record.kind, record.scope, record.id), record]),
+  );
+  const names = new Map<string, string[]>();
+  const adopted = new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`));
+  const isKnown = (step: PlanStep, id: string): boolean =>
+    adopted.has(`${step.kind} ${id}`) ||
+    (step.desired !== null &&
+      step.desired.id !== id &&
+      desired({ kind: step.desired.kind, scope: step.desired.scope, id }) !== undefined);
+  for (const { kind, scope, id, body } of live.records) {
+    const digest = naturalKeyDigest(definitions(kind), body);
+    if (digest === null) continue;
+    const key = `${kind} ${scopeKey(scope)} ${digest}`;
+    names.set(key, [...(names.get(key) ?? []), id]);
+  }
+  const whole = new Set(
+    live.collections.flatMap(({ kind, scope, isComplete }) =>
+      isComplete ? [`${kind} ${scopeKey(scope)}`] : [],
+    ),
+  );
+  return plan.steps.flatMap((step): Moved[] => {
+    const { precondition, kind, scope } = step;
+    if (!isExecutable(step) || precondition === null || precondition.state === 'after') return [];
+    if (precondition.state === 'absent') {
+      // Below a parent that this plan creates there is nothing yet.
+      const namesakes =
+        precondition.digest === null
+          ? sameContent(step, live, definitions(kind))
+          : (names.get(`${kind} ${scopeKey(scope)} ${precondition.digest}`) ?? []);
+      const by = namesakes.find((id) => !goesFirst(plan, kind, id) && !isKnown(step, id));
+      return by === undefined ? [] : [{ step, how: 'taken', fields: [], by }];
+    }
+    const record = byPlace.get(recordKeyText(kind, scope, precondition.id));
+    if (record === undefined) {
+      return [
+        { step, how: whole.has(`${kind} ${scopeKey(scope)}`) ? 'gone' : 'unread', fields: [], by: null },
+      ];
+    }
+    const definition = definitions(kind);
+    if (managedDigest(definition, record.body) === precondition.digest) {
+      const by = step.action === 'remove' ? unplannedBelow(plan, live, record, definitions) : undefined;
+      return by === undefined ? [] : [{ step, how: 'holds', fields: [], by: by.id }];
+    }
+    return [{ step, how: 'changed', fields: changesSincePlan(definition, step, record), by: null }];
+  });
+}
+
+/** Ids of live records without a name that hold what the step would create. */
+function sameContent(step: PlanStep, live: PlanState, definition: ResourceDefinition): readonly string[] {
+  const { kind, request } = step;
+  if (request === null || request.kind !== kind) return [];
+  const scope = scopeKey(step.scope);
+  return live.records
+    .filter(
+      (record) =>
+        record.kind === kind &&
+        scopeKey(record.scope) === scope &&
+        naturalKeyDigest(definition, record.body) === null &&
+        holdsContent(definition, step, request.body, record.body),
+    )
+    .map(({ id }) => id);
+}
+
+/** A live record that would go with a removed one, and that the plan does not remove. */
+function unplannedBelow(
+  { steps }: Pick<Plan, 'steps'>,
+  live: PlanState,
+  removed: ParsedRecord,
+  definitions: (kind: Kind) => ResourceDefinition,
+): ParsedRecord | undefined {
+  const kinds = dependentKinds(removed.kind, definitions);
+  if (kinds.length === 0) return undefined;
+  const planned = new Set(
+    steps.flatMap(({ action, kind, scope, id }) =>
+      action === 'remove' ? [recordKeyText(kind, scope, id)] : [],
+    ),
+  );
+  return live.records.find(
+    (record) =>
+      kinds.some((definition) => isRemovedWith(definition, record, definitions(removed.kind), removed)) &&
+      !planned.has(recordKeyText(record.kind, record.scope, record.id)),
+  );
+}
+
+/** True for a record that the plan itself removes or renames before. */
+function goesFirst({ steps }: Pick<Plan, 'steps'>, kind: Kind, id: string): boolean {
+  return steps.some(
+    (step) => step.kind === kind && step.id === id && ['remove', 'update'].includes(step.action),
+  );
+}
+
+function changesSincePlan(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  { body }: ParsedRecord,
+): readonly FieldChange[] {
+  const changed = step.fields.flatMap(({ path, from }): FieldChange[] => {
+    const now = resolvePointer(body, path);
+    if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return [];
+    const isSame = from === undefined || now === undefined ? from === now : equalValues(from, now);
+    if (isSame) return [];
+    return [{ path, ...(from === undefined ? {} : { from }), ...(now === undefined ? {} : { to: now }) }];
+  });
+  return hiddenFields(definition, changed);
+}

@@ -1,0 +1,267 @@
+/** What every step of a restore works with, and what it sends once the ids of earlier steps are known. */
+import type { WriteClient } from '../../api/write-client.ts';
+import { fillPath } from '../../catalog/catalog.ts';
+import type { Scope, ScopeKey } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
+import { type JsonValue, parseLossless, getOwn, isJsonObject } from '../../core/json.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Secret } from '../../core/secret.ts';
+import { valueDigest } from '../../diff/canonical.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import type { RestoreStepRow } from '../../mirror/restores.ts';
+import { withMember } from '../places.ts';
+import type { PlannedRequest, PlanStep, PathPlan, SecretLookup } from '../plan/plan.ts';
+import { unsendableReferences } from '../plan/settings.ts';
+import { naturalKeyDigest } from '../records.ts';
+import type { RestoreJournal } from './journal.ts';
+import type { LiveRecords } from './live-records.ts';
+
+/** Looks up the body of a desired record, for the secrets that it holds in clear. */
+export type DesiredLookup = (key: {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+}) => JsonValue | undefined;
+
+export interface StepContext {
+  readonly source: string;
+  readonly client: WriteClient;
+  readonly live: LiveRecords;
+  readonly journal: RestoreJournal;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly secrets: SecretLookup;
+  readonly desired: DesiredLookup;
+  /** The id that a record has since an earlier restore made it again; undefined where none did. */
+  readonly idMap: (kind: Kind, id: string) => string | undefined;
+  /** Live ids that the plan found to be desired records under another id, as `kind id`. */
+  readonly adopted: ReadonlySet<string>;
+  /** Live ids that the plan removes when what takes their place is there, as `kind id`. */
+  readonly replaced: ReadonlySet<string>;
+  /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
+  readonly claims: Map<string, number>;
+  /** Steps for persons, by the step that creates their record. */
+  readonly persons: ReadonlyMap<number, readonly PlanStep[]>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: ApplyEvents;
+  /** Steps of which a process that ended left behind that they were about to be sent, and not whether they were. */
+  readonly perhapsSent: Set<number>;
+  /** Templates of a profile's paths that this deployment does not know: it took the documented one instead. */
+  readonly unknownPaths: Set<string>;
+  /** The restore is gone on with: what it was planned against may be long ago. */
+  readonly isResumed: boolean;
+  /** Aborted: nothing more is begun. */
+  readonly signal: AbortSignal;
+  /** Aborted some time later: what is in flight is given up. */
+  readonly grace: AbortSignal;
+}
+
+/** A step's request with everything filled in. */
+export interface ReadyStep {
+  readonly step: PlanStep;
+  readonly request: PlannedRequest;
+  /** Of the request's kind. */
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  /** Null for creations. */
+  readonly id: string | null;
+  /** JSON text; it may hold secrets. */
+  readonly body: string | null;
+  readonly sent: JsonValue | null;
+  /** The secrets in the body. */
+  readonly secrets: readonly string[];
+  readonly alternativePath: string | null;
+}
+
+/**
+ * @throws TidemarkError when a value that the plan does not hold cannot be found: nothing was sent
+ */
+export function readyStep(context: StepContext, step: PlanStep, request: PlannedRequest): ReadyStep {
+  const { journal } = context;
+  const definition = context.definitions(request.kind);
+  const idOf = (n: number): string | undefined => journal.row(n).newId ?? undefined;
+  const values = new Map(
+    request.parameters.map((each) => [each.name, 'value' in each ? each.value : idOf(each.step)]),
+  );
+  const scope: Partial<Record<ScopeKey, string>> = {};
+  const giverOf = (name: string): number | undefined => {
+    const parameter = request.parameters.find((each) => each.name === name);
+    return parameter !== undefined && 'step' in parameter ? parameter.step : undefined;
+  };
+  for (const key of definition.scope) scope[key] = known(values.get(key), `the id for ${key}`, giverOf(key));
+  const desired = desiredRecord(context, step, request);
+  for (const fill of request.fills) {
+    const isThere =
+      fill.from === 'step'
+        ? idOf(fill.step) !== undefined
+        : fill.from === 'desired' || context.secrets.find(desired, fill.pointer) !== undefined;
+    if (!isThere)
+      known(undefined, `the value for ${fill.pointer}`, fill.from === 'step' ? fill.step : undefined);
+  }
+  const fillValues = {
+    idOf,
+    secret: (pointer: string) => context.secrets.find(desired, pointer),
+    desired: desired.body,
+  };
+  const body = filledBody(request, fillValues);
+  return {
+    step,
+    request,
+    definition,
+    scope,
+    id:
+      request.role === 'create'
+        ? null
+        : known(
+            values.get(definition.idParameter),
+            `the id of the ${definition.title.one}`,
+            giverOf(definition.idParameter),
+          ),
+    body,
+    sent: body === null ? null : parseLossless(body),
+    secrets: filledSecrets(request, fillValues),
+    alternativePath: request.alternative === null ? null : filledPath(request.alternative, { idOf }),
+  };
+}
+
+/**
+ * The natural key that the step's record has, or will have; null where the kind has none, and for a creation in which
+ * the service chooses a part of it: then only the content identifies it.
+ */
+export function keyOfStep({ step, definition, sent, request }: ReadyStep): string | null {
+  // As it is sent: in the plan's own digest an id that an earlier step gives is not known yet.
+  const ofSent = sent === null ? null : naturalKeyDigest(definition, sent);
+  if (ofSent !== null || request.kind !== step.kind) return ofSent;
+  const chosen = request.role === 'create' ? unsendableReferences(definition) : [];
+  if (definition.naturalKey.some((pointer) => chosen.includes(pointer))) return null;
+  return step.precondition?.state === 'absent' ? step.precondition.digest : null;
+}
+
+/**
+ * True for a live record that is somebody else's: another step's, or another desired record's that has the same name.
+ * What is left is either the record that this step made, or one made by hand meanwhile.
+ */
+export function isTaken(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
+  const claimedBy = context.claims.get(`${definition.kind} ${id}`);
+  if (claimedBy !== undefined) return claimedBy !== step.n;
+  if (context.replaced.has(`${definition.kind} ${id}`)) return true;
+  if (context.adopted.has(`${definition.kind} ${id}`)) return true;
+  if (step.desired === null || step.desired.id === id) return false;
+  const { kind, scope } = step.desired;
+  return context.desired({ kind, scope, id }) !== undefined;
+}
+
+/** The record is this step's; false where another one had it first. */
+export function claim(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
+  const key = `${definition.kind} ${id}`;
+  const by = context.claims.get(key) ?? step.n;
+  context.claims.set(key, by);
+  return by === step.n;
+}
+
+function desiredRecord(context: StepContext, step: PlanStep, request: PlannedRequest): ParsedRecord {
+  const { desired } = step;
+  const { id, scope } = desired ?? step;
+  const asSent = { kind: step.kind, scope, id, body: request.body ?? {} };
+  // Searched only for what the plan does not hold.
+  if (desired === null || request.fills.every(({ from }) => from === 'step')) return asSent;
+  const body = context.desired(desired);
+  const isTheSame = (): boolean => body !== undefined && valueDigest(body) === desired.digest;
+  // A secret must come from the very record that the plan was made from (an export may have been edited since).
+  if (request.fills.some(({ from }) => from === 'desired') && !isTheSame()) {
+    known(
+      undefined,
+      `the secret of ${step.kind} ${step.name}: the desired state is another one than planned`,
+    );
+  }
+  return body === undefined ? asSent : { ...asSent, body };
+}
+
+/** @param giver the step that would have given it */
+function known(value: string | undefined, what: string, giver?: number): string {
+  if (value !== undefined) return value;
+  const reason = giver === undefined ? `nothing gives ${what}` : `it needs step ${giver}, which gave no id`;
+  throw new TidemarkError('reference_unknown', reason, {
+    hint: 'make a new plan with `tidemark restore`',
+  });
+}
+
+// A planned request with everything filled in: what apply sends.
+
+/** Where the values come from that the plan does not hold. */
+interface FillValues {
+  /** The id that an applied step gave; undefined where it gave none. */
+  readonly idOf: (step: number) => string | undefined;
+  /** The configured secret for a place of the desired record. */
+  readonly secret: (pointer: string) => Secret | undefined;
+  /** The desired record's body; null where the step has none. */
+  readonly desired: JsonValue | null;
+}
+
+/**
+ * The path below the base URL, every value percent-encoded.
+ * @throws Error when a step has not given its id
+ */
+export function filledPath(path: PathPlan, values: Pick<FillValues, 'idOf'>): string {
+  const known = path.parameters.map((each): [string, string | undefined] => [
+    each.name,
+    'value' in each ? each.value : values.idOf(each.step),
+  ]);
+  return fillPath(path.template, Object.fromEntries(known));
+}
+
+/**
+ * The body as JSON text, numbers digit by digit; null for a request without one. It may hold secrets: it is sent, and
+ * goes nowhere else.
+ * @throws Error when a value is missing: the plan was checked for it
+ */
+export function filledBody(request: PlannedRequest, values: FillValues): string | null {
+  if (request.body === null) return null;
+  let body: JsonValue = request.body;
+  for (const fill of request.fills) {
+    const value = fillValue(fill, values);
+    if (value === undefined) throw new Error(`nothing gives the value for ${fill.pointer}`);
+    body = withMember(body, splitPointer(fill.pointer), value) ?? value;
+  }
+  return JSON.stringify(body);
+}
+
+/** Every text and number of the secrets that the body holds: what must not be kept of an answer that repeats them. */
+function filledSecrets(request: PlannedRequest, values: FillValues): string[] {
+  return request.fills.flatMap((fill) => {
+    const value = fill.from === 'step' ? undefined : fillValue(fill, values);
+    return value === undefined ? [] : textsIn(value);
+  });
+}
+
+function textsIn(value: JsonValue): string[] {
+  if (typeof value === 'string') return [value];
+  if (value === null || typeof value === 'boolean') return [];
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  if (!isJsonObject(value)) return [JSON.stringify(value)];
+  return Object.keys(value).flatMap((name) => textsIn(getOwn(value, name) ?? null));
+}
+
+function fillValue(fill: PlannedRequest['fills'][number], values: FillValues): JsonValue | undefined {
+  if (fill.from === 'configuration') return values.secret(fill.pointer)?.reveal();
+  if (fill.from === 'desired') {
+    return values.desired === null ? undefined : resolvePointer(values.desired, fill.pointer);
+  }
+  const id = values.idOf(fill.step);
+  if (id === undefined || fill.as === 'text') return id;
+  return /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
+}
+
+/** What happens while a plan is applied: for progress bars. Called synchronously; must not throw. */
+export interface ApplyEvents {
+  /** Once, before the first step: how many steps will be sent, those that a resumed restore has done left out. */
+  started(restore: number, steps: number): void;
+  stepStarted(step: PlanStep): void;
+  stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
+  /** A write whose answer was lost is being looked up before it is sent again. */
+  lookingUp(step: PlanStep): void;
+}

@@ -1,0 +1,321 @@
+/** The report of a restore, from which the JSON document `tidemark.restore/1`, its text and its exit code are made. */
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
+import type { Skipped } from '../../diff/change.ts';
+import type { FieldChange } from '../../diff/compare.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RestoreStepRow } from '../../mirror/restores.ts';
+import { type Plan, type PlanStep, type StepAction, planExitCode, readPlan } from '../plan/plan.ts';
+import { appliedSteps, undoChain } from '../undo/applied.ts';
+
+/**
+ * `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. `as_desired`: the
+ * live record already was as the step would make it.
+ */
+type StepErrorCode = ErrorCode | 'moved' | 'needs_failed' | 'as_desired';
+
+export interface StepError {
+  readonly code: StepErrorCode;
+  /** One line without secrets. */
+  readonly message: string;
+  readonly hint?: string;
+}
+
+export interface StepReport {
+  readonly n: number;
+  readonly action: StepAction;
+  readonly kind: Kind;
+  /** With the new ids of parents that were created. */
+  readonly scope: Scope;
+  /** The live id; for a creation the desired record's. */
+  readonly id: string;
+  readonly name: string;
+  /** `planned`: not reached when the restore was interrupted. `sent`: it may or may not have been done. */
+  readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
+  /** HTTP status of the last answer; null where none came. */
+  readonly status: number | null;
+  /** The id that the service gave to a created record. */
+  readonly new_id: string | null;
+  /** The kind of `new_id`, if it is not the step's kind: an invite, for a member. */
+  readonly new_kind?: Kind;
+  /** Whether the record, read back, held what was sent; null where it was not read back. */
+  readonly verified: boolean | null;
+  /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
+  readonly differences: readonly FieldChange[];
+  readonly error: StepError | null;
+  /** What the user should check though the step was applied; left out without anything. */
+  readonly warning?: string;
+  /** Why nothing is sent, or what must be done by hand; null for steps that are sent. */
+  readonly reason: string | null;
+}
+
+export interface RestoreReport {
+  readonly schema: 'tidemark.restore/1';
+  /** Number of the restore: `restore --resume N`, `restores show N`, `undo N`. */
+  readonly restore: number;
+  readonly source: string;
+  /** Hash of the plan. */
+  readonly plan: string;
+  /** The restore that this one undoes; null for an ordinary one. */
+  readonly undoes: number | null;
+  /**
+   * `complete`: every step was applied and verified. `partial`: not every one. `failed`: there were requests
+   * to send, and none was applied. `interrupted`: not all steps were reached; `restore --resume` continues.
+   */
+  readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly steps: readonly StepReport[];
+  readonly summary: RestoreSummary;
+  /** For a resumed restore: `summary` without the steps that were applied before. Else left out. */
+  readonly this_time?: RestoreSummary;
+  /** The last restore that undid something of this one; left out without one. */
+  readonly undone_by?: number;
+  /** Requested collections that could not be read and so have no steps; left out without any. */
+  readonly skipped?: readonly Skipped[];
+}
+
+interface RestoreSummary {
+  readonly applied: number;
+  /** Of them, those that do not hold what was sent, or could not be read back. */
+  readonly unverified: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly blocked: number;
+  readonly manual: number;
+  /** Not reached, or without an answer. */
+  readonly open: number;
+}
+
+/** In the journal of an applied creation: an earlier request of it may have been sent, too (`warningOf`). */
+export const PERHAPS_SENT = 'perhaps_sent';
+
+const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
+
+/**
+ * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified without a warning, and every
+ * requested collection compared; 5 nothing applied this time because the key was refused; 6 nothing applied this time
+ * because live had changed; 3 anything else.
+ */
+export function restoreExitCode(report: RestoreReport): ExitCode {
+  if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
+  if (report.outcome === 'complete') {
+    const isDoubtful = report.steps.some(({ warning }) => warning !== undefined);
+    return isDoubtful || (report.skipped ?? []).length > 0 ? EXIT.partial : EXIT.done;
+  }
+  // Steps applied before a resume do not count for this attempt.
+  if (report.outcome === 'failed' || report.this_time?.applied === 0) {
+    const codes = report.steps.flatMap(({ outcome, error }) =>
+      outcome === 'failed' && error !== null ? [error.code] : [],
+    );
+    if (codes.length > 0 && codes.every((code) => REFUSED.has(code))) return EXIT.refused;
+    if (codes.length > 0 && codes.every((code) => code === 'moved')) return EXIT.unsafe;
+  }
+  return EXIT.partial;
+}
+
+/** The report of a restore from the journal: the result of applying, and of `restores show`. */
+export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
+  const row = mirror.restores.get(restore);
+  if (row === undefined) {
+    throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
+      hint: '`tidemark restores list` lists them',
+    });
+  }
+  const plan = readPlan(row.plan);
+  const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
+  const newId = (n: number): string | null => rows.get(n)?.newId ?? null;
+  const steps = plan.steps.flatMap((step) => {
+    const journaled = rows.get(step.n);
+    return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
+  });
+  // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
+  const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
+  return {
+    schema: 'tidemark.restore/1',
+    restore,
+    source: row.source,
+    plan: row.planHash,
+    undoes: row.undoes,
+    outcome: row.outcome,
+    started_at: row.startedAt,
+    finished_at: row.finishedAt,
+    steps,
+    summary: summaryOf(steps),
+    ...undoneBy(mirror, row.source, restore),
+    ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
+  };
+}
+
+/** The report of a plan that has nothing to send: no restore was started or journaled. */
+interface UnsentReport extends Omit<RestoreReport, 'restore'> {
+  readonly restore: null;
+}
+
+/**
+ * The report of a plan without steps, or whose steps are all blocked or manual.
+ * @param at when it was planned, ISO 8601
+ */
+export function unsentReport(plan: Plan, source: string, undoes: number | null, at: string): UnsentReport {
+  const steps = plan.steps.map(({ n, action, kind, scope, id, name, reason }): StepReport => ({
+    ...{ n, action, kind, scope, id, name },
+    outcome: action === 'manual' ? 'manual' : 'blocked',
+    ...{ status: null, new_id: null, verified: null, differences: [], error: null, reason },
+  }));
+  return {
+    schema: 'tidemark.restore/1',
+    restore: null,
+    source,
+    plan: plan.hash,
+    undoes,
+    outcome: planExitCode(plan) === EXIT.done ? 'complete' : 'partial',
+    started_at: at,
+    finished_at: at,
+    steps,
+    summary: summaryOf(steps),
+    ...(plan.skipped === undefined ? {} : { skipped: plan.skipped }),
+  };
+}
+
+/** The report of a resumed restore, with the steps applied this time counted separately. */
+export function resumedReport(report: RestoreReport, doneBefore: ReadonlySet<number>): RestoreReport {
+  return { ...report, this_time: summaryOf(report.steps.filter(({ n }) => !doneBefore.has(n))) };
+}
+
+function undoneBy(mirror: Mirror, source: string, restore: number): Pick<RestoreReport, 'undone_by'> {
+  const undo = undoOf(mirror, source, restore);
+  return undo === undefined ? {} : { undone_by: undo };
+}
+
+/**
+ * The last restore that undid something of a restore, if it is still in effect: an undo that was undone itself does not
+ * count. Undefined without one. While the result of a request is unknown, any undo counts that applied something.
+ */
+export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
+  const undoes = mirror.restores.list({ source }).filter((row) => row.undoes === restore);
+  const applying = undoes.find((row) =>
+    mirror.restores.steps(row.restore).some(({ outcome }) => outcome === 'applied'),
+  );
+  const row = mirror.restores.get(restore);
+  if (applying === undefined || row === undefined) return undefined;
+  try {
+    const chain = undoChain(mirror, row);
+    const by = appliedSteps(mirror, restore).steps.map((step) => chain.takenBackBy(step) ?? 0);
+    const last = Math.max(0, ...by);
+    return last === 0 ? undefined : last;
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'usage') return applying.restore;
+    throw error;
+  }
+}
+
+/** True for a step that was skipped because live already was as desired. */
+export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolean {
+  return outcome === 'skipped' && errorCode === ('as_desired' satisfies StepErrorCode);
+}
+
+/** A step's report from the journal. */
+function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) => string | null): StepReport {
+  const { outcome, status, newId, verified, differences, errorCode, error } = row;
+  return {
+    n: step.n,
+    action: step.action,
+    kind: step.kind,
+    scope: scopeOf(step, newIdOf),
+    id: step.id,
+    name: step.name,
+    outcome,
+    status,
+    new_id: newId,
+    ...(newId === null || step.request === null || step.request.kind === step.kind
+      ? {}
+      : { new_kind: step.request.kind }),
+    verified,
+    differences,
+    error:
+      errorCode === null || errorCode === PERHAPS_SENT
+        ? null
+        : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
+    ...warningOf(step, row),
+    // The journal may have a newer reason than the plan: one that became known when the record was created.
+    reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
+  };
+}
+
+function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outcome']): StepError {
+  const hint = outcome === 'failed' ? hintFor(code) : undefined;
+  return { code, message, ...(hint === undefined ? {} : { hint }) };
+}
+
+/**
+ * The warning of a creation that was sent twice since no answer came: the first request may have been done after the
+ * look-up, and a record without a name is only recognized by its content.
+ */
+function warningOf(
+  { precondition, request }: PlanStep,
+  { outcome, attempts, errorCode }: RestoreStepRow,
+): Pick<StepReport, 'warning'> {
+  const isNameless = precondition?.state === 'absent' && precondition.digest === null;
+  if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
+  const why = isNameless
+    ? 'and has no name to find it by: see whether it is there twice now'
+    : 'as no answer came, and the service may do the first one late: see whether it is there twice after a while';
+  if (errorCode !== PERHAPS_SENT) return { warning: `it was sent ${attempts} times, ${why}` };
+  const ended = 'the process ended when it was about to be sent, and was not found to be done';
+  return {
+    warning: isNameless
+      ? `it may have been sent ${attempts} times (${ended}), ${why}`
+      : `it may have been sent ${attempts} times (${ended}): if it was, see whether it is there twice after a while`,
+  };
+}
+
+/** With the new ids of parents that this restore created. */
+function scopeOf({ scope, request }: PlanStep, newIdOf: (n: number) => string | null): Scope {
+  const changed: Record<string, string | undefined> = { ...scope };
+  for (const parameter of request?.parameters ?? []) {
+    if (!('step' in parameter) || !Object.hasOwn(scope, parameter.name)) continue;
+    changed[parameter.name] = newIdOf(parameter.step) ?? changed[parameter.name];
+  }
+  return changed;
+}
+
+function summaryOf(steps: readonly StepReport[]): RestoreReport['summary'] {
+  const count = (...outcomes: StepReport['outcome'][]): number =>
+    steps.filter(({ outcome }) => outcomes.includes(outcome)).length;
+  return {
+    applied: count('applied'),
+    unverified: steps.filter(({ outcome, verified }) => outcome === 'applied' && verified !== true).length,
+    failed: count('failed'),
+    skipped: count('skipped'),
+    blocked: count('blocked'),
+    manual: count('manual'),
+    open: count('planned', 'sent'),
+  };
+}
+
+// Hints for failed steps by error code, since the journal stores none.
+
+const NEW_PLAN = '`tidemark restore` makes a new plan';
+
+const LATER = 'the service has problems: try again later';
+
+const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
+  moved: `somebody changed it meanwhile: look with \`tidemark diff latest live\`, then ${NEW_PLAN}`,
+  rejected: `correct what it complains of, in the service or in an edited export (file:PATH); then ${NEW_PLAN}`,
+  not_found: `the record, or its parent, does not exist any more: ${NEW_PLAN}`,
+  reference_unknown: NEW_PLAN,
+  forbidden: 'give the key the permission, or leave the kind out with --kind',
+  unauthorized: 'check apiKey of the source: nothing else can be sent either',
+  throttled: 'ask less of the service (rate.perMinute, rate.perHour), or try again later',
+  server_error: LATER,
+  timeout: LATER,
+  unreachable: LATER,
+  unresponsive: LATER,
+  retry_budget: LATER,
+};
+
+/** Undefined if the message suffices. */
+export function hintFor(code: StepErrorCode): string | undefined {
+  return HINTS[code];
+}

@@ -1,0 +1,103 @@
+/** Unfinished restores, and how they are resumed (design.md, Never broken 6). */
+import { TidemarkError } from '../../core/errors.ts';
+import { writerOf } from '../../mirror/lock.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
+import { type Plan, readPlan } from '../plan/plan.ts';
+import { isAlreadyApplied, undoOf } from './report.ts';
+
+const NAMES_SHOWN = 10;
+
+export interface ResumableRestore {
+  readonly row: RestoreRow;
+  /** The plan as it was approved: give it to `applyPlan` with `restore: row.restore`. */
+  readonly plan: Plan;
+}
+
+/**
+ * The restore to resume: the one of that number, or the source's latest, if it is unfinished and was not undone. Applied
+ * steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones are tried again.
+ * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
+ * unfinished, `usage` when that one has nothing left to send, or when only an older one or an undone one is unfinished
+ */
+export function readResumable(mirror: Mirror, source: string, restore?: number): ResumableRestore {
+  const row = restore === undefined ? latest(mirror, source) : numbered(mirror, source, restore);
+  return { row, plan: readPlan(row.plan) };
+}
+
+/**
+ * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
+ */
+export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
+  const [newest] = mirror.restores.list({ source, limit: 1 });
+  if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
+  const { restore } = newest;
+  // With the lock held, no other process can be applying it.
+  if (!holdsLock && isAtWork(mirror, newest))
+    return `restore ${restore} of ${newest.startedAt} is running: wait until it has ended`;
+  return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
+}
+
+/** Commands that apply a plan, as the writer's lock names them. */
+const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
+
+/** True while a process applies it: after a kill the journal still says `running`, but the lock is free. */
+export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
+  if (outcome !== 'running') return false;
+  const writer = writerOf(path);
+  return writer !== null && APPLIERS.has(writer.command);
+}
+
+/** The latest restore: an older one, or one that was undone, may no longer be wanted. */
+function latest(mirror: Mirror, source: string): RestoreRow {
+  const rows = mirror.restores.list({ source });
+  const unfinished = rows.filter((row) => isUnfinished(mirror, row));
+  if (unfinished.length === 0) {
+    throw new TidemarkError('not_found', `no restore of ${source} is unfinished`, {
+      hint: '`tidemark restores list` lists them',
+    });
+  }
+  const [newest] = rows;
+  const [first] = unfinished;
+  if (first !== undefined && first === newest && undoOf(mirror, source, first.restore) === undefined) {
+    return first;
+  }
+  const named = unfinished.slice(0, NAMES_SHOWN).map((row) => {
+    const undo = undoOf(mirror, source, row.restore);
+    return `${row.restore} of ${row.startedAt}${undo === undefined ? '' : `, undone by restore ${undo}`}`;
+  });
+  throw new TidemarkError(
+    'usage',
+    `which restore to go on with is not clear: unfinished is ${named.join('; ')}`,
+    {
+      hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first?.restore ?? 'N'}\``,
+    },
+  );
+}
+
+function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
+  const row = mirror.restores.list({ source }).find((each) => each.restore === restore);
+  if (row === undefined) {
+    throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
+      hint: '`tidemark restores list` lists them',
+    });
+  }
+  if (isUnfinished(mirror, row)) return row;
+  const state = row.outcome === 'complete' ? 'is complete' : 'has sent all that it could send';
+  throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to continue`, {
+    hint: '`tidemark restore` makes a new plan',
+  });
+}
+
+function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean {
+  if (outcome === 'complete') return false;
+  if (outcome === 'interrupted' || outcome === 'running') return true;
+  return mirror.restores.steps(restore).some((step) => isOpenStep(step));
+}
+
+/** True for a step that a resumed restore continues: not applied yet, or applied and not read back. */
+function isOpenStep(step: RestoreStepRow): boolean {
+  const { outcome, verified } = step;
+  if (outcome === 'applied') return verified === null;
+  return !isAlreadyApplied(step) && outcome !== 'blocked' && outcome !== 'manual';
+}

@@ -1,0 +1,297 @@
+/**
+ * A drill: a restore of a snapshot into a service that holds nothing, or half of it, by the very code that restores a
+ * real one; then what is there is read back and compared (design.md, Commands: drill).
+ */
+import { createWriteClient } from '../../api/write-client.ts';
+import { CATALOG } from '../../catalog/catalog.ts';
+import { KINDS, type Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import {
+  type DrillDocument,
+  type DrillTask,
+  drillScore,
+  drillTotals,
+  type DrillCounts,
+  type DrillKind,
+  type DrillReason,
+  type DrillVerdict,
+  DRILL_VERDICTS,
+} from '../../diff/drill-document.ts';
+import type { StateFilter } from '../../state/filter.ts';
+import type { LoadedState } from '../../state/state.ts';
+import { type Reader, openTemporaryMirror } from '../../state/temporary-mirror.ts';
+import { memberPointer } from '../places.ts';
+import { type PlanInput, isExecutable } from '../plan/plan.ts';
+import {
+  type DrillEvents,
+  type Restored,
+  restoreInPasses,
+  drillSnapshot,
+  type DrillSnapshot,
+} from './passes.ts';
+import {
+  type DamageChoice,
+  type DrillService,
+  drillSource,
+  startDamaged,
+  startEmpty,
+  keyUserOf,
+} from './start.ts';
+import { remainingChanges, type RecordVerdict, type Verdicts, drillVerdicts } from './verdicts.ts';
+
+export interface DrillOptions {
+  readonly state: LoadedState;
+  readonly filter: StateFilter;
+  readonly definitions: PlanInput['definitions'];
+  readonly secrets: PlanInput['secrets'];
+  /** The key's own user as configured: uuid or e-mail address; null if not configured. */
+  readonly ownUser: string | null;
+  /** Null for a drill that begins with nothing. */
+  readonly damage: DamageChoice | null;
+  /** Uniform in [0, 1) and the same for the same seed. */
+  readonly random: (seed: number) => () => number;
+  /** Opens the service with a key of that user. The caller closes it. */
+  readonly openService: (userUuid: string) => Promise<DrillService>;
+  readonly reader: Reader;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  readonly events: DrillEvents;
+}
+
+/**
+ * Practises a restore of the state. Nothing but the service is written; the mirror is not touched.
+ * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, an error of this machine
+ */
+export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
+  const { state, definitions, clock, events, damage } = options;
+  const startedMs = clock.monotonicMs();
+  const snapshot = drillSnapshot(state, options.filter, definitions);
+  const keyUser = keyUserOf(snapshot.people, options.ownUser);
+  const service = await options.openService(keyUser.uuid);
+  const start =
+    damage === null
+      ? startEmpty(service, snapshot, keyUser, definitions)
+      : startDamaged(service, snapshot, keyUser, definitions, {
+          ...damage,
+          random: options.random(damage.seed),
+        });
+  const restored = await restoreOn(options, service, snapshot, start.organizations, keyUser.uuid);
+  events.phase('comparing', null);
+  const assessment = assess(snapshot, restored);
+  const kinds = drillKinds(assessment.records, snapshot.never, definitions);
+  const totals = drillTotals(kinds);
+  const isEqual = totals.needs_secret === 0 && totals.unknown === 0 && snapshot.skipped.length === 0;
+  return {
+    schema: 'tidemark.drill/1',
+    ...(state.source === null ? {} : { source: state.source }),
+    from: state.reference,
+    outcome: isEqual ? 'equal' : 'short',
+    score: drillScore(totals.comes_back, totals.records),
+    kinds,
+    remaining: assessment.remaining,
+    seconds: Math.round(clock.monotonicMs() - startedMs) / 1000,
+    start: damage === null ? 'empty' : 'damaged',
+    damage: start.damage,
+    assumptions: [...start.assumptions, ...ALWAYS_ASSUMED],
+    skipped: snapshot.skipped,
+    tasks: assessment.tasks,
+    passes: restored.reports.length,
+    applied: restored.reports.reduce((sum, { summary }) => sum + summary.applied, 0),
+  };
+}
+
+const ALWAYS_ASSUMED = [
+  'the sandbox behaves as the interface is documented: what a deployment refuses, renames or ignores beyond that shows only there',
+  'a record comes back when all of its managed fields are equal; ids, times and other values that the service gives by itself are new',
+];
+
+async function restoreOn(
+  options: DrillOptions,
+  service: DrillService,
+  snapshot: DrillSnapshot,
+  organizations: ReadonlyMap<string, string>,
+  keyUser: string,
+): Promise<Restored> {
+  const { definitions, secrets, reader, clock, log, signal, events, state } = options;
+  const source = drillSource(state.source ?? 'drill', service, snapshot.kinds, definitions, KINDS);
+  const temporary = openTemporaryMirror(reader);
+  const client = createWriteClient({
+    baseUrl: source.baseUrl,
+    apiKey: source.apiKey,
+    rate: source.rate,
+    retry: source.retry,
+    userAgent: 'tidemark',
+    clock,
+    // Only spreads waits between attempts.
+    random: () => 0.5,
+    log,
+  });
+  try {
+    return await restoreInPasses({
+      desired: snapshot.desired,
+      kinds: snapshot.kinds,
+      source,
+      client,
+      mirror: temporary.mirror,
+      reader,
+      clock,
+      log,
+      signal,
+      events,
+      definitions,
+      secrets,
+      keyUser,
+      organizations,
+    });
+  } catch (error) {
+    if (signal.aborted) throw interruption(error);
+    throw error;
+  } finally {
+    await client.close();
+    temporary.discard();
+  }
+}
+
+interface Assessment {
+  readonly records: readonly RecordVerdict[];
+  readonly remaining: DrillDocument['remaining'];
+  readonly tasks: readonly DrillTask[];
+}
+
+function assess(snapshot: DrillSnapshot, restored: Restored): Assessment {
+  const remaining = remainingChanges(snapshot, restored);
+  const verdicts = drillVerdicts(restored, remaining.byRecord);
+  const own = snapshot.desired.records.filter(snapshot.isAsked).map((record) => verdicts.of(record));
+  return {
+    records: [...own, ...foreignVerdicts(snapshot, verdicts)],
+    remaining: remaining.changes,
+    tasks: tasksOf(snapshot, verdicts),
+  };
+}
+
+/** A record that is shown by another organization comes back as its owner's does. */
+function foreignVerdicts(snapshot: DrillSnapshot, verdicts: Verdicts): RecordVerdict[] {
+  return snapshot.foreign.map((record) => {
+    const owned = snapshot.desired.records.find(({ kind, id }) => kind === record.kind && id === record.id);
+    if (owned !== undefined) return { ...verdicts.of(owned), record };
+    const reason = 'it belongs to another organization, which the drill does not restore';
+    return { record, verdict: 'cannot', reason, fields: new Map() };
+  });
+}
+
+function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
+  return verdicts.steps.flatMap((step): DrillTask[] => {
+    const { desired, name, fields, needs } = step;
+    if (desired === null || !isAsked(desired)) return [];
+    const { kind, scope, id } = desired;
+    const verdict = verdicts.ofStep(step);
+    const reason = isExecutable(step) ? verdicts.reasonOf(step) : (step.reason ?? '');
+    return [
+      {
+        verdict,
+        kind,
+        scope,
+        id,
+        name,
+        reason,
+        fields,
+        needs: needs.map(({ anyOf }) => anyOf),
+        waits: step.obstacle === 'depends_on_blocked',
+      },
+    ];
+  });
+}
+
+function interruption(cause: unknown): TidemarkError {
+  return new TidemarkError(
+    'interrupted',
+    'the drill was interrupted; nothing but its own sandbox was written',
+    {
+      hint: 'run `tidemark drill` again',
+      cause,
+    },
+  );
+}
+
+// Verdicts of single records added up by kind, reason and field. Pure.
+
+/**
+ * A row per kind that has a record.
+ * @param never how many records there are of kinds that are never restored
+ */
+function drillKinds(
+  verdicts: readonly RecordVerdict[],
+  never: ReadonlyMap<Kind, number>,
+  definitions: (kind: Kind) => ResourceDefinition,
+): DrillKind[] {
+  const byKind = Map.groupBy(verdicts, ({ record }) => record.kind);
+  return CATALOG.flatMap(({ kind }): DrillKind[] => {
+    const count = never.get(kind);
+    if (count !== undefined) return [neverKind(kind, count, definitions(kind).restore.never ?? '')];
+    const own = byKind.get(kind);
+    return own === undefined ? [] : [writtenKind(kind, own)];
+  });
+}
+
+function neverKind(kind: Kind, count: number, reason: string): DrillKind {
+  const counts = countsOf([]);
+  return {
+    kind,
+    ...counts,
+    records: count,
+    cannot: count,
+    score: 0,
+    restored: false,
+    reasons: [{ verdict: 'cannot', reason, records: count }],
+    fields: [],
+  };
+}
+
+function writtenKind(kind: Kind, own: readonly RecordVerdict[]): DrillKind {
+  const counts = countsOf(own.map(({ verdict }) => verdict));
+  const fields = new Map<string, DrillVerdict[]>();
+  for (const each of own) {
+    for (const [name, verdict] of each.fields) {
+      const known = fields.get(name);
+      if (known === undefined) fields.set(name, [verdict]);
+      else known.push(verdict);
+    }
+  }
+  return {
+    kind,
+    ...counts,
+    score: drillScore(counts.comes_back, counts.records),
+    restored: true,
+    reasons: reasonsOf(own),
+    fields: [...fields].map(([name, each]) => ({ path: memberPointer(name), ...countsOf(each) })),
+  };
+}
+
+/** In the order of the verdicts, the most frequent first. */
+function reasonsOf(own: readonly RecordVerdict[]): DrillReason[] {
+  const reasons = new Map<string, DrillReason>();
+  for (const { verdict, reason } of own) {
+    if (verdict === 'comes_back' || reason === null) continue;
+    const key = `${verdict} ${reason}`;
+    reasons.set(key, { verdict, reason, records: (reasons.get(key)?.records ?? 0) + 1 });
+  }
+  const rank = ({ verdict }: DrillReason): number => DRILL_VERDICTS.indexOf(verdict);
+  return [...reasons.values()].sort((a, b) => rank(a) - rank(b) || b.records - a.records);
+}
+
+function countsOf(verdicts: readonly DrillVerdict[]): DrillCounts {
+  const counts = {
+    records: verdicts.length,
+    comes_back: 0,
+    needs_secret: 0,
+    needs_person: 0,
+    cannot: 0,
+    unknown: 0,
+  };
+  for (const verdict of verdicts) counts[verdict] += 1;
+  return counts;
+}

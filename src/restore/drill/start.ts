@@ -1,0 +1,362 @@
+/** What the service of a drill holds before the restore: nothing but an owner, or the damaged snapshot. */
+import type { FieldDefinition, ScopeKey } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { SourceConfig } from '../../config/config.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import { type JsonObject, isJsonObject, type JsonValue, getOwn } from '../../core/json.ts';
+import type { Secret } from '../../core/secret.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import type { DrillDamage } from '../../diff/drill-document.ts';
+import { idText } from '../../diff/match-records.ts';
+import { recordName } from '../../diff/name.ts';
+import { placesOf } from '../places.ts';
+import type { PlanInput } from '../plan/plan.ts';
+import { writableFields } from '../plan/settings.ts';
+import { recordKeyText } from '../records.ts';
+import type { DrillSnapshot } from './passes.ts';
+
+export interface DrillService {
+  /** The interface, over HTTP. */
+  readonly baseUrl: URL;
+  /** A key of the user that the service was opened for, with every permission. */
+  readonly apiKey: Secret;
+  /** Puts users and records in as they are, past every rule. */
+  insert(users: readonly (JsonObject & { readonly uuid: string })[], records: readonly ParsedRecord[]): void;
+  /** Sees to it that none of these records' ids is ever given to another one, as on the service that gave them. */
+  reserve(records: readonly ParsedRecord[]): void;
+  /** Founds an organization as a sign-up does: of that name, with the key's user as owner. Returns its id. */
+  found(name: string): string;
+}
+
+/** How much of a full service is damaged before it is restored. */
+export interface DamageChoice {
+  readonly percent: number;
+  readonly seed: number;
+}
+
+interface DrillStart {
+  readonly damage: DrillDamage | null;
+  readonly assumptions: readonly string[];
+  /** The organizations of the snapshot with the ids that they have on the service, where these are others. */
+  readonly organizations: ReadonlyMap<string, string>;
+}
+
+/** Newly founded organizations that hold nothing but the key's user. */
+export function startEmpty(
+  service: DrillService,
+  snapshot: DrillSnapshot,
+  keyUser: KeyUser,
+  definitions: PlanInput['definitions'],
+): DrillStart {
+  service.reserve(snapshot.desired.records);
+  service.insert([userOf(keyUser)], []);
+  const organizations = new Map<string, string>();
+  for (const record of organizationsOf(snapshot)) {
+    const { kind, id, body } = record;
+    organizations.set(id, service.found(recordName(definitions(kind), body, id)));
+  }
+  // Organizations known only by their children keep their id: nothing else identifies them.
+  const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
+  for (const id of unnamed) if (!organizations.has(id)) service.insert([], shellOf(id, keyUser));
+  return {
+    damage: null,
+    organizations,
+    assumptions: [
+      "before the restore there are newly founded organizations of the same names, each with the key's own user as owner; all else is created through the interface",
+      keyUser.assumption,
+    ],
+  };
+}
+
+/** Everything that the snapshot holds, then damaged. */
+export function startDamaged(
+  service: DrillService,
+  snapshot: DrillSnapshot,
+  keyUser: KeyUser,
+  definitions: PlanInput['definitions'],
+  choice: DamageChoice & { readonly random: () => number },
+): DrillStart {
+  const { percent, seed, random } = choice;
+  const damaged = damage(snapshot.desired.records, {
+    percent,
+    random,
+    definitions,
+    keyUser: keyUser.uuid,
+  });
+  const users = snapshot.desired.records
+    .filter(({ kind }) => kind === 'members')
+    .flatMap(({ id, body }) => {
+      const user = isJsonObject(body) ? body['user'] : undefined;
+      return isJsonObject(user) ? [{ ...user, uuid: id }] : [];
+    });
+  service.reserve(snapshot.desired.records);
+  service.insert([userOf(keyUser), ...users], damaged.records);
+  return {
+    damage: { percent, seed, removed: damaged.removed, altered: damaged.altered },
+    organizations: new Map(),
+    assumptions: [
+      `before the restore the service holds the whole snapshot, of which ${damaged.removed} records were removed and ${damaged.altered} altered (--damage ${percent} --seed ${seed}); organizations and the key's own user stay`,
+      keyUser.assumption,
+    ],
+  };
+}
+
+/** The service as a source: definitions as configured, unlimited, everything included. */
+export function drillSource(
+  name: string,
+  service: Pick<DrillService, 'baseUrl' | 'apiKey'>,
+  kinds: readonly Kind[],
+  definitions: PlanInput['definitions'],
+  all: readonly Kind[],
+): SourceConfig {
+  return {
+    name,
+    baseUrl: service.baseUrl,
+    apiKey: service.apiKey,
+    profile: 'svc',
+    organizations: 'all',
+    projects: 'all',
+    kinds: { include: kinds, exclude: [] },
+    rate: { perMinute: 0, perHour: 0, concurrency: CONCURRENCY },
+    pageSize: 500,
+    retry: { attempts: 3, maxWaitSeconds: 5 },
+    sync: { maxDurationMs: 0 },
+    recordings: { sharingPerRun: 0, fullSweepEveryMs: 0 },
+    removals: { maxRecords: 0, maxShare: 1, confirmAfterMs: 0 },
+    restore: { maxShare: 1, minRecords: 1, maxAgeMs: 0, ownUser: null },
+    redact: false,
+    secrets: [],
+    definitions: all.map(definitions),
+  };
+}
+
+/** As a service of that kind would be asked by default. */
+const CONCURRENCY = 4;
+
+function organizationsOf({ desired }: DrillSnapshot): ParsedRecord[] {
+  return desired.records.filter(({ kind }) => kind === 'organizations');
+}
+
+function shellOf(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
+  return [
+    { kind: 'organizations', scope: {}, id, body: { id, name: id } },
+    { kind: 'members', scope: { organization_id: id }, id: uuid, body: { id: uuid, user, level: 15 } },
+  ];
+}
+
+function userOf({ uuid, user }: KeyUser): JsonObject & { uuid: string } {
+  return { ...user, uuid };
+}
+
+// Damage for a drill: some records gone, some altered, by a chance that gives the same every time. Pure.
+
+interface Damaged {
+  readonly records: readonly ParsedRecord[];
+  readonly removed: number;
+  readonly altered: number;
+}
+
+interface DamageOptions {
+  /** Share of the records, 0 to 100. */
+  readonly percent: number;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** The user whose memberships stay: users cannot remove their own. */
+  readonly keyUser: string;
+}
+
+/**
+ * Damages that share of the records: every second one is removed, with all that hangs from it or refers to it, the others
+ * get another value in one of the fields that the service lets people change. Organizations are altered, never removed.
+ */
+export function damage(records: readonly ParsedRecord[], options: DamageOptions): Damaged {
+  const { random, definitions, keyUser } = options;
+  const candidates = records.filter(
+    ({ kind, id }) => !(definitions(kind).restore.protectsOwnUser && id === keyUser),
+  );
+  const wanted = Math.min(candidates.length, Math.ceil((records.length * options.percent) / 100));
+  const gone = new Set<string>();
+  const altered = new Map<string, ParsedRecord>();
+  for (const record of shuffled(candidates, random).slice(0, wanted)) {
+    const definition = definitions(record.kind);
+    const isRoot = definition.discovery.from === 'root';
+    const other = isRoot || random() < 0.5 ? alteredRecord(definition, record, random) : null;
+    if (other !== null) altered.set(keyOf(definition, record), other);
+    else if (!isRoot) gone.add(keyOf(definition, record));
+  }
+  addDependents(records, gone, definitions);
+  const kept: ParsedRecord[] = [];
+  let changes = 0;
+  for (const record of records) {
+    const key = keyOf(definitions(record.kind), record);
+    if (gone.has(key)) continue;
+    const other = altered.get(key);
+    if (other !== undefined) changes += 1;
+    // Another kind may show the same record: it is altered there too.
+    kept.push(other === undefined ? record : { ...record, body: other.body });
+  }
+  return { records: kept, removed: records.length - kept.length, altered: changes };
+}
+
+/** Kinds of one family share their records, and so the damage. */
+function keyOf({ kind, family }: ResourceDefinition, { scope, id }: ParsedRecord): string {
+  return family === null
+    ? recordKeyText(kind, scope, id)
+    : `${family}${recordKeyText(kind, scope, id).slice(kind.length)}`;
+}
+
+/** What goes with a record: its children, and whatever names it. Until nothing more does. */
+function addDependents(
+  records: readonly ParsedRecord[],
+  gone: Set<string>,
+  definitions: (kind: Kind) => ResourceDefinition,
+): void {
+  for (let before = -1; before !== gone.size;) {
+    before = gone.size;
+    const ids = new Set(
+      records
+        .filter((record) => gone.has(keyOf(definitions(record.kind), record)))
+        .map(({ kind, id }) => `${kind} ${id}`),
+    );
+    for (const record of records) {
+      const definition = definitions(record.kind);
+      const isChild = (Object.entries(record.scope) as [ScopeKey, string][]).some(([key, id]) =>
+        ids.has(`${SCOPE_KIND[key]} ${id}`),
+      );
+      if (isChild || namesOf(definition, record).some((name) => ids.has(name)))
+        gone.add(keyOf(definition, record));
+    }
+  }
+}
+
+/** The records that a body names, as `kind id`. */
+function namesOf({ references, restore }: ResourceDefinition, { body }: ParsedRecord): string[] {
+  return [
+    ...references.map(({ pointer, kind }) => ({ pointer, kind })),
+    ...restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind }))),
+  ].flatMap(({ pointer, kind }) =>
+    placesOf(body, pointer).flatMap((place) => {
+      const value = resolvePointer(body, place);
+      return value === undefined || value === null ? [] : [`${kind} ${idText(value)}`];
+    }),
+  );
+}
+
+/** The record with another value in one of its fields; null where nothing of it can be changed by a request. */
+function alteredRecord(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  random: () => number,
+): ParsedRecord | null {
+  const { body } = record;
+  if (!isJsonObject(body) || definition.operation('update') === undefined) return null;
+  const choices = writableFields(definition).flatMap((field) => {
+    const value = getOwn(body, field.name);
+    const other = value === undefined ? undefined : otherValue(field, value);
+    return other === undefined || isGuarded(field) ? [] : [{ name: field.name, other }];
+  });
+  const choice = choices[Math.floor(random() * choices.length)];
+  return choice === undefined ? null : { ...record, body: { ...body, [choice.name]: choice.other } };
+}
+
+/** Fields that only a creation sets, that depend on a condition, or that may hold secrets stay unchanged. */
+function isGuarded({ isCreateOnly, requires, isSecret, secretPointers }: FieldDefinition): boolean {
+  return isCreateOnly || requires !== null || isSecret || secretPointers.length > 0;
+}
+
+function otherValue({ type, values }: FieldDefinition, value: JsonValue): JsonValue | undefined {
+  if (type === 'boolean') return value !== true;
+  if (type === 'integer') return value === 1 ? 8 : 1;
+  if (type !== 'string') return undefined;
+  return (
+    values?.find((other) => other !== value) ?? `${typeof value === 'string' ? value : ''} (altered)`.trim()
+  );
+}
+
+/** Fisher and Yates. */
+function shuffled<T>(items: readonly T[], random: () => number): T[] {
+  const mixed = [...items];
+  for (let last = mixed.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1));
+    [mixed[last], mixed[other]] = [mixed[other] as T, mixed[last] as T];
+  }
+  return mixed;
+}
+
+// The user whose key does the restore in a drill: the one thing that must be there before anything can be created.
+
+interface KeyUser {
+  readonly uuid: string;
+  /** As a member's `user` shows them. */
+  readonly user: JsonObject;
+  /** How they were found; one line for the report. */
+  readonly assumption: string;
+}
+
+const STAND_IN: JsonObject & { uuid: string } = {
+  uuid: '00000000-0000-4000-8000-000000000001',
+  distinct_id: 'drill',
+  first_name: 'Drill',
+  last_name: 'Owner',
+  email: 'drill@sandbox.example',
+};
+
+/**
+ * The configured user (uuid or e-mail address), else the member whose levels fit best the level of the key in the
+ * organizations (`membership_level`), the longest-standing one first; a stand-in where the snapshot holds no member.
+ */
+export function keyUserOf(records: readonly ParsedRecord[], configured: string | null): KeyUser {
+  const members = records.filter(({ kind }) => kind === 'members');
+  const named = members.find(({ id, body }) => {
+    const email = resolvePointer(body, '/user/email');
+    return configured !== null && (id === configured || email === configured);
+  });
+  if (named !== undefined) return keyUser(named, `the key belongs to ${nameOf(named)}, as configured`);
+  const levels = new Map(
+    records
+      .filter(({ kind }) => kind === 'organizations')
+      .map(({ id, body }) => [id, resolvePointer(body, '/membership_level')]),
+  );
+  const fits = new Map<string, { first: ParsedRecord; count: number; since: string }>();
+  for (const member of members) {
+    const joined = resolvePointer(member.body, '/joined_at');
+    // Behind every time: of whom it is not known goes last.
+    const since = typeof joined === 'string' ? joined : '~';
+    const best = fits.get(member.id) ?? { first: member, count: 0, since };
+    const level = resolvePointer(member.body, '/level');
+    if (level !== undefined && level === levels.get(member.scope.organization_id ?? '')) best.count += 1;
+    if (since < best.since) best.since = since;
+    fits.set(member.id, best);
+  }
+  const [best] = [...fits.values()].sort(
+    (a, b) => b.count - a.count || compareTexts(a.since, b.since) || compareTexts(a.first.id, b.first.id),
+  );
+  if (best === undefined) {
+    return {
+      uuid: STAND_IN.uuid,
+      user: STAND_IN,
+      assumption: 'the snapshot holds no member: the key belongs to a stand-in',
+    };
+  }
+  const why =
+    'the longest-standing member of the level that the service says the key has; restore.ownUser names another';
+  return keyUser(best.first, `the key belongs to ${nameOf(best.first)} (${why})`);
+}
+
+function keyUser(member: ParsedRecord, assumption: string): KeyUser {
+  const user = resolvePointer(member.body, '/user');
+  const shown = isJsonObject(user) ? user : {};
+  return { uuid: member.id, user: { ...shown, uuid: member.id }, assumption };
+}
+
+function nameOf(member: ParsedRecord): string {
+  const email = resolvePointer(member.body, '/user/email');
+  return typeof email === 'string' ? email : member.id;
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,339 @@
+/** The result of a restore for each record and field of a state, from the plan that remains after it. */
+import { CATALOG } from '../../catalog/catalog.ts';
+import type { Scope, ScopeKey } from '../../catalog/definition.ts';
+import { familyKinds } from '../../catalog/families.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import type { ParsedRecord, RecordChange } from '../../diff/change.ts';
+import { compareBodies } from '../../diff/compare.ts';
+import type { DrillVerdict } from '../../diff/drill-document.ts';
+import { idText } from '../../diff/match-records.ts';
+import { diffSources } from '../../diff/sources.ts';
+import type { State } from '../../diff/states.ts';
+import { placesOf, topMember } from '../places.ts';
+import { matchStates, type Matching } from '../plan/matching.ts';
+import type { Obstacle, PlanStep } from '../plan/plan.ts';
+import { referencesOf, remapped, type References } from '../plan/references.ts';
+import { creatableFields, writableFields } from '../plan/settings.ts';
+import { recordKeyText } from '../records.ts';
+import { type Restored, isForeign, type DrillSnapshot } from './passes.ts';
+
+type Failing = Exclude<DrillVerdict, 'comes_back'>;
+
+/** Obstacles that are not listed give `unknown`. */
+const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
+  secret_missing: 'needs_secret',
+  ambiguous: 'needs_person',
+  consent: 'needs_person',
+  ended: 'needs_person',
+  last_holder: 'needs_person',
+  needs_person: 'needs_person',
+  not_creatable: 'needs_person',
+  not_replaceable: 'needs_person',
+  own_user: 'needs_person',
+  immutable: 'cannot',
+  no_value: 'cannot',
+  other_organization: 'cannot',
+  other_owner: 'cannot',
+};
+
+/** General reasons, in place of those that name single records. */
+const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
+  secret_missing:
+    'the service does not show a secret of it: give the value in the configuration under secrets',
+  depends_on_blocked: 'it needs another record that does not come back by itself',
+  reference_unknown: 'it refers to something that the snapshot does not hold',
+  ambiguous: 'several records are called so: which one it is cannot be known',
+};
+
+/** A record counts once, with the last of these verdicts that applies. */
+const BEST_FIRST: readonly DrillVerdict[] = [
+  'comes_back',
+  'needs_person',
+  'needs_secret',
+  'cannot',
+  'unknown',
+];
+
+export interface RecordVerdict {
+  readonly record: ParsedRecord;
+  readonly verdict: DrillVerdict;
+  /** Null for `comes_back`. */
+  readonly reason: string | null;
+  /** The verdict of each member of the body, in the body's order; without volatile ones. */
+  readonly fields: ReadonlyMap<string, DrillVerdict>;
+}
+
+export interface Verdicts {
+  /** The remaining steps of the last plan, without those only about members that the sandbox adds. */
+  readonly steps: readonly PlanStep[];
+  of(record: ParsedRecord): RecordVerdict;
+  ofStep(step: PlanStep): Failing;
+  /** One line for people. */
+  reasonOf(step: PlanStep): string;
+}
+
+/**
+ * @param remaining what differs between snapshot and ground by the one comparison, by place of the desired record: a
+ * record that the plan does not mention and that differs is `unknown`, never `comes_back`
+ */
+export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string, RecordChange>): Verdicts {
+  const { input, plan } = restored;
+  const matching = matchStates(input);
+  const references = referencesOf(input, matching);
+  const { definitions } = input;
+  const keyOf = (kind: Kind, scope: Scope, id: string): string => recordKey(definitions(kind), scope, id);
+  const desired = new Map(
+    input.desired.records.map((record) => [keyOf(record.kind, record.scope, record.id), record]),
+  );
+  const keyOfStep = ({ desired: about }: PlanStep): string =>
+    about === null ? '' : keyOf(about.kind, about.scope, about.id);
+  const left = plan.steps.filter((step) => {
+    const body = desired.get(keyOfStep(step))?.body;
+    const isOfSandbox =
+      step.action === 'blocked' &&
+      step.fields.length > 0 &&
+      step.fields.every(({ path }) => isForeignRecord(body, path));
+    return step.desired !== null && !isOfSandbox;
+  });
+  const steps = Map.groupBy(left, keyOfStep);
+  const live = livePairs(matching, definitions);
+  const failures = failuresOf(restored);
+
+  const ofStep = (step: PlanStep, passed: ReadonlySet<string> = new Set()): Failing => {
+    if (step.obstacle !== 'depends_on_blocked')
+      return (step.obstacle === null ? undefined : BY_OBSTACLE[step.obstacle]) ?? 'unknown';
+    const own = keyOfStep(step);
+    const needed = neededBy(definitions, desired.get(own)).map(({ kind, id }) => findKey(kind, id));
+    const causes = [own, ...needed].flatMap((key) =>
+      passed.has(key)
+        ? []
+        : (steps.get(key) ?? [])
+            .filter((each) => each !== step && each.obstacle !== null)
+            .map((each) => ofStep(each, new Set([...passed, key]))),
+    );
+    return causes.length === 0 ? 'unknown' : worst(causes);
+  };
+  const idKeys = new Map([...desired].map(([key, { kind, id }]) => [`${kind} ${id}`, key]));
+  const findKey = (kind: Kind, id: string): string => idKeys.get(`${kind} ${id}`) ?? '';
+
+  const of = (record: ParsedRecord): RecordVerdict => {
+    const definition = definitions(record.kind);
+    const key = keyOf(record.kind, record.scope, record.id);
+    const own = steps.get(key) ?? [];
+    const considered = own.map((step) => ({ step, verdict: ofStep(step) }));
+    const other = live.get(key);
+    const { verdict, reason } = judgedRecord();
+    return {
+      record,
+      verdict,
+      reason,
+      fields: fieldVerdicts(definition, record, other, verdict, considered, references),
+    };
+
+    function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> {
+      const worst = considered.toSorted((a, b) => rankOf(b.verdict) - rankOf(a.verdict))[0];
+      if (worst !== undefined) return { verdict: worst.verdict, reason: reasonOf(worst.step, failures) };
+      if (other === undefined) {
+        const why = plan.left.find(({ kind, names }) => kind === record.kind && names.length > 0);
+        return { verdict: 'cannot', reason: why?.reason ?? 'the restore leaves it alone' };
+      }
+      const change = remaining.get(recordKeyText(record.kind, record.scope, record.id));
+      if (change === undefined) return { verdict: 'comes_back', reason: null };
+      const paths = change.fields.slice(0, 5).map(({ path }) => path);
+      return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
+    }
+  };
+  return { steps: left, of, ofStep: (step) => ofStep(step), reasonOf: (step) => reasonOf(step, failures) };
+}
+
+/** Equal for the records of one family, whichever kind shows them. */
+function recordKey({ kind, family }: ResourceDefinition, scope: Scope, id: string): string {
+  return family === null
+    ? recordKeyText(kind, scope, id)
+    : `${family}${recordKeyText(kind, scope, id).slice(kind.length)}`;
+}
+
+function livePairs(
+  matching: Matching,
+  definitions: (kind: Kind) => ResourceDefinition,
+): Map<string, ParsedRecord> {
+  const pairs = new Map<string, ParsedRecord>();
+  for (const { definition, pairs: own } of matching.kinds.values()) {
+    for (const { desired, live } of own) {
+      pairs.set(recordKey(definitions(definition.kind), desired.scope, desired.id), live);
+    }
+  }
+  return pairs;
+}
+
+/** Why requests of the last pass were refused, by record. */
+function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
+  const failures = new Map<string, string>();
+  for (const { steps } of reports) {
+    for (const { kind, name, outcome, error } of steps) {
+      if (outcome === 'failed' && error !== null) failures.set(`${kind} ${name}`, error.message);
+    }
+  }
+  return failures;
+}
+
+function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string {
+  if (step.obstacle !== null) return IN_GENERAL[step.obstacle] ?? step.reason ?? step.obstacle;
+  const failure = failures.get(`${step.kind} ${step.name}`);
+  return failure === undefined
+    ? 'the request was taken, and the record is not as it was sent'
+    : `refused: ${failure}`;
+}
+
+function rankOf(verdict: DrillVerdict): number {
+  return BEST_FIRST.indexOf(verdict);
+}
+
+function worst(verdicts: readonly Failing[]): Failing {
+  return verdicts.reduce((worst, each) => (rankOf(each) > rankOf(worst) ? each : worst));
+}
+
+/** The parents of a record and the records that it refers to. */
+function neededBy(
+  definitions: (kind: Kind) => ResourceDefinition,
+  record: ParsedRecord | undefined,
+): { kind: Kind; id: string }[] {
+  if (record === undefined) return [];
+  const { references, restore } = definitions(record.kind);
+  const parents = (Object.entries(record.scope) as [ScopeKey, string][]).map(([key, id]) => ({
+    kind: SCOPE_KIND[key],
+    id,
+  }));
+  const named = [
+    ...references,
+    ...restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind }))),
+  ].flatMap(({ pointer, kind }) =>
+    placesOf(record.body, pointer).flatMap((place) => {
+      const value = resolvePointer(record.body, place);
+      return value === undefined || value === null ? [] : [{ kind, id: idText(value) }];
+    }),
+  );
+  return [...parents, ...named];
+}
+
+function fieldVerdicts(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  live: ParsedRecord | undefined,
+  verdict: DrillVerdict,
+  considered: readonly { readonly step: PlanStep; readonly verdict: Failing }[],
+  references: References,
+): Map<string, DrillVerdict> {
+  const fields = new Map<string, DrillVerdict>();
+  if (!isJsonObject(record.body)) return fields;
+  const volatile = new Set(definition.fields.filter(({ isVolatile }) => isVolatile).map(({ name }) => name));
+  const names = Object.keys(record.body).filter((name) => !volatile.has(name));
+  if (live === undefined) return new Map(names.map((name) => [name, verdict]));
+  const body = remapped(definition, record, references).body;
+  const differing = new Set(
+    compareBodies(definition, live.body, body, 'default').map(({ path }) => topMember(path)),
+  );
+  const settable = new Set(creatableFields(definition).map(({ name }) => name));
+  const persons = new Set(definition.restore.byPerson.map(({ pointer }) => topMember(pointer)));
+  const byStep = new Map<string, Failing>();
+  for (const { step, verdict: own } of considered) {
+    for (const { path } of step.fields) byStep.set(topMember(path), own);
+  }
+  for (const name of names) {
+    if (!differing.has(name)) fields.set(name, 'comes_back');
+    else if (persons.has(name)) fields.set(name, 'needs_person');
+    else fields.set(name, byStep.get(name) ?? (settable.has(name) ? 'unknown' : 'cannot'));
+  }
+  return fields;
+}
+
+// The differences between the state and the restored sandbox, with ids mapped.
+
+interface Remaining {
+  /** Of records asked about, in catalog order. */
+  readonly changes: readonly RecordChange[];
+  /** By the place of the desired record. */
+  readonly byRecord: ReadonlyMap<string, RecordChange>;
+}
+
+/**
+ * Compares managed fields, as a restore does, or whole bodies for kinds without known writable fields. For a kind that only
+ * shows another kind's records, only their presence counts.
+ */
+export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
+  const { definitions } = input;
+  const counterparts = matchesOf(input);
+  const from: State = { reference: snapshot.desired.reference, records: snapshot.states };
+  const own = new Set(
+    input.live.records
+      .filter((record) => !isForeign(definitions(record.kind), record))
+      .map(({ kind, scope, id }) => recordKeyText(kind, scope, id)),
+  );
+  const to: State = {
+    reference: input.live.reference,
+    records: states.filter(({ kind, scope, id }) => own.has(recordKeyText(kind, scope, id))),
+  };
+  const modeOf = (kind: Kind): 'managed' | 'default' =>
+    writableFields(definitions(kind)).length > 0 || definitions(kind).family !== null ? 'managed' : 'default';
+  const found = (['managed', 'default'] as const).flatMap((mode) => {
+    const kinds = new Set(snapshot.kinds.filter((kind) => modeOf(kind) === mode));
+    if (kinds.size === 0) return [];
+    return [...diffSources(from, to, { mode, definitions, kinds, counterparts: counterparts.list }).changes];
+  });
+  const byRecord = new Map<string, RecordChange>();
+  const changes: RecordChange[] = [];
+  for (const { kind } of CATALOG) {
+    for (const change of found.filter((each) => each.kind === kind)) {
+      // Additional records in the sandbox are no loss: the key's user in an organization without members, say.
+      if (change.change === 'added') continue;
+      const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
+      if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
+        continue;
+      const own =
+        change.change === 'removed'
+          ? change
+          : withoutStrangers(change, counterparts.desired(kind, change)?.body);
+      if (own.change === 'changed' && own.fields.length === 0) continue;
+      byRecord.set(recordKeyText(kind, desired.scope, desired.id), own);
+      changes.push(own);
+    }
+  }
+  return { changes, byRecord };
+}
+
+/**
+ * The change without members that only the sandbox shows: a deployment may omit documented members, and its state then has
+ * no value to compare with.
+ */
+function withoutStrangers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
+  return { ...change, fields: change.fields.filter(({ path }) => !isForeignRecord(desired, path)) };
+}
+
+/** True for a place in a member that the desired body does not have. */
+function isForeignRecord(desired: JsonValue | undefined, path: string): boolean {
+  return isJsonObject(desired) && !Object.hasOwn(desired, topMember(path));
+}
+
+/** The pairs of the plan's own matching: for all kinds of a family, since each of them is compared. */
+function matchesOf(input: Restored['input']): {
+  list: { kind: Kind; from: string; to: string }[];
+  /** The desired record of a live one. */
+  desired: (kind: Kind, live: Pick<RecordChange, 'scope' | 'id'>) => ParsedRecord | undefined;
+} {
+  const list: { kind: Kind; from: string; to: string }[] = [];
+  const places = new Map<string, ParsedRecord>();
+  for (const { definition, pairs } of matchStates(input).kinds.values()) {
+    const kinds = familyKinds(definition.kind);
+    for (const { desired, live } of pairs) {
+      for (const kind of kinds) {
+        list.push({ kind, from: desired.id, to: live.id });
+        places.set(recordKeyText(kind, live.scope, live.id), desired);
+      }
+    }
+  }
+  return { list, desired: (kind, { scope, id }) => places.get(recordKeyText(kind, scope, id)) };
+}

@@ -1,0 +1,288 @@
+/** The body of a request: fields that are sent, values that are filled in later, and what prevents sending. */
+import type { FieldDefinition } from '../../catalog/definition.ts';
+import { isMask } from '../../catalog/masks.ts';
+import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import { equalValues, type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { isRedacted } from '../../sync/redaction.ts';
+import { withMember, memberPointer, topMember } from '../places.ts';
+import { isOtherThanRecorded, HIDDEN, missingSecrets, neededGroups, secretsIn } from '../secrets.ts';
+import type { DraftFill, SecretNeed, PlanInput } from './plan.ts';
+import type { Remapped } from './references.ts';
+
+export interface BuiltBody {
+  readonly body: JsonObject;
+  readonly fills: readonly DraftFill[];
+  /** Secrets that are not supplied. */
+  readonly needs: readonly SecretNeed[];
+  /** Pointers for which the configuration has another secret than the recorded one. */
+  readonly others: readonly string[];
+  /** References to unknown records. */
+  readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
+}
+
+/**
+ * The body that sets these fields as the desired record has them; fields that it does not have are left out, which is
+ * neither null nor empty. `live` is the record that a PATCH changes; null for a creation.
+ */
+export function buildBody(
+  input: PlanInput,
+  record: ParsedRecord,
+  remap: Remapped,
+  fields: readonly FieldDefinition[],
+  live: JsonValue | null,
+): BuiltBody {
+  const body: JsonObject = {};
+  const names = new Set(fields.map(({ name }) => name));
+  const isSent = ({ pointer }: { readonly pointer: string }): boolean => names.has(topMember(pointer));
+  const fills: DraftFill[] = remap.fills.filter(isSent);
+  const needs: SecretNeed[] = [];
+  const others: string[] = [];
+  for (const field of fields) {
+    const value = isJsonObject(remap.body) ? valueOf(field, remap.body, live) : undefined;
+    if (value === undefined) continue;
+    const built = withSecrets(input, field, record, value, live);
+    setOwn(body, field.name, built.value);
+    fills.push(...built.fills);
+    needs.push(...built.needs);
+    others.push(
+      ...built.fills.flatMap(({ pointer, from }) =>
+        from === 'configuration' &&
+        isOtherThanRecorded(input, record, pointer, resolvePointer(record.body, pointer))
+          ? [pointer]
+          : [],
+      ),
+    );
+  }
+  return { body, fills, needs, others, unknown: remap.unknown.filter(isSent) };
+}
+
+/** The field's value; for a creation also from where a response shows it instead. */
+function valueOf(field: FieldDefinition, body: JsonObject, live: JsonValue | null): JsonValue | undefined {
+  const own = getOwn(body, field.name);
+  if (own !== undefined || live !== null || field.shownAt === undefined) return own;
+  return resolvePointer(body, field.shownAt) ?? undefined;
+}
+
+function withSecrets(
+  input: PlanInput,
+  field: FieldDefinition,
+  record: ParsedRecord,
+  value: JsonValue,
+  live: JsonValue | null,
+): { value: JsonValue; fills: DraftFill[]; needs: SecretNeed[] } {
+  const top = memberPointer(field.name);
+  const given = (pointer: string, isNamed: boolean): boolean =>
+    input.secrets.find(record, top + pointer, isNamed) !== undefined;
+  const has = (pointer: string): boolean => given(pointer, false);
+  const keepsStored = live !== null && staysStored(field, value, live);
+  const places = secretsIn(field, value, input.masks);
+  const fills: DraftFill[] = [];
+  const needs: SecretNeed[] = [];
+  let shown: JsonValue = value;
+  const set = (pointer: string, from: 'desired' | 'configuration'): void => {
+    shown = withMember(shown, splitPointer(pointer), HIDDEN) ?? HIDDEN;
+    fills.push({ pointer: top + pointer, from });
+  };
+  const drop = (pointer: string): void => {
+    shown = withMember(shown, splitPointer(pointer), undefined) ?? null;
+  };
+  const need = (pointers: readonly string[]): SecretNeed => needOf(value, pointers, top, places.masked);
+  /** True for a secret that a merging PATCH may omit, since the service has it stored. */
+  const isStored = (pointer: string): boolean =>
+    keepsStored &&
+    (places.masked.includes(pointer)
+      ? holdsMaskOf(resolvePointer(value, pointer), resolvePointer(live, top + pointer), input.masks)
+      : isJsonObject(resolvePointer(live, top + parentOf(pointer)) ?? null) ||
+        !isJsonObject(resolvePointer(value, parentOf(pointer)) ?? null));
+  const isMeant = (pointer: string): boolean => {
+    const taking = takes(field, value, pointer);
+    return taking !== 'no' && given(pointer, taking === 'unknown');
+  };
+  for (const pointer of places.clear) set(pointer, 'desired');
+  const missing = missingSecrets(
+    field,
+    value,
+    input.masks,
+    (pointer) => isStored(pointer) || (places.masked.includes(pointer) ? has(pointer) : isMeant(pointer)),
+  );
+  needs.push(...missing.map(need));
+  for (const pointer of places.masked) {
+    if (isStored(pointer) && isOmittable(value, pointer)) drop(pointer);
+    else if (has(pointer)) set(pointer, 'configuration');
+    else if (keepsStored || !isNeedKnown(field, value, pointer)) {
+      if (!missing.some((anyOf) => anyOf.includes(pointer))) needs.push(need([pointer]));
+    }
+    // An alternative secret is sent in its place: this one is left out, since a mask is never sent.
+    else drop(pointer);
+  }
+  for (const pointer of field.secretPointers) {
+    if (pointer.includes('*') || resolvePointer(value, pointer) !== undefined || isStored(pointer)) continue;
+    if (isMeant(pointer)) set(pointer, 'configuration');
+  }
+  return { value: shown, fills, needs };
+}
+
+/** True where live has the same secret that the desired value masks. */
+function holdsMaskOf(
+  wanted: JsonValue | undefined,
+  held: JsonValue | undefined,
+  masks: readonly RegExp[] | undefined,
+): boolean {
+  if (typeof wanted !== 'string' || typeof held !== 'string') return false;
+  // Fingerprints distinguish secrets, masks do not.
+  return isRedacted(wanted) ? held === wanted : isMask(held, masks);
+}
+
+function parentOf(pointer: string): string {
+  return pointer.slice(0, pointer.lastIndexOf('/'));
+}
+
+/** A secret that is not supplied, with what is recorded instead. */
+function needOf(
+  value: JsonValue,
+  pointers: readonly string[],
+  top: string,
+  masked: readonly string[],
+): SecretNeed {
+  const isHeldBack = pointers.some((pointer) => {
+    const held = resolvePointer(value, pointer);
+    return typeof held === 'string' && isRedacted(held);
+  });
+  const isMasked = pointers.some((pointer) => masked.includes(pointer));
+  return {
+    anyOf: pointers.map((pointer) => top + pointer),
+    ...(isHeldBack ? { because: 'redacted' } : isMasked ? { because: 'masked' } : {}),
+  };
+}
+
+/**
+ * Whether the value takes a secret that it does not show: a rule for a whole kind has the secrets of all its types, and
+ * the secret of one type must not be sent to the target of another. `unknown`: only a rule that names the record decides.
+ */
+function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes' | 'no' | 'unknown' {
+  const { secretsNeeded } = field;
+  if (secretsNeeded === null) return 'yes';
+  const groups = neededGroups(field, value);
+  if (groups === undefined) return 'unknown';
+  const isIn = (each: readonly (readonly string[])[]): boolean =>
+    each.some((anyOf) => anyOf.includes(pointer));
+  if (isIn(groups)) return 'yes';
+  // A secret that no type requires may be optional for any, such as the passphrase of a key.
+  return groups.length === 0 || Object.values(secretsNeeded.byText).some(isIn) ? 'no' : 'unknown';
+}
+
+/** True where a PATCH of the field keeps omitted members: it merges, and the type that decides about secrets is the same. */
+function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue): boolean {
+  if (!field.isMerged || !isJsonObject(live)) return false;
+  const stored = getOwn(live, field.name);
+  if (stored === undefined || !isJsonObject(stored) || !isJsonObject(value)) return false;
+  if (field.secretsNeeded === null) return true;
+  const { by } = field.secretsNeeded;
+  return equalValues(resolvePointer(value, by) ?? null, resolvePointer(stored, by) ?? null);
+}
+
+/** Only a member of an object can be left out; an element of an array, or the field itself, cannot. */
+function isOmittable(value: JsonValue, pointer: string): boolean {
+  const parent = resolvePointer(value, parentOf(pointer));
+  return pointer !== '' && isJsonObject(parent ?? null);
+}
+
+/** True for a secret of which `missingSecrets` decides whether it is needed. */
+function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string): boolean {
+  const { secretsNeeded } = field;
+  if (secretsNeeded === null) return field.secretPointers.includes(pointer);
+  const groups = neededGroups(field, value);
+  return groups === undefined
+    ? field.secretPointers.includes(pointer)
+    : groups.some((anyOf) => anyOf.includes(pointer));
+}
+
+type IsAsked = (path: string) => boolean;
+
+/**
+ * The desired body with one member narrowed: live's value with what was asked for set as desired. The same object where
+ * all that differs in the member was asked for.
+ */
+export function narrowedTo(
+  isAsked: IsAsked,
+  definition: ResourceDefinition,
+  field: FieldDefinition,
+  remap: Remapped,
+  live: JsonValue,
+): Remapped | { readonly reason: string } {
+  const changes = compareBodies(
+    changedDefinition(definition, { fields: [field] }),
+    live,
+    remap.body,
+    'managed',
+  );
+  if (changes.every(({ path }) => isAsked(path))) return remap;
+  if (!isJsonObject(remap.body)) return remap;
+  const asked = changes.filter(({ path }) => isAsked(path));
+  let value = isJsonObject(live) ? getOwn(live, field.name) : undefined;
+  for (const change of asked) {
+    const list = isMoving(change) ? listOf(change.path) : null;
+    if (list !== null && changes.some(({ path }) => path.startsWith(`${list}/`) && !isAsked(path))) {
+      return { reason: `${change.path} is in a list of which more differs: give --field ${list}` };
+    }
+    const at = list ?? change.path;
+    const to = list === null ? change.to : resolvePointer(remap.body, list);
+    value = withMember(value, splitPointer(at).slice(1), to);
+  }
+  const isKept = ({ pointer }: { readonly pointer: string }): boolean => isAsked(pointer);
+  return {
+    body: withField(remap.body, field.name, value),
+    fills: remap.fills.filter(isKept),
+    unknown: remap.unknown.filter(isKept),
+  };
+}
+
+/** An element that was added, removed or moved: setting it alone would shift its neighbours. */
+function isMoving({ path, from_path: fromPath, from, to }: FieldChange): boolean {
+  return fromPath !== undefined || (/\/\d+$/.test(path) && (from === undefined || to === undefined));
+}
+
+/** The outermost list that a pointer leads into. */
+function listOf(path: string): string {
+  return path.slice(0, path.search(/\/\d+(?:\/|$)/));
+}
+
+function withField(body: JsonObject, name: string, value: JsonValue | undefined): JsonObject {
+  const copy: JsonObject = {};
+  for (const each of Object.keys(body)) {
+    if (each !== name) setOwn(copy, each, getOwn(body, each) ?? null);
+  }
+  if (value !== undefined) setOwn(copy, name, value);
+  return copy;
+}
+
+/**
+ * Why the member cannot be sent without changing what was not asked for; null where it can. A secret that live does not
+ * show may be another one than the configuration has.
+ */
+export function unaskedChange(
+  isAsked: IsAsked,
+  field: FieldDefinition,
+  { fills, needs }: BuiltBody,
+  desired: JsonValue,
+  live: JsonValue,
+): string | null {
+  const places = [
+    ...needs.flatMap(({ anyOf }) => (anyOf.some(isAsked) ? [] : anyOf)),
+    ...fills.flatMap(({ pointer, from }) => {
+      if (from === 'step' || isAsked(pointer)) return [];
+      return from === 'desired' && isSame(pointer, desired, live) ? [] : [pointer];
+    }),
+  ];
+  if (places.length === 0) return null;
+  const whole = memberPointer(field.name);
+  return `PATCH replaces ${whole} whole, and would change ${places.join(', ')}, which was not asked for: give --field ${whole}`;
+}
+
+function isSame(pointer: string, desired: JsonValue, live: JsonValue): boolean {
+  const [one, other] = [resolvePointer(desired, pointer), resolvePointer(live, pointer)];
+  return one !== undefined && other !== undefined && equalValues(one, other);
+}

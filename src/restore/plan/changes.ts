@@ -1,0 +1,458 @@
+/** Steps for records that both states have and that differ. */
+import type { FieldDefinition, ActionField } from '../../catalog/definition.ts';
+import { isMask } from '../../catalog/masks.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { withShownFields } from '../../catalog/shown-fields.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import { type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { isRedacted } from '../../sync/redaction.ts';
+import { memberPointer, topMember } from '../places.ts';
+import { draftKey, managedDigest, shareText } from '../records.ts';
+import {
+  asConfiguredText,
+  isAsConfigured,
+  otherSecretsText,
+  hiddenFields,
+  withoutSecrets,
+} from '../secrets.ts';
+import { narrowedTo, unaskedChange, type BuiltBody, buildBody } from './body.ts';
+import { planCreation } from './creations.ts';
+import { ownerObstacle, ownUserObstacle } from './guards.ts';
+import type { Draft, DraftFill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
+import { remapped, type Remapped } from './references.ts';
+import { planRemoval, removalKey } from './removals.ts';
+import { closedChangeReason, unmanagedChanges, unmanagedReason, writableFields } from './settings.ts';
+import {
+  personReason,
+  alternativePath,
+  draftOf,
+  liveSlots,
+  requestFor,
+  stopped,
+  requiredSteps,
+  type Planning,
+  needsText,
+} from './steps.ts';
+
+/** Plans one record that both states have; false where there is nothing to do. */
+export function planChange(
+  planning: Planning,
+  definition: ResourceDefinition,
+  asDesired: ParsedRecord,
+  asLive: ParsedRecord,
+): boolean {
+  if (definition.references.length === 0 && shareText(asDesired, asLive)) return false;
+  const desired = withShown(definition, asDesired);
+  const live = withShown(definition, asLive);
+  const remap = remapped(definition, desired, planning.references);
+  if (remap.body === live.body) return false;
+  const isOpen = writableFields(definition).length > 0;
+  const { isFieldInScope = () => true, isOwnField = () => true } = planning.input;
+  const all = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
+    (change) =>
+      !isHiddenLive(change, planning) &&
+      isFieldInScope(change.path) &&
+      isOwnField(asLive, change.path) &&
+      (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
+  );
+  const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
+  const differing = all.filter((change) => !asConfigured.includes(change));
+  const untouchedReason = onlySetByActions(planning, definition, differing);
+  const changes = untouchedReason === null ? differing : [];
+  const persons = definition.restore.byPerson.filter(
+    ({ pointer, value }) =>
+      isFieldInScope(pointer) &&
+      isOwnField(asLive, pointer) &&
+      resolvePointer(desired.body, pointer) === value &&
+      resolvePointer(live.body, pointer) !== value,
+  );
+  const unmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
+    (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
+  );
+  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return false;
+  const draft: Draft = {
+    ...draftOf(planning, definition, desired, live, draftKey(desired, 'update')),
+    fields: hiddenFields(definition, changes),
+  };
+  const put = (step: Draft): void => void planning.drafts.set(step.key, step);
+  if (asConfigured.length > 0) {
+    const reason = asConfiguredText(asConfigured.map(({ path }) => path));
+    planning.addUntouched(definition.kind, reason, draft.name);
+  }
+  if (untouchedReason !== null) planning.addUntouched(definition.kind, untouchedReason, draft.name);
+  if (unmanaged.length > 0 && ownerObstacle(definition, live) === null) {
+    const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
+    put(stopped(step, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)));
+  }
+  if (changes.length === 0 && persons.length === 0) return true;
+  if (changes.length > 0) {
+    const other = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
+    if (other !== null) {
+      put(stopped(draft, 'blocked', other.obstacle, other.reason));
+      return true;
+    }
+    if (!isOpen) {
+      const names = [...new Set(changes.map(({ path }) => topMember(path)))];
+      put(stopped(draft, 'blocked', 'not_writable', closedChangeReason(definition, names)));
+      return true;
+    }
+    if (definition.operation('update') === undefined) {
+      planReplacement(planning, definition, desired, live, draft);
+      return true;
+    }
+  }
+  const sorted = sortFields(definition, changes, desired, live);
+  planSorted(planning, definition, desired, live, { draft, changes, remap, sorted });
+  if (sorted.waiting.length > 0 || persons.length > 0) {
+    const what = (persons.length > 0 ? persons : definition.restore.byPerson).map((each) =>
+      personReason(planning, definition, each, live.body, draft.name),
+    );
+    const then = sorted.waiting.length === 0 ? '' : `; then restore again: sets ${sorted.waiting.join(', ')}`;
+    const step = { ...draft, key: draftKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
+    put(stopped(step, 'manual', 'needs_person', `${what.join('; ')}${then}`));
+  }
+  const { byHand, lasting } = sorted.letters;
+  if (byHand.length > 0) {
+    const step = { ...draft, key: draftKey(desired, 'letters'), fields: only(draft.fields, byHand) };
+    put(stopped(step, 'manual', 'needs_person', RENAME_BY_HAND));
+  }
+  if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
+  return true;
+}
+
+/**
+ * Why no step is planned if only fields differ that actions set (pausing and unpausing set the time of the last pause);
+ * null where more differs, or where the user named the field.
+ */
+function onlySetByActions(
+  { input }: Planning,
+  { restore: { state } }: ResourceDefinition,
+  changes: readonly FieldChange[],
+): string | null {
+  if (state === null || changes.length === 0 || input.isFieldInScope !== undefined) return null;
+  const setByActions = new Set(state.actions.flatMap(({ alsoSets }) => alsoSets));
+  const names = [...new Set(changes.map(({ path }) => topMember(path)))];
+  if (!names.every((name) => setByActions.has(name))) return null;
+  const actions = state.actions.map(({ action }) => action).join(' and ');
+  return `${names.join(', ')} is set by ${actions}, and nothing else differs: give --field to write it`;
+}
+
+/** The record with values that the response shows elsewhere (`shownAt`) in their own fields, to be compared and sent. */
+function withShown(definition: ResourceDefinition, record: ParsedRecord): ParsedRecord {
+  if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return record;
+  const body = withShownFields(definition, record.body);
+  return body === record.body ? record : { ...record, body };
+}
+
+/** True where live masks the value, so a difference cannot be known. Two fingerprints can be compared. */
+function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
+  if (typeof from === 'string' && typeof to === 'string' && isRedacted(from) && isRedacted(to)) return false;
+  return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
+}
+
+interface Changing {
+  readonly draft: Draft;
+  readonly changes: readonly FieldChange[];
+  readonly remap: ReturnType<typeof remapped>;
+  readonly sorted: SortedFields;
+}
+
+function planSorted(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+  { draft, changes, remap, sorted }: Changing,
+): void {
+  const { input, drafts } = planning;
+  const { act } = sorted;
+  const resent =
+    act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
+  const built = separateFields(input, definition, desired, remap, [...sorted.send, ...resent], live.body);
+  const slots = liveSlots(definition, live);
+  const present = {
+    state: 'present',
+    id: live.id,
+    digest: managedDigest(definition, live.body),
+  } as const;
+  const actKey = draftKey(desired, act?.action ?? '');
+  let isStopped = sorted.blocked.length > 0;
+  const blockedPaths = new Set(sorted.blocked.flatMap(({ paths = [] }) => paths));
+  for (const { name, obstacle, reason, paths } of sorted.blocked) {
+    const fields = only(draft.fields, [name]).filter(({ path }) => paths?.includes(path) !== false);
+    const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields };
+    drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
+  }
+  for (const { name, needs, obstacle, reason } of built.stopped) {
+    isStopped = true;
+    const step = {
+      ...draft,
+      key: draftKey(desired, `stuck ${name}`),
+      fields: only(draft.fields, [name]).filter(({ path }) => !blockedPaths.has(path)),
+      needs,
+    };
+    drafts.set(step.key, stopped(step, 'blocked', obstacle, reason));
+  }
+  const names = Object.keys(built.body);
+  if (names.length > 0) {
+    const fills = built.fills;
+    const first = act?.order === 'before';
+    drafts.set(draft.key, {
+      ...draft,
+      action: 'update',
+      fields: only(draft.fields, names).filter(({ path }) => !blockedPaths.has(path)),
+      reason: stepReason([
+        resent.length === 0 || act === null ? null : resentText(act.action, resent),
+        otherSecretsText(built.others),
+      ]),
+      request: {
+        ...requestFor(definition, 'update', slots, built.body, fills),
+        alternative: alternativePath(definition, 'update', slots, live.body, []),
+      },
+      precondition: first ? { state: 'after', step: actKey } : present,
+      inverse: inverseOf(definition, changes, live.body, names),
+      after: [...requiredSteps(slots, fills), ...(first ? [actKey] : [])],
+    });
+  }
+  if (act === null) return;
+  const field = definition.restore.state?.field ?? '';
+  const back = definition.restore.state?.actions.find(({ value }) => value !== act.value);
+  const isSecond = act.order === 'after' && names.length > 0;
+  const step: Draft = {
+    ...draft,
+    key: actKey,
+    action: 'act',
+    fields: only(draft.fields, [field]),
+    request: requestFor(definition, 'act', slots, {}, [], act.action),
+    precondition: isSecond ? { state: 'after', step: draft.key } : present,
+    inverse: back === undefined ? null : { action: 'act', act: back.action },
+    after: isSecond ? [draft.key] : [],
+  };
+  // The record may run again only as desired: not while a part of it cannot be restored.
+  const reason = `${act.action} waits: a part of the record cannot be put back`;
+  drafts.set(
+    actKey,
+    act.order === 'after' && isStopped ? stopped(step, 'blocked', 'depends_on_blocked', reason) : step,
+  );
+}
+
+function stepReason(reasons: readonly (string | null)[]): string | null {
+  const given = reasons.filter((reason) => reason !== null);
+  return given.length === 0 ? null : given.join('; ');
+}
+
+/** Why a step sends fields that may be equal now. */
+function resentText(action: string, resent: readonly FieldDefinition[]): string {
+  return `${action} sets ${resent.map(({ name }) => name).join(', ')} again: put back as desired`;
+}
+
+/** Writable fields that the preceding action sets: sent again as desired, though they may be equal now. */
+function fieldsSetByAction(
+  definition: ResourceDefinition,
+  names: readonly string[],
+  desired: ParsedRecord,
+  sent: readonly FieldDefinition[],
+): FieldDefinition[] {
+  return writableFields(definition).filter(
+    (field) =>
+      names.includes(field.name) &&
+      !sent.includes(field) &&
+      isJsonObject(desired.body) &&
+      getOwn(desired.body, field.name) !== undefined,
+  );
+}
+
+function only(fields: readonly FieldChange[], names: readonly string[]): FieldChange[] {
+  return fields.filter(({ path }) => names.includes(topMember(path)));
+}
+
+/** The managed fields that a step overwrites, as they are. */
+function inverseOf(
+  definition: ResourceDefinition,
+  changes: readonly FieldChange[],
+  live: JsonValue,
+  names: readonly string[],
+): Inverse {
+  const before: JsonObject = {};
+  const absent: string[] = [];
+  const changed = new Set(changes.map(({ path }) => topMember(path)));
+  for (const name of names.filter((each) => changed.has(each))) {
+    const value = isJsonObject(live) ? getOwn(live, name) : undefined;
+    if (value === undefined) absent.push(memberPointer(name));
+    else setOwn(before, name, value);
+  }
+  return { action: 'update', absent, ...withoutSecrets(definition, before) };
+}
+
+// The body of an update, field by field: one that cannot be sent does not block the others.
+
+/** A field that cannot be sent, and why. */
+interface StoppedField {
+  readonly name: string;
+  readonly needs: readonly SecretNeed[];
+  readonly obstacle: Obstacle;
+  readonly reason: string;
+}
+
+/** The body of what can be sent, and what cannot, each with its reason. */
+function separateFields(
+  input: PlanInput,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  remap: Remapped,
+  fields: readonly FieldDefinition[],
+  live: JsonValue,
+): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
+  const { isFieldInScope } = input;
+  const body: JsonObject = {};
+  const fills: DraftFill[] = [];
+  const others: string[] = [];
+  const stoppedFields: StoppedField[] = [];
+  for (const field of fields) {
+    const { name } = field;
+    const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
+      void stoppedFields.push({ name, needs, obstacle, reason });
+    const narrowed =
+      isFieldInScope === undefined ? remap : narrowedTo(isFieldInScope, definition, field, remap, live);
+    if ('reason' in narrowed) {
+      stop('no_value', narrowed.reason);
+      continue;
+    }
+    const built = buildBody(input, desired, narrowed, [field], live);
+    const unasked =
+      isFieldInScope === undefined ? null : unaskedChange(isFieldInScope, field, built, desired.body, live);
+    if (unasked !== null) stop('no_value', unasked);
+    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
+    else if (built.unknown.length > 0) {
+      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
+      stop('reference_unknown', unknown);
+    } else {
+      for (const each of Object.keys(built.body)) setOwn(body, each, getOwn(built.body, each) ?? null);
+      fills.push(...built.fills);
+      others.push(...built.others);
+    }
+  }
+  return { body, fills, others, stopped: stoppedFields };
+}
+
+/** The fields of a changed record, by how they are restored. */
+interface SortedFields {
+  readonly send: FieldDefinition[];
+  readonly act: ActionField['actions'][number] | null;
+  /** Fields that cannot be put back by a request, each with the reason. */
+  readonly blocked: {
+    readonly name: string;
+    readonly obstacle: 'immutable' | 'no_value';
+    readonly reason: string;
+    /** The blocked paths inside the field; left out where all of it is blocked. */
+    readonly paths?: readonly string[];
+  }[];
+  /** Fields that wait for a person. */
+  readonly waiting: string[];
+  /** Names that differ in letter case only: those to be renamed by hand, and those that cannot be changed. */
+  readonly letters: { readonly byHand: string[]; readonly lasting: string[] };
+}
+
+/** Sorts the changed fields of a record that both states have. */
+function sortFields(
+  definition: ResourceDefinition,
+  changes: readonly FieldChange[],
+  desired: ParsedRecord,
+  live: ParsedRecord,
+): SortedFields {
+  const sorted: SortedFields & { act: SortedFields['act'] } = {
+    ...{ send: [], act: null, blocked: [], waiting: [] },
+    letters: { byHand: [], lasting: [] },
+  };
+  const { state, refusesLetterCase } = definition.restore;
+  const byName = Map.groupBy(changes, ({ path }) => topMember(path));
+  for (const field of definition.fields) {
+    const { name } = field;
+    const inside = byName.get(name);
+    if (inside === undefined) continue;
+    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
+    const action = state?.field === name ? state.actions.find((each) => each.value === value) : undefined;
+    if (value === undefined) {
+      sorted.blocked.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
+    } else if ((field.isCreateOnly || refusesLetterCase) && isLetterCaseOfName(definition, inside)) {
+      sorted.letters[field.isCreateOnly ? 'lasting' : 'byHand'].push(name);
+    } else if (field.isCreateOnly) {
+      sorted.blocked.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
+    } else if (
+      field.requires !== null &&
+      isSet(value) &&
+      resolvePointer(live.body, field.requires) !== true
+    ) {
+      sorted.waiting.push(name);
+    } else if (action !== undefined) {
+      sorted.act = action;
+    } else {
+      const kept = field.isMerged
+        ? inside.filter(({ path, to }) => to === undefined && !/\/\d+$/.test(path))
+        : [];
+      if (kept.length > 0) {
+        const places = kept.map(({ path }) => path).join(', ');
+        const reason = `PATCH keeps what it is not given, so ${places} can only be taken away by hand`;
+        sorted.blocked.push({ name, obstacle: 'no_value', reason, paths: kept.map(({ path }) => path) });
+      }
+      if (kept.length < inside.length) sorted.send.push(field);
+    }
+  }
+  return sorted;
+}
+
+function isSet(value: JsonValue): boolean {
+  return value !== null && value !== false && value !== '';
+}
+
+// A name that live has in other letters (`GROWTH` for `Growth`). Records are matched letters' case apart, as services
+// compare names (wire-notes.md, Restore); what then becomes of the difference depends on what the interface takes.
+
+/** Why such a record is left unchanged if nothing can change the name: to the service it is the same. */
+const SAME_BUT_FOR_CASE = 'the same but for the case of letters';
+
+/** What a person does where the service would refuse the name: sent, it would fail every time. */
+const RENAME_BY_HAND =
+  'live has the name in other letters, and the service refuses that change as if the name were taken: ' +
+  'rename it by hand to anything else, then restore again; or leave it as it is';
+
+/** True where nothing differs but the case of letters in what names the record. */
+function isLetterCaseOfName({ naturalKey }: ResourceDefinition, changes: readonly FieldChange[]): boolean {
+  return changes.every(
+    ({ path, from, to }) =>
+      naturalKey.includes(path) &&
+      typeof from === 'string' &&
+      typeof to === 'string' &&
+      from.toLowerCase() === to.toLowerCase(),
+  );
+}
+
+/** A kind without PATCH: the record is removed and created again, if removing was requested. */
+function planReplacement(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+  draft: Draft,
+): void {
+  if (isLetterCaseOfName(definition, draft.fields)) {
+    planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
+    return;
+  }
+  const canReplace =
+    definition.operation('remove') !== undefined && definition.operation('create') !== undefined;
+  if (planning.input.options.prune === null || !canReplace) {
+    const reason = `${definition.title.many} cannot be changed; with --prune and --max-removals it is removed and created again`;
+    planning.drafts.set(draft.key, stopped(draft, 'blocked', 'not_replaceable', reason));
+    return;
+  }
+  const createKey = draftKey(desired, 'create');
+  const { replacesNamesake } = definition.restore;
+  planCreation(planning, definition, desired, replacesNamesake ? [] : [removalKey(live)]);
+  const creation = planning.drafts.get(createKey);
+  // What could not be created again is not removed either.
+  if (creation?.action === 'create')
+    planRemoval(planning, definition, live, replacesNamesake ? [createKey] : []);
+}

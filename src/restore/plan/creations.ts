@@ -1,0 +1,462 @@
+/** Steps for desired records that live does not have. */
+import type { FieldDefinition, Creation } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import { type JsonObject, getOwn, isJsonObject, setOwn, type JsonValue } from '../../core/json.ts';
+import { type ParsedRecord, compareRecords } from '../../diff/change.ts';
+import { equalValues } from '../../diff/compare.ts';
+import { idText } from '../../diff/match-records.ts';
+import { memberPointer, topMember } from '../places.ts';
+import { naturalKeyDigest, draftKey } from '../records.ts';
+import { otherSecretsText, hiddenFields } from '../secrets.ts';
+import { buildBody } from './body.ts';
+import { ownerObstacle } from './guards.ts';
+import type { Draft, DraftFill, KnownOrStepId } from './plan.ts';
+import { asId, remapped } from './references.ts';
+import { removalKey, planRemoval } from './removals.ts';
+import {
+  closedReason,
+  unmanagedChanges,
+  unmanagedReason,
+  creatableFields,
+  unsendableReferences,
+  writableFields,
+} from './settings.ts';
+import {
+  personReason,
+  alternativePath,
+  draftOf,
+  needsText,
+  requestFor,
+  shownScope,
+  slotsOf,
+  stopped,
+  requiredSteps,
+  type Planning,
+} from './steps.ts';
+
+/** Plans one missing record. */
+export function planCreation(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  /** Steps that must come first, e.g. the removal of what it replaces. */
+  after: readonly string[] = [],
+): void {
+  const { restore, kind } = definition;
+  const scope = planning.references.scope(desired.scope);
+  const key = draftKey(desired, 'create');
+  const draft: Draft = {
+    ...draftOf(planning, definition, desired, null, key),
+    scope: shownScope(desired.scope, scope),
+    fields: hiddenFields(definition, wanted(definition, desired)),
+    after,
+  };
+  const put = (step: Draft): void => void planning.drafts.set(step.key, step);
+  const parent = slotsOf(scope);
+  if ('unknown' in parent) {
+    put(stopped(draft, 'blocked', 'reference_unknown', parent.unknown));
+    return;
+  }
+  const liveScope = planning.matching.liveScope(desired.scope);
+  const replaced = replacedReason(planning, definition, desired);
+  if (replaced !== null) {
+    planning.addUntouched(kind, replaced, draft.name);
+    return;
+  }
+  const ended = restore.endedWhen.find(
+    ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
+  );
+  if (ended !== undefined) {
+    put(stopped(draft, 'manual', 'ended', ended.reason));
+    return;
+  }
+  if (liveScope !== null && !planning.references.isRead(kind, liveScope)) {
+    const reason = `the live ${definition.title.many} could not be read whole, so it is not known to be missing`;
+    put(stopped(draft, 'blocked', 'collection_not_read', reason));
+    return;
+  }
+  const other = ownerObstacle(definition, desired);
+  if (other !== null) {
+    put(stopped(draft, 'blocked', other.obstacle, other.reason));
+    return;
+  }
+  if (restore.creation.by === 'invitation') {
+    planInvitation(planning, definition, desired, draft, restore.creation, parent.slots);
+    return;
+  }
+  if (restore.creation.by === 'consent' && !planning.input.options.createOrganizations) {
+    const reason = `live has no such ${definition.title.one}: another one than recorded? --create-organizations creates it again`;
+    put(stopped(draft, 'blocked', 'consent', reason));
+    return;
+  }
+  if (writableFields(definition).length === 0) {
+    put(stopped(draft, 'blocked', 'not_writable', closedReason(planning.input, definition)));
+    return;
+  }
+  planRequest(planning, definition, desired, draft, parent.slots);
+}
+
+function wanted(definition: ResourceDefinition, desired: ParsedRecord): Draft['fields'] {
+  const mode = writableFields(definition).length === 0 ? 'default' : 'managed';
+  return compareRecords(definition, undefined, desired, mode)?.fields ?? [];
+}
+
+/** Why the record need not be restored: another one replaces it. */
+function replacedReason(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+): string | null {
+  const { replacedBy } = definition.restore;
+  const liveScope = planning.matching.liveScope(desired.scope);
+  if (replacedBy === null || liveScope === null) return null;
+  const value = textAt(desired.body, replacedBy.pointer);
+  const others = planning.matching.kinds.get(replacedBy.kind)?.live ?? [];
+  const isThere = others.some(
+    (other) =>
+      other.scope.organization_id === liveScope.organization_id &&
+      textAt(other.body, replacedBy.target) === value,
+  );
+  return value !== '' && isThere ? replacedBy.reason : null;
+}
+
+function planRequest(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  draft: Draft,
+  slots: Readonly<Record<string, KnownOrStepId>>,
+): void {
+  const { input, references } = planning;
+  const remap = remapped(definition, desired, references);
+  const later = creatableFields(definition).filter((field) => field.requires !== null);
+  const sent = creatableFields(definition).filter((field) => field.requires === null);
+  const built = buildBody(input, desired, remap, sent, null);
+  const [body, fills] = [built.body, [...built.fills]];
+  const unknown = [...built.unknown, ...addDerived(planning, definition, desired, body, fills)];
+  for (const { field, option } of definition.restore.requestValues)
+    setOwn(body, field, input.options[option]);
+  const state = addState(definition, body);
+  if (built.needs.length > 0) {
+    const step = stopped(draft, 'blocked', 'secret_missing', needsText(built.needs));
+    planning.drafts.set(draft.key, { ...step, needs: built.needs });
+    return;
+  }
+  if (unknown.length > 0) {
+    const reason = unknown.map(({ pointer, reason: why }) => `${pointer}: ${why}`).join('; ');
+    planning.drafts.set(draft.key, stopped(draft, 'blocked', 'reference_unknown', reason));
+    return;
+  }
+  const needs = requiredSteps(slots, fills);
+  const acceptance = awaitedAcceptance(planning, needs);
+  if (acceptance !== null) {
+    if (acceptance.isOpen) planning.addUntouched(definition.kind, acceptance.reason, draft.name);
+    else planning.drafts.set(draft.key, stopped(draft, 'blocked', 'depends_on_blocked', acceptance.reason));
+    return;
+  }
+  const request = requestFor(definition, 'create', slots, body, fills);
+  planning.drafts.set(draft.key, {
+    ...draft,
+    action: 'create',
+    request: {
+      ...request,
+      alternative: alternativePath(definition, 'create', slots, body, fills),
+    },
+    reason: joined([otherSecretsText(built.others), leftToService(definition, desired)]),
+    precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
+    inverse: { action: 'remove' },
+    after: [...draft.after, ...needs],
+  });
+  planSilent(planning, definition, desired, draft);
+  if (state !== null) planFollowingAct(planning, definition, desired, draft, slots, state);
+  planPersonAfter(planning, definition, desired, draft, later);
+}
+
+function joined(reasons: readonly (string | null)[]): string | null {
+  const given = reasons.filter((reason) => reason !== null);
+  return given.length === 0 ? null : given.join('; ');
+}
+
+/** What the record hangs from and no request can say: where the service puts it is its own choice. */
+function leftToService(definition: ResourceDefinition, desired: ParsedRecord): string | null {
+  const names = unsendableReferences(definition)
+    .filter((pointer) => (resolvePointer(desired.body, pointer) ?? null) !== null)
+    .map(topMember);
+  return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
+}
+
+/** Values that the desired body holds elsewhere, and those that are unknown. */
+function addDerived(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  body: JsonObject,
+  fills: DraftFill[],
+): { pointer: string; reason: string }[] {
+  const unknown: { pointer: string; reason: string }[] = [];
+  const creatable = new Set(creatableFields(definition).map(({ name }) => name));
+  for (const { field, from, kind } of definition.restore.derived) {
+    if (!creatable.has(field)) continue;
+    const pointer = memberPointer(field);
+    const value = from
+      .map((each) => resolvePointer(desired.body, each))
+      .find((each) => typeof each === 'string');
+    if (value === undefined) {
+      unknown.push({ pointer, reason: `the desired record does not hold it at ${from.join(' or ')}` });
+      continue;
+    }
+    // It may be in the body already, mapped as a reference: this is the same id, looked up the same way.
+    const id = idText(value);
+    const found = planning.references.resolve(kind, id, desired.scope);
+    if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
+    else if ('value' in found) setOwn(body, field, asId(found.value, value));
+    else if (!fills.some((fill) => fill.pointer === pointer)) {
+      setOwn(body, field, `{new id of ${kind} ${id}}`);
+      fills.push({ pointer, from: 'step', step: found.step, as: 'text' });
+    }
+  }
+  return unknown;
+}
+
+/** Sets the state that a new record starts in; returns the action that leads to the desired one, if it is another. */
+function addState(definition: ResourceDefinition, body: JsonObject): string | null {
+  const { state } = definition.restore;
+  if (state === null) return null;
+  const desired = getOwn(body, state.field);
+  const action = state.actions.find(({ value }) => value === desired);
+  if (action === undefined) return null;
+  setOwn(body, state.field, state.onCreation);
+  return action.value === state.onCreation ? null : action.action;
+}
+
+function planFollowingAct(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  created: Draft,
+  slots: Readonly<Record<string, KnownOrStepId>>,
+  act: string,
+): void {
+  const key = draftKey(desired, act);
+  const field = definition.restore.state?.field ?? '';
+  const before = definition.restore.state?.onCreation ?? null;
+  const withId = { ...slots, [definition.idParameter]: { step: created.key } };
+  planning.drafts.set(key, {
+    ...created,
+    key,
+    action: 'act',
+    fields: [
+      { path: memberPointer(field), from: before, to: getOwn(desired.body as JsonObject, field) ?? null },
+    ],
+    request: requestFor(definition, 'act', withId, {}, [], act),
+    precondition: { state: 'after', step: created.key },
+    inverse: null,
+    after: [created.key],
+  });
+}
+
+/** A separate step for members that no request sets: the creation will be verified without them. */
+function planSilent(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  created: Draft,
+): void {
+  const silent = unmanagedChanges(definition, undefined, desired.body);
+  if (silent.length === 0) return;
+  const key = draftKey(desired, 'silent');
+  planning.drafts.set(key, {
+    ...stopped({ ...created, key }, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)),
+    fields: hiddenFields(definition, silent),
+    after: [created.key],
+  });
+}
+
+/** What only a person can do once the record is there, and the fields that wait for it. */
+function planPersonAfter(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  created: Draft,
+  later: readonly FieldDefinition[],
+): void {
+  const waiting = later.filter(({ name }) => {
+    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
+    return value !== undefined && value !== null && value !== false && value !== '';
+  });
+  const due = definition.restore.byPerson.filter(
+    ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
+  );
+  if (waiting.length === 0 && due.length === 0) return;
+  const names = waiting.map(({ name }) => name);
+  const what = (due.length > 0 ? due : definition.restore.byPerson)
+    .map((each) => personReason(planning, definition, each, null, created.name))
+    .join('; ');
+  const then = names.length === 0 ? '' : `; then restore again: sets ${names.join(', ')}`;
+  const key = draftKey(desired, 'person');
+  planning.drafts.set(key, {
+    ...stopped({ ...created, key }, 'manual', 'needs_person', `${what}${then}`),
+    fields: created.fields.filter(({ path }) => names.some((name) => path === memberPointer(name))),
+    after: [created.key],
+  });
+}
+
+const COMES_BACK = 'invited: comes back when the invite is accepted';
+
+/** The text at a place in lower case; empty where there is none. */
+function textAt(body: JsonValue, pointer: string): string {
+  const value = resolvePointer(body, pointer);
+  return typeof value === 'string' ? value.toLowerCase() : '';
+}
+
+/**
+ * Tells live invitations of desired records that are missing live: they are what brings those back, whether a restore sent
+ * them or a person.
+ */
+export function awaitedInvitations({ matching }: Planning): (live: ParsedRecord) => boolean {
+  const fields = new Map<Kind, string>();
+  const awaited = new Set<string>();
+  const keyOf = (kind: Kind, organization: string | undefined, address: string): string =>
+    JSON.stringify([kind, organization, address]);
+  for (const { definition, missing } of matching.kinds.values()) {
+    const { creation } = definition.restore;
+    if (creation.by !== 'invitation') continue;
+    const [address] = Object.entries(creation.fields);
+    if (address === undefined) continue;
+    fields.set(creation.kind, memberPointer(address[0]));
+    for (const { scope, body } of missing) {
+      const invited = textAt(body, address[1]);
+      const organization = matching.liveScope(scope)?.organization_id;
+      if (invited !== '') awaited.add(keyOf(creation.kind, organization, invited));
+    }
+  }
+  return ({ kind, scope, body }) => {
+    const pointer = fields.get(kind);
+    return pointer !== undefined && awaited.has(keyOf(kind, scope.organization_id, textAt(body, pointer)));
+  };
+}
+
+/** A missing record that only comes back by an invitation, and the live one that is open for it. */
+interface Invited {
+  /** What an invitation for it says. */
+  readonly body: JsonObject;
+  /** The field that holds the address. */
+  readonly address: string;
+  /** Empty where the desired record has none. */
+  readonly to: string;
+  readonly open: ParsedRecord | undefined;
+  /** The open one gives what is desired: nothing is left to do but to wait. */
+  readonly isSame: boolean;
+}
+
+function invitedAs(
+  { matching }: Planning,
+  desired: ParsedRecord,
+  { kind, fields }: Extract<Creation<Kind>, { by: 'invitation' }>,
+): Invited {
+  const body: JsonObject = {};
+  for (const [field, pointer] of Object.entries(fields)) {
+    const value = resolvePointer(desired.body, pointer);
+    if (value !== undefined && value !== null) setOwn(body, field, value);
+  }
+  const address = Object.keys(fields)[0] ?? '';
+  const to = textAt(body, memberPointer(address));
+  const organization = matching.liveScope(desired.scope)?.organization_id;
+  // An expired one is no reason to wait; the service removes it.
+  const open = (matching.kinds.get(kind)?.live ?? []).find(
+    (other) =>
+      to !== '' &&
+      other.scope.organization_id === organization &&
+      resolvePointer(other.body, '/is_expired') !== true &&
+      textAt(other.body, memberPointer(address)) === to,
+  );
+  const isSame =
+    open !== undefined &&
+    Object.entries(body).every(
+      ([field, value]) =>
+        field === address || equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
+    );
+  return { body, address, to, open, isSame };
+}
+
+/**
+ * What a step waits for that needs a missing record which only comes back by an invitation: no step of this plan gives its
+ * id. Null where it needs none. `isOpen`: the invitation is there, so that nothing is left to do but to wait.
+ * @param needs keys of steps that would create what it refers to
+ */
+function awaitedAcceptance(
+  planning: Planning,
+  needs: readonly string[],
+): { readonly reason: string; readonly isOpen: boolean } | null {
+  if (needs.length === 0) return null;
+  for (const { definition, missing } of planning.matching.kinds.values()) {
+    const { creation } = definition.restore;
+    if (creation.by !== 'invitation') continue;
+    const needed = missing.find((record) => needs.includes(draftKey(record, 'create')));
+    if (needed === undefined) continue;
+    const { one } = definition.title;
+    return invitedAs(planning, needed, creation).isSame
+      ? { isOpen: true, reason: `its ${one} is invited: restore again when the invite is accepted` }
+      : { isOpen: false, reason: `its ${one} is missing: restore again when that one is back` };
+  }
+  return null;
+}
+
+/** Plans an invitation, or says why a person has to act, or that one is open already. */
+function planInvitation(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  draft: Draft,
+  creation: Extract<Creation<Kind>, { by: 'invitation' }>,
+  slots: Readonly<Record<string, KnownOrStepId>>,
+): void {
+  const { input, matching, drafts } = planning;
+  const invitation = input.definitions(creation.kind);
+  const { body, to, open, isSame } = invitedAs(planning, desired, creation);
+  // Whoever waits for the member waits in vain: an invitation gives no member's id.
+  const key = draftKey(desired, 'invite');
+  if (isSame) {
+    // Nothing is left to send, and the member is not back: a person has to accept.
+    drafts.set(key, stopped({ ...draft, key, fields: [] }, 'manual', 'needs_person', COMES_BACK));
+    return;
+  }
+  const { inviteMissing } = input.options;
+  if (inviteMissing !== true || to === '') {
+    const way = inviteMissing === null ? '' : '; --invite-missing does it';
+    drafts.set(key, stopped({ ...draft, key }, 'manual', 'not_creatable', `${creation.reason}${way}`));
+    return;
+  }
+  const liveScope = matching.liveScope(desired.scope);
+  if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
+    const reason = `the live ${invitation.title.many} were not read, so whether one is open is not known`;
+    drafts.set(key, stopped({ ...draft, key }, 'blocked', 'collection_not_read', reason));
+    return;
+  }
+  if (open !== undefined && input.options.prune === null) {
+    const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals`;
+    drafts.set(key, stopped({ ...draft, key }, 'blocked', 'not_replaceable', reason));
+    return;
+  }
+  // The service lets the older one go without a word: as a step it is shown and counted.
+  const { replacesNamesake } = invitation.restore;
+  if (open !== undefined) planRemoval(planning, invitation, open, replacesNamesake ? [key] : []);
+  for (const { field, option } of invitation.restore.requestValues)
+    setOwn(body, field, input.options[option]);
+  drafts.set(key, {
+    ...draft,
+    key,
+    action: 'create',
+    request: requestFor(invitation, 'create', slots, body, []),
+    reason: COMES_BACK,
+    precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
+    inverse: { action: 'remove' },
+    after: [
+      ...draft.after,
+      ...requiredSteps(slots, []),
+      ...(open === undefined || replacesNamesake ? [] : [removalKey(open)]),
+    ],
+  });
+}

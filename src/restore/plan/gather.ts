@@ -1,0 +1,433 @@
+/** Reads the planner's input: both states, ids of recreated records, the key's own user, configured secrets. Only GET. */
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { SourceConfig } from '../../config/config.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { formatInteger } from '../../core/grouped.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import type { ParsedRecord, Skipped } from '../../diff/change.ts';
+import { fieldFilter } from '../../diff/field-filter.ts';
+import { type RecordState, pairByKey } from '../../diff/states.ts';
+import type { HeldRecord } from '../../mirror/held-removals.ts';
+import type { IdMapping } from '../../mirror/restores.ts';
+import { requireKnownFields } from '../../state/compared-fields.ts';
+import {
+  type StateFilter,
+  filterParts,
+  selectsCollection,
+  selectsRecord,
+  isSearched,
+} from '../../state/filter.ts';
+import { readNamed } from '../../state/named-organizations.ts';
+import { nothingCompared } from '../../state/nothing-compared.ts';
+import type { UnknownRecord, LoadedState, CollectionKey, Coverage } from '../../state/state.ts';
+import type { Redaction } from '../../sync/redaction.ts';
+import { wantedKinds } from '../../sync/run-extent.ts';
+import { topMember } from '../places.ts';
+import {
+  withMappedIds,
+  idChoice,
+  idLookup,
+  scopeKeys,
+  type BodyText,
+  textRecord,
+  recordKeyText,
+} from '../records.ts';
+import { configuredSecrets, fingerprintsOf } from '../secrets.ts';
+import { kindsToRead } from './dependents.ts';
+import { shownKinds } from './matching.ts';
+import type { PlanCollection, PlanInput, PlanState, PlanOptions } from './plan.ts';
+import { writableFields } from './settings.ts';
+
+export interface Gathered {
+  readonly input: PlanInput;
+  /** Notes for the user beside the plan, one line each. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Reads both sides.
+ * @throws TidemarkError when nothing that was requested can be restored or compared; `reference_unknown` for an id or
+ * organization that neither side has; `usage` for a kind that is never written, or a field that is not a pointer; what
+ * reading live throws
+ */
+export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
+  const { request, desired, source, definitions, now } = options;
+  // Ids name records, also by the ids before and after a recreation; the other filters name collections.
+  const { ids, ...filter } = everyName(request.filter, options.idMap);
+  const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
+  const isField = fieldChoice(request.fields);
+  const asked = askedKinds(options, idsOf);
+  const kinds = kindsToRead(asked, definitions, request.prune !== null);
+  const { live, within } = await readWithin(options, kinds);
+  const organizations = filter.organizations ?? [];
+  const parts = filterParts(filter, () => [
+    ...desired.projectsOf(organizations),
+    ...live.projectsOf(organizations),
+  ]);
+  const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
+  const kindsOf = shownKinds([...wanted, ...there], definitions);
+  const isWithin = ({ kind: own, scope, id }: ParsedRecord): boolean =>
+    [...kindsOf({ kind: own, scope, id })].some(
+      (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
+    );
+  const skipped = [
+    ...skippedCollections(options, live, asked, parts, (kind) =>
+      [...wanted, ...there].some((record) => record.kind === kind && isWithin(record)),
+    ),
+    ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
+  ];
+  if (idsOf !== null && skipped.length === 0) {
+    const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
+    requireFound(ids ?? [], new Set(found), request);
+  }
+  requireFields(request.fields, asked, definitions, [...wanted, ...there]);
+  const notes: string[] = [];
+  const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
+  return {
+    input: {
+      desired: withinReach(stateSide(desired, within, wanted), live, notes),
+      live: { ...stateSide(live, within, there), reference: { ...live.reference, source: source.name } },
+      definitions,
+      idMap: idLookup(options.idMap),
+      goneSince: goneSince(options.held, desired.reference.run),
+      secrets: configuredSecrets(source.secrets),
+      ...(options.redaction === null ? {} : { fingerprint: fingerprintsOf(options.redaction, definitions) }),
+      options: {
+        prune: request.prune,
+        limits: {
+          maxShare: request.maxShare ?? source.restore.maxShare,
+          minRecords: source.restore.minRecords,
+        },
+        createOrganizations: request.createOrganizations,
+        inviteMissing: request.inviteMissing,
+        sendEmail: request.sendEmail,
+        ownUserId,
+        maxAgeMs: request.isAgeMeant || source.restore.maxAgeMs === 0 ? null : source.restore.maxAgeMs,
+        rate: source.rate,
+      },
+      isInScope: (record) => isWithin(record) && (idsOf === null || idsOf(record).length > 0),
+      ...(isField === null ? {} : { isFieldInScope: isField }),
+      skipped,
+      now,
+    },
+    notes,
+  };
+}
+
+/** As of a run that had seen it; a state from before knows nothing of it. */
+function goneSince(held: readonly HeldRecord[], asOf = 0): (record: ParsedRecord) => number | undefined {
+  const known = held.filter(({ since }) => since <= asOf);
+  const since = new Map(known.map((each) => [`${each.kind} ${scopeKey(each.scope)} ${each.id}`, each.since]));
+  return ({ kind, scope, id }) =>
+    since.size === 0 ? undefined : since.get(`${kind} ${scopeKey(scope)} ${id}`);
+}
+
+/** The filter with every id that the named organizations and projects ever had. */
+function everyName(filter: StateFilter, idMap: readonly IdMapping[]): StateFilter {
+  const { organizations, projects } = filter;
+  return {
+    ...filter,
+    ...(organizations === undefined
+      ? {}
+      : { organizations: withMappedIds(SCOPE_KIND.organization_id, organizations, idMap) }),
+    ...(projects === undefined ? {} : { projects: withMappedIds(SCOPE_KIND.project_id, projects, idMap) }),
+  };
+}
+
+/** Live, with the filter for the part that was read. */
+async function readWithin(
+  { request, desired, readLive, source, idMap }: GatherOptions,
+  kinds: readonly Kind[],
+): Promise<{ live: LoadedState; within: StateFilter }> {
+  const { organizations: asked } = request.filter;
+  if (asked === undefined) return { live: await readLive({ kinds }), within: { kinds } };
+  const { live, organizations } = await readNamed({
+    asked,
+    namesOf: (id) => withMappedIds(SCOPE_KIND.organization_id, [id], idMap),
+    filter: { kinds },
+    against: desired,
+    readLive,
+    areAllShown: source.organizations === 'all',
+    mayAdopt: request.createOrganizations,
+  });
+  return { live, within: { kinds, organizations } };
+}
+
+/** Both states; records with the same text in both share it. */
+function parsedRecords(
+  desired: Iterable<RecordState>,
+  live: Iterable<RecordState>,
+): [ParsedRecord[], ParsedRecord[]] {
+  const wanted: ParsedRecord[] = [];
+  const there: ParsedRecord[] = [];
+  for (const { from, to } of pairByKey(desired, live)) {
+    const held: BodyText | null = to === undefined ? null : { text: to.body };
+    if (to !== undefined && held !== null) there.push(textRecord(to, held));
+    if (from === undefined) continue;
+    wanted.push(textRecord(from, held?.text === from.body ? held : { text: from.body }));
+  }
+  return [wanted, there];
+}
+
+/** One side of a plan: the state's records of these kinds, and which of its collections are complete. */
+export function planSide(state: LoadedState, filter: StateFilter): PlanState {
+  return stateSide(state, filter, parsedRecords(state.records(filter), [])[0]);
+}
+
+function stateSide(state: LoadedState, filter: StateFilter, records: readonly ParsedRecord[]): PlanState {
+  const collections = state.collections().flatMap(({ kind, scope }): PlanCollection[] => {
+    if (!selectsCollection(filter, kind, scope)) return [];
+    const coverage = state.coverage(kind, scope);
+    if (coverage.how !== 'read' && coverage.how !== 'unread') return [];
+    const isComplete = coverage.how === 'read' && coverage.isPartial !== true;
+    const isNotOffered = coverage.how === 'unread' && coverage.code === 'not_found';
+    return [{ kind, scope, isComplete, ...(isNotOffered ? { isNotOffered } : {}) }];
+  });
+  return { reference: state.reference, records, collections };
+}
+
+/** The desired side without organizations that live was not read for. */
+function withinReach(whole: PlanState, live: LoadedState, notes: string[]): PlanState {
+  const outside = (kind: Kind, scope: Scope): string | null => {
+    const coverage = live.coverage(kind, scope);
+    return coverage.how === 'left_out' ? coverage.reason : null;
+  };
+  const keyOf = scopeKeys();
+  const reaches = new Map<string, { reason: string | null; spot: UnknownRecord | null }>();
+  const reachOf = (kind: Kind, scope: Scope): { reason: string | null; spot: UnknownRecord | null } => {
+    const key = `${kind} ${keyOf(scope)}`;
+    const reach = reaches.get(key) ?? { reason: outside(kind, scope), spot: live.unknownIn(kind, scope) };
+    reaches.set(key, reach);
+    return reach;
+  };
+  const left = new Map<string, number>();
+  const records = whole.records.filter(({ kind, scope, id }) => {
+    const { reason: without, spot } = reachOf(kind, scope);
+    const reason = without ?? (spot?.covers(id) === true ? spot.reason : null);
+    if (reason !== null) left.set(reason, (left.get(reason) ?? 0) + 1);
+    return reason === null;
+  });
+  for (const [reason, count] of left) {
+    notes.push(`left out: ${formatInteger(count)} desired ${count === 1 ? 'record' : 'records'}: ${reason}`);
+  }
+  const collections = whole.collections.filter(({ kind, scope }) => outside(kind, scope) === null);
+  return { ...whole, records, collections };
+}
+
+/** The kinds that the user named, or those of the records that were named, or all that the configuration includes. */
+function askedKinds(
+  { request: { filter }, desired, definitions, source, idMap }: GatherOptions,
+  idsOf: ReturnType<typeof idChoice> | null,
+): ReadonlySet<Kind> {
+  const { kinds } = filter;
+  if (kinds !== undefined) {
+    for (const kind of kinds) {
+      const { restore, title } = definitions(kind);
+      if (restore.never === null) continue;
+      throw new TidemarkError('usage', `${title.many} are never written: ${restore.never}`, {
+        hint: `leave --kind ${kind} out; \`tidemark catalog\` shows what can be restored`,
+      });
+    }
+    return new Set(kinds);
+  }
+  if (filter.ids !== undefined && idsOf !== null) {
+    const found = new Set<Kind>();
+    const { ids, organizations } = filter;
+    const all = [...new Set([...ids, ...idMap.flatMap(({ oldId, newId }) => [oldId, newId])])];
+    const named = organizations === undefined ? { ids: all } : { ids: all, organizations };
+    for (const record of desired.records(named)) if (idsOf(record).length > 0) found.add(record.kind);
+    if (found.size > 0) return found;
+  }
+  const included = wantedKinds(source, null);
+  return new Set(KINDS.filter((kind) => included.has(kind) && definitions(kind).restore.never === null));
+}
+
+/** @throws TidemarkError `reference_unknown` for an id that no record of either side has: "nothing to do" would say that it is well */
+function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filter }: RestoreRequest): void {
+  const missing = ids.filter((id) => !found.has(id));
+  if (missing.length === 0) return;
+  const { kinds = [] } = filter;
+  const what = kinds.length === 0 ? 'no record' : `no record of ${kinds.join(', ')}`;
+  throw new TidemarkError(
+    'reference_unknown',
+    `${what} has the id ${missing.join(', ')}, neither in FROM nor live`,
+    {
+      hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` shows when)',
+    },
+  );
+}
+
+/** The id of the key's own user among the members; null if not configured, or not a member. */
+export function ownUserIn(
+  { restore }: Pick<SourceConfig, 'restore'>,
+  definitions: GatherOptions['definitions'],
+  records: readonly ParsedRecord[],
+  notes: string[],
+): string | null {
+  const named = restore.ownUser?.toLowerCase();
+  if (named === undefined) return null;
+  const members = records.filter(({ kind }) => definitions(kind).restore.protectsOwnUser);
+  const found = members.find(({ kind, id, body }) =>
+    [id, ...definitions(kind).naturalKey.map((pointer) => resolvePointer(body, pointer))].some(
+      (value) => typeof value === 'string' && value.toLowerCase() === named,
+    ),
+  );
+  if (found !== undefined) return found.id;
+  // Only for a plan with members, which then leaves alone all who could be that user.
+  if (members.length > 0) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
+  return null;
+}
+
+// `--field`: the fields that steps may change.
+
+/**
+ * True for a place at, below or above one of the pointers; null where none is named: every field.
+ * @throws TidemarkError `usage` when one is not a pointer
+ */
+function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {
+  const select = fieldFilter(fields);
+  if (fields.length === 0) return null;
+  const head = { kind: 'organizations', scope: {}, id: '', name: '', change: 'changed' } as const;
+  return (path) => select({ ...head, fields: [{ path }] }) !== null;
+}
+
+/**
+ * Checks that a restore of these kinds compares each of the fields: otherwise "nothing to do" would be misleading.
+ * @param records may be iterated several times
+ * @throws TidemarkError `not_found` for a field that it does not compare
+ */
+function requireFields(
+  fields: readonly string[],
+  kinds: ReadonlySet<Kind>,
+  definitions: (kind: Kind) => ResourceDefinition,
+  records: Iterable<ParsedRecord>,
+): void {
+  for (const field of fields) {
+    requireKnownFields({
+      fields: [field],
+      kinds,
+      definitions,
+      modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
+      // Fields changed by hand are reported as manual steps, though no request sends them.
+      isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
+      records: function* (searched) {
+        for (const record of records) if (searched.has(record.kind)) yield record;
+      },
+      hintFor: () => 'a restore sends writable fields only: `tidemark catalog` shows which these are',
+    });
+  }
+}
+
+/**
+ * Collections that were asked for and could not be compared.
+ * @param hasAsked true where either side holds a record of the kind that was asked for
+ * @throws TidemarkError when nothing was compared: a collection in which named organizations or projects were looked for
+ * counts where one of them was there
+ */
+function skippedCollections(
+  { desired, definitions, request }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+  hasAsked: (kind: Kind) => boolean,
+): Skipped[] {
+  const skipped: Skipped[] = [];
+  const leftOut: Skipped[] = [];
+  const unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  let compared = 0;
+  for (const { kind, scope } of collectionsOf(desired, live)) {
+    const isAsked = asked.has(kind) && definitions(kind).restore.never === null;
+    const own = parts.filter((part) => selectsCollection(part, kind, scope));
+    if (!isAsked || own.length === 0) continue;
+    const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
+    const chosen = sides.find((each) => each.how === 'left_out');
+    const failed = sides.filter((each) => each.how === 'unread');
+    const isNeverOffered = failed.length === 2 && failed.every(({ code }) => code === 'not_found');
+    const reason = failed.at(-1)?.reason;
+    if (chosen !== undefined) leftOut.push({ kind, scope, reason: chosen.reason });
+    else if (isNeverOffered) leftOut.push({ kind, scope, reason: 'not offered by the service' });
+    else if (reason !== undefined) {
+      skipped.push({ kind, scope, reason });
+      unread.push(...failed);
+    } else if (!own.every((part) => isSearched(part, kind)) || hasAsked(kind)) compared += 1;
+  }
+  if (compared > 0) return skipped;
+  throw nothingCompared({ skipped, left_out: leftOut }, request.filter, unread);
+}
+
+/** Collections that live has something in which the desired state has not, as `kind scope`. */
+function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]): ReadonlySet<string> {
+  const known = new Set(wanted.map(({ kind, scope, id }) => recordKeyText(kind, scope, id)));
+  const extra = there.filter(({ kind, scope, id }) => !known.has(recordKeyText(kind, scope, id)));
+  return new Set(extra.map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`));
+}
+
+/** Collections that were compared, of which one side does not know for sure what it does not hold. */
+function doubtfulCollections(
+  { desired, definitions, request }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+  extraCollections: () => ReadonlySet<string>,
+): Skipped[] {
+  const doubtful: Skipped[] = [];
+  const extra = request.prune === null ? new Set<string>() : extraCollections();
+  for (const { kind, scope } of collectionsOf(desired, live)) {
+    if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
+    if (then.how !== 'read' || now.how !== 'read') continue;
+    const name = definitions(kind).title.many;
+    const unknown = live.unknownIn(kind, scope);
+    if (now.stale !== undefined) {
+      const unconfirmed = now.isUnconfirmed === true ? { unconfirmed: true as const } : {};
+      doubtful.push({ kind, scope, name, reason: now.stale, ...unconfirmed });
+    }
+    if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
+    // Records that the desired state may have held are not removed.
+    if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
+      continue;
+    const reason = desired.unknownIn(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
+    doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
+  }
+  return doubtful;
+}
+
+function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {
+  const all = states.flatMap((state) => [...state.collections()]);
+  return new Map(all.map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each])).values();
+}
+
+/** What the user asked for. */
+export interface RestoreRequest {
+  /** Which records steps may be about. */
+  readonly filter: StateFilter;
+  /** RFC 6901 pointers; empty: every field. */
+  readonly fields: readonly string[];
+  readonly prune: PlanOptions['prune'];
+  readonly createOrganizations: boolean;
+  readonly inviteMissing: boolean;
+  readonly sendEmail: boolean;
+  /** Over the configuration's `restore.maxShare`; null: that one. */
+  readonly maxShare: number | null;
+  /** True where the user named the state, and so knows how old it is. */
+  readonly isAgeMeant: boolean;
+}
+
+interface GatherOptions {
+  readonly request: RestoreRequest;
+  readonly desired: LoadedState;
+  /** Reads live for kinds and organizations. The caller closes it. */
+  readonly readLive: (filter: StateFilter) => Promise<LoadedState>;
+  readonly source: SourceConfig;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly idMap: readonly IdMapping[];
+  /** Records whose removal the mirror holds back. */
+  readonly held: readonly HeldRecord[];
+  /** With which the mirror holds secrets; null where it holds them in clear. */
+  readonly redaction: Redaction | null;
+  readonly now: number;
+}

@@ -1,0 +1,202 @@
+/** Makes the plan that brings live to desired (design.md, Restore). Pure: equal input gives an equal plan. */
+import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import type { Scope, ScopeKey, KindRate } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { recordName } from '../../diff/name.ts';
+import { naturalKeyDigest, draftKey } from '../records.ts';
+import { planChange } from './changes.ts';
+import { awaitedInvitations, planCreation } from './creations.ts';
+import { refusalsOf, keepLastHolders } from './guards.ts';
+import { matchStates, type KindMatch } from './matching.ts';
+import { ordered, orderNames, finishedSteps } from './order.ts';
+import {
+  type Draft,
+  planHash,
+  type PlanInput,
+  type PlanOptions,
+  type UntouchedRecords,
+  type Plan,
+  type PlanStep,
+  type Adoption,
+  type StepAction,
+} from './plan.ts';
+import { referencesOf } from './references.ts';
+import { planDependentRemovals, planRemovals } from './removals.ts';
+import { draftOf, stopped, type Planning } from './steps.ts';
+
+const NAMES_SHOWN = 10;
+
+const NOT_A_FIELD = 'it is missing as a whole; without --field it is created again';
+
+/**
+ * The plan. Both states hold the records of the affected collections, and of those that are their parents or that they
+ * refer to (`kindsToRead`).
+ * @throws TidemarkError `not_found` when neither state holds a collection or a record: a plan of nothing proves nothing
+ */
+export function planRestore(input: PlanInput): Plan {
+  requireSomething(input);
+  const matching = matchStates(input);
+  const drafts = new Map<string, Draft>();
+  const untouched = new Map<string, { kind: Kind; count: number; reason: string; names: string[] }>();
+  const planning: Planning = {
+    input,
+    matching,
+    references: referencesOf(input, matching),
+    drafts,
+    addUntouched: (kind, reason, name) => {
+      const entry = untouched.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };
+      entry.count += 1;
+      if (entry.names.length < NAMES_SHOWN) entry.names.push(name);
+      untouched.set(`${kind} ${reason}`, entry);
+    },
+  };
+  let unchanged = 0;
+  for (const { kind } of CATALOG) {
+    const match = matching.kinds.get(kind);
+    if (match !== undefined) unchanged += planKind(planning, match);
+  }
+  planRemovals(planning, awaitedInvitations(planning));
+  keepLastHolders(planning);
+  planDependentRemovals(planning);
+  orderNames(planning);
+  const steps = finishedSteps(ordered(drafts));
+  const plan = {
+    from: input.desired.reference,
+    to: input.live.reference,
+    steps,
+    adopted: listedAdoptions(planning, steps),
+    left: [...untouched.values()] satisfies readonly UntouchedRecords[],
+    refused: refusalsOf(input, matching, steps),
+    ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
+    summary: { ...countsOf(steps), unchanged },
+    cost: costOf(steps, input.options.rate),
+  };
+  return { ...plan, hash: planHash(plan) };
+}
+
+/** Plans one kind's desired records; returns how many need nothing. */
+function planKind(planning: Planning, match: KindMatch): number {
+  const { definition } = match;
+  const { isInScope = () => true, isFieldInScope } = planning.input;
+  const pairs = match.pairs.filter(({ desired, live }) => isInScope(desired) || isInScope(live));
+  const missing = match.missing.filter(isInScope);
+  const { never } = definition.restore;
+  const leaving = never ?? (isFieldInScope === undefined ? null : NOT_A_FIELD);
+  if (leaving !== null) {
+    for (const { id, body } of missing)
+      planning.addUntouched(definition.kind, leaving, recordName(definition, body, id));
+  }
+  if (never !== null) return pairs.length;
+  let unchanged = 0;
+  for (const { desired, live } of pairs) {
+    if (!planChange(planning, definition, desired, live)) unchanged += 1;
+  }
+  if (leaving === null) for (const desired of missing) planCreation(planning, definition, desired);
+  for (const { name, desired, live, goneSince } of match.ambiguous) {
+    const candidates = live.map(({ id }) => id).join(' and ');
+    const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
+    for (const record of desired.filter(isInScope)) {
+      const draft = draftOf(planning, definition, record, null, draftKey(record, 'create'));
+      const called = `live has ${candidates} called ${JSON.stringify(name)}`;
+      const reason =
+        goneSince === undefined
+          ? `which one it is cannot be known: ${called}${rivals}`
+          : `run ${goneSince} found it gone, and ${called} beside it: made again, it would be there twice; ` +
+            'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
+      planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));
+    }
+  }
+  return unchanged;
+}
+
+function requireSomething({ desired, live }: PlanInput): void {
+  const sides = [desired, live];
+  if (sides.some(({ records, collections }) => records.length > 0 || collections.length > 0)) return;
+  throw new TidemarkError(
+    'not_found',
+    'nothing was compared: neither state holds anything that the filters let through',
+    {
+      hint: 'widen the filters; `tidemark doctor` shows whether the service answers and what the key reaches',
+    },
+  );
+}
+
+function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'> {
+  const counts = { create: 0, update: 0, act: 0, remove: 0, blocked: 0, manual: 0 };
+  for (const { action } of steps) counts[action] += 1;
+  return counts;
+}
+
+// Which of the records found under another id a plan lists: those in scope, and those that its steps rely on.
+
+/**
+ * All of them without filters. With filters also the parents of steps, and namesakes of created records (for a record
+ * without a name: all without one), which apply must not take for records created by hand meanwhile.
+ */
+function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
+  const { isInScope } = input;
+  const all = matching.adopted;
+  if (isInScope === undefined) return all.map(({ adoption }) => adoption);
+  const parents = new Set(
+    steps.flatMap(({ scope }) =>
+      (Object.entries(scope) as [ScopeKey, string][]).map(([key, id]) => `${SCOPE_KIND[key]} ${id}`),
+    ),
+  );
+  // Apply recognizes a record without a name, and so without a digest, by its content, which any nameless one may have.
+  const nameOf = (kind: Kind, scope: Scope, digest: string | null): string =>
+    `${kind} ${scopeKey(scope)} ${digest ?? 'without a name'}`;
+  const created = new Set(
+    steps.flatMap(({ kind, scope, precondition, request }) =>
+      precondition?.state === 'absent'
+        ? // Another kind's request may stand for the record: an invite for a member.
+          [kind, request?.kind ?? kind].map((each) => nameOf(each, scope, precondition.digest))
+        : [],
+    ),
+  );
+  return all
+    .filter(({ adoption: { kind, live_id: id }, desired, live }) => {
+      if (isInScope(desired) || isInScope(live) || parents.has(`${kind} ${id}`)) return true;
+      return created.has(nameOf(kind, live.scope, naturalKeyDigest(input.definitions(kind), live.body)));
+    })
+    .map(({ adoption }) => adoption);
+}
+
+// What applying a plan costs, counted before anything is sent.
+
+/** Requests of a step: re-read, send, read back. A creation asks for its old id; the list of names is shared. */
+const REQUESTS: Readonly<Record<StepAction, number>> = {
+  create: 3,
+  update: 3,
+  act: 3,
+  remove: 3,
+  blocked: 0,
+  manual: 0,
+};
+
+/** Requests, and the least minutes that the rate allows, that of single kinds too: 0 when all fits into one burst. */
+export function costOf(
+  steps: readonly Pick<PlanStep, 'action' | 'kind' | 'request'>[],
+  rate: PlanOptions['rate'],
+): Plan['cost'] {
+  const requests = requestsOf(steps);
+  const removals = requestsOf(steps.filter(({ action }) => action === 'remove'));
+  // Kinds with limits of their own are under way at the same time as the others.
+  const ofKinds = (rate.kinds ?? []).map(({ kinds, ...limit }) =>
+    minutesFor(requestsOf(steps.filter(({ kind, request }) => kinds.includes(request?.kind ?? kind))), limit),
+  );
+  const minutes = Math.max(minutesFor(requests, rate), ...ofKinds);
+  return { requests, minutes, ...(removals === 0 ? {} : { removals }) };
+}
+
+function requestsOf(steps: readonly Pick<PlanStep, 'action'>[]): number {
+  return steps.reduce((sum, { action }) => sum + REQUESTS[action], 0);
+}
+
+function minutesFor(requests: number, rate: KindRate): number {
+  if (requests === 0) return 0;
+  const hours = rate.perHour === 0 ? 0 : Math.floor((requests - 1) / rate.perHour);
+  const rest = rate.perHour === 0 ? requests : requests - hours * rate.perHour;
+  return hours * 60 + (rate.perMinute === 0 ? 0 : Math.floor((rest - 1) / rate.perMinute));
+}

@@ -1,0 +1,158 @@
+/** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
+import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import type { Scope, ScopeKey } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../../core/json-pointer.ts';
+import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../../core/json.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import { idText } from '../../diff/match-records.ts';
+import { placesOf, withMember } from '../places.ts';
+import { draftKey, recordKeyText } from '../records.ts';
+import { type Matching, isIdStable, parentOf } from './matching.ts';
+import type { DraftFill, KnownOrStepId, PlanInput } from './plan.ts';
+
+/** What an id of the desired state leads to. */
+export type Resolved = KnownOrStepId | { readonly unknown: string };
+
+export interface References {
+  /** The live record that an id of the desired state means, seen from a record of that (desired) scope. */
+  resolve(kind: Kind, id: string, from: Scope): Resolved;
+  /** A desired scope in live ids, parameter by parameter. */
+  scope(scope: Scope): Readonly<Record<string, Resolved>>;
+  /** Pointer to the id in a body of the kind. */
+  idPointer(kind: Kind): string;
+  /** True where the live collection was read whole. */
+  isRead(kind: Kind, liveScope: Scope): boolean;
+}
+
+export function referencesOf(input: PlanInput, matching: Matching): References {
+  const complete = new Set(
+    input.live.collections
+      .filter(({ isComplete }) => isComplete)
+      .map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
+  );
+  const readKinds = new Set(input.live.collections.map(({ kind }) => kind));
+  const liveKeys = new Set<string>();
+  const missing = new Map<string, ParsedRecord>();
+  const pairs = new Map<string, string>();
+  const named = namedKinds(input);
+  for (const [kind, match] of matching.kinds) {
+    if (!named.has(kind)) continue;
+    for (const { scope, id } of match.live) liveKeys.add(recordKeyText(kind, scope, id)).add(`${kind} ${id}`);
+    for (const record of match.missing) missing.set(recordKeyText(kind, record.scope, record.id), record);
+    for (const { desired, live } of match.pairs) {
+      pairs.set(recordKeyText(kind, desired.scope, desired.id), live.id);
+    }
+  }
+
+  /** The scope of a record of that kind, as far as it follows from the scope of the record that refers to it. */
+  const within = (kind: Kind, scope: Scope): Scope | null => {
+    const part: Partial<Record<ScopeKey, string>> = {};
+    for (const key of input.definitions(kind).scope) {
+      const value = scope[key];
+      if (value === undefined) return null;
+      part[key] = value;
+    }
+    return part;
+  };
+
+  const resolve = (kind: Kind, id: string, from: Scope): Resolved => {
+    const { title } = input.definitions(kind);
+    const scope = within(kind, from);
+    if (scope !== null) {
+      const key = recordKeyText(kind, scope, id);
+      const paired = pairs.get(key);
+      if (paired !== undefined) return { value: paired };
+      if (missing.has(key)) return { step: draftKey({ kind, scope, id }, 'create') };
+      const liveScope = matching.liveScope(scope);
+      if (liveScope !== null) {
+        const isLasting = isIdStable(input.definitions(kind), scope, liveScope);
+        if (isLasting && liveKeys.has(recordKeyText(kind, liveScope, id))) return { value: id };
+        const now = input.idMap(kind, id);
+        if (now !== undefined && liveKeys.has(recordKeyText(kind, liveScope, now))) return { value: now };
+      }
+    } else if (liveKeys.has(`${kind} ${id}`)) {
+      return { value: id };
+    }
+    const reason = readKinds.has(kind)
+      ? `${title.one} ${id} is neither in the desired state nor live: \`tidemark log ${kind} ${id}\` shows when it was, and a restore from then brings it back`
+      : `${title.many} were not read, so ${id} is not known to exist`;
+    return { unknown: reason };
+  };
+
+  return {
+    resolve,
+    scope: (scope) => {
+      const slots: Record<string, Resolved> = {};
+      for (const key of Object.keys(scope) as ScopeKey[]) {
+        const parent = parentOf(scope, key);
+        const found = resolve(parent.kind, parent.id, scope);
+        const known = matching.liveId(parent.kind, parent.id);
+        slots[key] = 'unknown' in found && known !== undefined ? { value: known } : found;
+      }
+      return slots;
+    },
+    idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
+    isRead: (kind, liveScope) => complete.has(`${kind} ${scopeKey(liveScope)}`),
+  };
+}
+
+/** Kinds that a scope, a reference or a derived field can name. */
+function namedKinds(input: PlanInput): ReadonlySet<Kind> {
+  const named = new Set<Kind>(Object.values(SCOPE_KIND));
+  for (const { kind } of CATALOG) {
+    const { references, restore } = input.definitions(kind);
+    for (const { kind: target } of [...references, ...restore.derived]) named.add(target);
+  }
+  return named;
+}
+
+export interface Remapped {
+  readonly body: JsonValue;
+  /** Ids that a step creates; the body holds a placeholder. */
+  readonly fills: readonly DraftFill[];
+  /** References to unknown records; their value is unchanged. */
+  readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
+}
+
+/** A desired body with its references in live ids. The same object where nothing changes. */
+export function remapped(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  references: References,
+): Remapped {
+  let body = record.body;
+  const fills: DraftFill[] = [];
+  const unknown: { pointer: string; reason: string }[] = [];
+  if (!isJsonObject(body)) return { body, fills, unknown };
+  for (const { pointer: pattern, kind, target } of definition.references) {
+    // What names a record by anything but its id (a name, an address) stays the same when ids change.
+    if (target !== references.idPointer(kind)) continue;
+    for (const pointer of placesOf(record.body, pattern)) {
+      const value = resolvePointer(record.body, pointer);
+      if (value === undefined || value === null || typeof value === 'boolean' || value === '') continue;
+      const id = idText(value);
+      const found = references.resolve(kind, id, record.scope);
+      if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
+      else if ('step' in found) {
+        const as = isNumber(value) ? 'number' : 'text';
+        fills.push({ pointer, from: 'step', step: found.step, as });
+        body = withMember(body, splitPointer(pointer), `{new id of ${kind} ${id}}`) ?? body;
+      } else if (found.value !== id) {
+        body = withMember(body, splitPointer(pointer), asId(found.value, value)) ?? body;
+      }
+    }
+  }
+  return { body, fills, unknown };
+}
+
+function isNumber(value: JsonValue): boolean {
+  return typeof value === 'number' || isRawNumber(value);
+}
+
+/** An id as the type that stood there: a number stays a number. */
+export function asId(id: string, like: JsonValue): JsonValue {
+  return isNumber(like) && /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
+}

@@ -1,0 +1,184 @@
+/** Steps that remove: only what the user asked for by name (design.md, Never broken 7). */
+import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { isJsonObject } from '../../core/json.ts';
+import { type ParsedRecord, compareRecords } from '../../diff/change.ts';
+import { recordName } from '../../diff/name.ts';
+import { compareTexts } from '../../diff/order.ts';
+import { managedDigest, draftKey } from '../records.ts';
+import { hiddenFields, withoutSecrets } from '../secrets.ts';
+import { dependentKinds, dependentsOf } from './dependents.ts';
+import { ownerObstacle, ownUserObstacle } from './guards.ts';
+import type { KindMatch } from './matching.ts';
+import type { Obstacle, Draft } from './plan.ts';
+import { writableFields } from './settings.ts';
+import { blocked, type Planning, requestFor, stopped, draftOf, liveSlots } from './steps.ts';
+
+const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
+
+const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
+
+/**
+ * Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`).
+ * @param isAwaited true for invitations that are open for desired members
+ */
+export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord) => boolean): void {
+  const { input, matching } = planning;
+  const { isInScope = () => true } = input;
+  if (input.isFieldInScope !== undefined) return;
+  const covered = coveredCollections(planning);
+  for (const { kind } of CATALOG) {
+    const match = matching.kinds.get(kind);
+    for (const record of match?.extra ?? []) {
+      if (match === undefined || !covered.has(collectionOf(record)) || !isInScope(record)) continue;
+      if (match.definition.restore.never !== null) {
+        planning.addUntouched(kind, match.definition.restore.never, recordNameOf({ ...match, record }));
+      } else if (!match.definition.restore.isRemovable) {
+        planning.addUntouched(
+          kind,
+          `${match.definition.title.many} are never removed`,
+          recordNameOf({ ...match, record }),
+        );
+      } else if (isAwaited(record)) {
+        // One that is replaced has its step already.
+        if (!planning.drafts.has(removalKey(record)))
+          planning.addUntouched(kind, AWAITED, recordNameOf({ ...match, record }));
+      } else if (input.options.prune === null) {
+        planning.addUntouched(kind, NOT_PRUNED, recordNameOf({ ...match, record }));
+      } else if (match.definition.operation('remove') !== undefined) {
+        planRemoval(planning, match.definition, record);
+      }
+    }
+  }
+}
+
+/**
+ * Adds what goes with the records that are removed, each as a step of its own ahead of it: shown, counted, and there to be
+ * undone. Where that cannot be, nothing is removed. To be called when it is settled which removals stay.
+ */
+export function planDependentRemovals(planning: Planning): void {
+  const { drafts, matching, input } = planning;
+  const dependent = new Map<Kind, ReturnType<typeof dependentKinds>>();
+  const dependentOn = (kind: Kind): ReturnType<typeof dependentKinds> => {
+    const known = dependent.get(kind) ?? dependentKinds(kind, input.definitions);
+    dependent.set(kind, known);
+    return known;
+  };
+  // By key: the plan does not depend on the order of the records.
+  const waiting = [...drafts.values()]
+    .filter(({ action, kind }) => action === 'remove' && dependentOn(kind).length > 0)
+    .sort((a, b) => compareTexts(a.key, b.key));
+  for (let parent = waiting.pop(); parent !== undefined; parent = waiting.pop()) {
+    const { key, kind, id, name } = parent;
+    const scope = scopeKey(parent.scope);
+    const removed = matching.kinds
+      .get(kind)
+      ?.live.find((record) => record.id === id && scopeKey(record.scope) === scope);
+    if (removed === undefined) continue;
+    const goes: { readonly definition: ResourceDefinition; readonly record: ParsedRecord }[] = [];
+    let obstacle: { readonly obstacle: Obstacle; readonly reason: string } | null = null;
+    for (const definition of dependentOn(kind)) {
+      const found = dependentsOf(planning, removed, definition);
+      if ('unread' in found) obstacle ??= { obstacle: 'collection_not_read', reason: found.unread };
+      else goes.push(...found.records.map((record) => ({ definition, record })));
+    }
+    goes.sort((a, b) => compareTexts(removalKey(a.record), removalKey(b.record)));
+    const kept = goes.find(({ definition, record }) => !canGo(planning, definition, record));
+    if (kept !== undefined) {
+      const what = `${kept.definition.title.one} ${recordNameOf(kept)}`;
+      obstacle ??= { obstacle: 'depends_on_blocked', reason: `${what} would go with it, and is to stay` };
+    }
+    if (obstacle !== null) {
+      drafts.set(key, blocked(parent, obstacle.obstacle, obstacle.reason));
+      continue;
+    }
+    for (const { definition, record } of goes) {
+      if (drafts.has(removalKey(record))) continue;
+      const planned = planRemoval(planning, definition, record);
+      const reason = planned.reason ?? `goes with ${input.definitions(kind).title.one} ${name}`;
+      const child = { ...planned, reason };
+      drafts.set(child.key, child);
+      if (child.action === 'remove' && dependentOn(child.kind).length > 0) waiting.push(child);
+    }
+    const first = goes.map(({ record }) => removalKey(record));
+    drafts.set(key, { ...parent, after: [...parent.after, ...first] });
+  }
+}
+
+/** True for a record that the desired state does not have, and that the interface lets remove. */
+function canGo(
+  { matching, drafts }: Planning,
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+): boolean {
+  if (drafts.has(removalKey(record))) return true;
+  const { restore, kind } = definition;
+  const isRemovable = restore.never === null && restore.isRemovable;
+  const isExtra = matching.kinds.get(kind)?.extra.includes(record) === true;
+  return isExtra && isRemovable && definition.operation('remove') !== undefined;
+}
+
+/** Live collections of which both sides are whole: only there absence means something. */
+function coveredCollections(planning: Planning): ReadonlySet<string> {
+  const { input, matching, references } = planning;
+  const covered = new Set<string>();
+  for (const { kind, scope, isComplete } of input.desired.collections) {
+    const liveScope = matching.liveScope(scope);
+    if (!isComplete || liveScope === null || !references.isRead(kind, liveScope)) continue;
+    covered.add(collectionOf({ kind, scope: liveScope }));
+  }
+  return covered;
+}
+
+function collectionOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
+  return `${kind} ${scopeKey(scope)}`;
+}
+
+function recordNameOf({
+  definition,
+  record,
+}: Pick<KindMatch, 'definition'> & { record: ParsedRecord }): string {
+  return recordName(definition, record.body, record.id);
+}
+
+// The step that removes one live record.
+
+/** The key of the step that removes a live record; live and desired scopes never share one. */
+export function removalKey(live: ParsedRecord): string {
+  return draftKey(live, 'remove');
+}
+
+/**
+ * Plans it; blocked where the record must not be touched.
+ * @param after steps that must come first: what takes its place, where that is created before it goes
+ */
+export function planRemoval(
+  planning: Planning,
+  definition: ResourceDefinition,
+  live: ParsedRecord,
+  after: readonly string[] = [],
+): Draft {
+  const mode = writableFields(definition).length > 0 ? 'managed' : 'default';
+  const draft: Draft = {
+    ...draftOf(planning, definition, null, live, removalKey(live)),
+    fields: hiddenFields(definition, compareRecords(definition, live, undefined, mode)?.fields ?? []),
+  };
+  const obstacle = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
+  const step: Draft =
+    obstacle !== null
+      ? stopped(draft, 'blocked', obstacle.obstacle, obstacle.reason)
+      : {
+          ...draft,
+          action: 'remove',
+          after: [...draft.after, ...after],
+          request: requestFor(definition, 'remove', liveSlots(definition, live), null, []),
+          precondition: { state: 'present', id: live.id, digest: managedDigest(definition, live.body) },
+          inverse: isJsonObject(live.body)
+            ? { action: 'create', ...withoutSecrets(definition, live.body) }
+            : null,
+        };
+  planning.drafts.set(step.key, step);
+  return step;
+}

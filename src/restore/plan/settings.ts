@@ -1,0 +1,147 @@
+/** What of a kind restore may write, and which values a request would silently drop. */
+import { CATALOG } from '../../catalog/catalog.ts';
+import type { FieldDefinition } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { volatileFields } from '../../catalog/volatile-names.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
+import { type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { topMember } from '../places.ts';
+import type { PlanInput } from './plan.ts';
+
+const CLOSED = 'the interface does not show what may be written';
+
+/** Members that the service assigns, by name: ids, keys, timestamps, counts and parents. */
+const GIVEN =
+  /^(?:id|uuid|pk|short_id|organization|project|team|role|user|url|status|errors?|message|.*_(?:id|uuid|at|by|count|token|token_backup|cname)|(?:organization|project|team|role|user)_name)$/;
+
+/** True for a kind whose writable fields come from the configuration only: others may be writable, too. */
+function isOpenedByHand(definition: ResourceDefinition): boolean {
+  return definition.isOpenedByHand === true && writableFields(definition).length > 0;
+}
+
+/** True for a member that is probably a setting, and that no request sets. */
+function isSilent(definition: ResourceDefinition): (name: string) => boolean {
+  const { family, idPath, restore } = definition;
+  // What the same component takes under a kind that the interface shows.
+  const sibling = CATALOG.find((each) => each.family === family && each.hasDocumentedFields);
+  const shown = family === null || sibling === undefined ? null : sibling.fieldsByName;
+  const settable = new Set(
+    [...writableFields(definition), ...creatableFields(definition)].map(({ name }) => name),
+  );
+  const volatile = volatileFields(definition);
+  const follows = new Set(restore.follows.map(({ field }) => field));
+  return (name) => {
+    if (settable.has(name) || volatile.has(name) || follows.has(name) || name === idPath[0]) return false;
+    return shown === null ? !GIVEN.test(name) : shown.get(name)?.isWritable === true;
+  };
+}
+
+const NAMES = new WeakMap<PlanInput, Map<Kind, readonly string[]>>();
+
+/**
+ * Of all desired records of the kind, the members that are probably settings and that no request sets: the same for each of
+ * them, so that one line does for all. Looked for once.
+ */
+function silentNames(input: PlanInput, definition: ResourceDefinition): readonly string[] {
+  const { kind, hasDocumentedFields, restore } = definition;
+  if (hasDocumentedFields || restore.derived.length > 0) return [];
+  const known = NAMES.get(input) ?? new Map<Kind, readonly string[]>();
+  NAMES.set(input, known);
+  const found = known.get(kind);
+  if (found !== undefined) return found;
+  const is = isSilent(definition);
+  const names = new Set<string>();
+  for (const { kind: own, body } of input.desired.records) {
+    if (own !== kind || !isJsonObject(body)) continue;
+    for (const name of Object.keys(body)) if (is(name) && !isEmpty(getOwn(body, name))) names.add(name);
+  }
+  const result = [...names];
+  known.set(kind, result);
+  return result;
+}
+
+/**
+ * What a creation, or live, lacks of the desired record though no request would set it; empty but for kinds opened by
+ * hand.
+ */
+export function unmanagedChanges(
+  definition: ResourceDefinition,
+  live: JsonValue | undefined,
+  desired: JsonValue,
+): FieldChange[] {
+  if (!isOpenedByHand(definition) || definition.restore.derived.length > 0) return [];
+  const is = isSilent(definition);
+  return compareBodies(definition, live ?? {}, desired, 'default').filter(
+    ({ path, to }) => is(topMember(path)) && to !== undefined && (live !== undefined || !isEmpty(to)),
+  );
+}
+
+/** Why they stay away, and what would bring them back. */
+export function unmanagedReason(input: PlanInput, definition: ResourceDefinition): string {
+  const line = allowingLine(definition, silentNames(input, definition));
+  return `nothing says that these may be written, so they stay as the service sets them; to allow it, add ${line}`;
+}
+
+/** Why nothing of a missing record can be sent, and what would bring it back whole: what it goes by is named first. */
+export function closedReason(input: PlanInput, definition: ResourceDefinition): string {
+  const names = new Set([...definition.naturalKey.map(topMember), ...silentNames(input, definition)]);
+  return `${CLOSED}; to allow it: ${allowingLine(definition, [...names])}`;
+}
+
+/** The same for a record that is there: the members that differ, as far as they are probably settings. */
+export function closedChangeReason(definition: ResourceDefinition, differing: readonly string[]): string {
+  const settings = differing.filter(isSilent(definition));
+  return `${CLOSED}; to allow it: ${allowingLine(definition, settings.length > 0 ? settings : differing)}`;
+}
+
+function isEmpty(value: JsonValue | undefined): boolean {
+  if (value === undefined || value === null || value === '') return true;
+  if (Array.isArray(value)) return value.length === 0;
+  return isJsonObject(value) && Object.keys(value).length === 0;
+}
+
+// What of a kind restore may write.
+
+/** Fields that a request may set: what is volatile is left to the service. */
+export function writableFields(definition: ResourceDefinition): readonly FieldDefinition[] {
+  return definition.fields.filter(({ isWritable, isVolatile }) => isWritable && !isVolatile);
+}
+
+/** Fields that a creation may set. */
+export function creatableFields(definition: ResourceDefinition): readonly FieldDefinition[] {
+  return definition.fields.filter(
+    ({ isWritable, isCreateOnly, isVolatile }) => (isWritable || isCreateOnly) && !isVolatile,
+  );
+}
+
+/** The line of configuration that would make these fields writable. */
+function allowingLine(definition: ResourceDefinition, names: readonly string[]): string {
+  const derived = definition.restore.derived.map(({ field }) => field);
+  const wanted = derived.length > 0 ? derived : names;
+  const known = new Set(definition.fields.map(({ name }) => name));
+  const fields = wanted.map(
+    (name) => `${yamlKey(name)}: { ${known.has(name) ? '' : 'type: any, '}writable: true }`,
+  );
+  return `definitions: { ${definition.kind}: { fields: { ${fields.join(', ')} } } }`;
+}
+
+function yamlKey(name: string): string {
+  return /^[A-Za-z_][\w-]*$/.test(name) ? name : JSON.stringify(name);
+}
+
+/** Pointers of references that no creation can say, nor its path: the service chooses where the record hangs. */
+export function unsendableReferences(definition: ResourceDefinition): string[] {
+  const creatable = new Set(creatableFields(definition).map(({ name }) => name));
+  const { references, restore, scope } = definition;
+  return references
+    .filter(({ pointer, kind }) => {
+      const name = topMember(pointer);
+      return (
+        !creatable.has(name) &&
+        !scope.some((key) => key === name) &&
+        !restore.derived.some((each) => each.kind === kind)
+      );
+    })
+    .map(({ pointer }) => pointer);
+}

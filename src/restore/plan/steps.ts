@@ -1,0 +1,223 @@
+/** Parts that steps of every action are made of. */
+import type { Scope, Condition } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
+import { valueDigest } from '../../diff/canonical.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import { idText } from '../../diff/match-records.ts';
+import { recordName } from '../../diff/name.ts';
+import { topMember } from '../places.ts';
+import type { Matching } from './matching.ts';
+import type {
+  Obstacle,
+  Draft,
+  DraftFill,
+  DraftPath,
+  DraftRequest,
+  KnownOrStepId,
+  PlanStep,
+  SecretNeed,
+  PlanInput,
+} from './plan.ts';
+import type { References, Resolved } from './references.ts';
+
+/** The same step, not to be sent. */
+export function blocked(draft: Draft, obstacle: Obstacle, reason: string): Draft {
+  return { ...draft, action: 'blocked', request: null, precondition: null, inverse: null, obstacle, reason };
+}
+
+/** What every planning function works with. */
+export interface Planning {
+  readonly input: PlanInput;
+  readonly matching: Matching;
+  readonly references: References;
+  readonly drafts: Map<string, Draft>;
+  /** Records that no step is about though the states differ. */
+  addUntouched(kind: Kind, reason: string, name: string): void;
+}
+
+/** The parts of a step that follow from the record that it is about. */
+export function draftOf(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord | null,
+  live: ParsedRecord | null,
+  key: string,
+): Draft {
+  const shown = live ?? desired;
+  if (shown === null) throw new Error('a step needs a record');
+  const scope = live?.scope ?? planning.matching.liveScope(shown.scope) ?? shown.scope;
+  const named = desired ?? shown;
+  return {
+    key,
+    action: 'blocked',
+    kind: definition.kind,
+    scope,
+    id: shown.id,
+    name: recordName(definition, named.body, named.id),
+    fields: [],
+    request: null,
+    reason: null,
+    obstacle: null,
+    needs: [],
+    precondition: null,
+    desired: desired === null ? null : pinned(desired, planning.matching.recordedKind(desired)),
+    inverse: null,
+    after: [],
+  };
+}
+
+function pinned({ scope, id, body }: ParsedRecord, kind: Kind): NonNullable<PlanStep['desired']> {
+  return { kind, scope, id, digest: valueDigest(body) };
+}
+
+/** A request of the kind, with its path parameters. */
+export function requestFor(
+  definition: ResourceDefinition,
+  role: DraftRequest['role'],
+  parameters: Readonly<Record<string, KnownOrStepId>>,
+  body: JsonObject | null,
+  fills: readonly DraftFill[],
+  act: string | null = null,
+): DraftRequest {
+  const operation =
+    role === 'act'
+      ? definition.operations.find((each) => each.action === act && each.method === 'POST')
+      : definition.operation(role);
+  if (operation === undefined) throw new Error(`${definition.kind} has no operation ${act ?? role}`);
+  return {
+    kind: definition.kind,
+    method: operation.method,
+    template: operation.path,
+    parameters,
+    role,
+    act,
+    body,
+    fills,
+    alternative: null,
+  };
+}
+
+/** The other path of a creation or update, with the parameters that it takes from the body. */
+export function alternativePath(
+  definition: ResourceDefinition,
+  role: 'create' | 'update',
+  parameters: Readonly<Record<string, KnownOrStepId>>,
+  body: JsonValue,
+  fills: readonly DraftFill[],
+): DraftPath | null {
+  const template = definition.restore.alternativePaths[role];
+  if (template === undefined) return null;
+  const all: Record<string, KnownOrStepId> = { ...parameters };
+  for (const [, name = ''] of template.matchAll(/:([a-z_]+)/g)) {
+    if (Object.hasOwn(all, name)) continue;
+    const fill = fills.find((each) => each.pointer === `/${name}` && each.from === 'step');
+    const value = isJsonObject(body) ? getOwn(body, name) : undefined;
+    if (fill?.from === 'step') all[name] = { step: fill.step };
+    else if (value === undefined || value === null) return null;
+    else all[name] = { value: idText(value) };
+  }
+  return { template, parameters: all };
+}
+
+/** Scope parameters as slots, or the reason why one of them leads nowhere. */
+export function slotsOf(
+  scope: Readonly<Record<string, Resolved>>,
+): { readonly slots: Readonly<Record<string, KnownOrStepId>> } | { readonly unknown: string } {
+  const slots: Record<string, KnownOrStepId> = {};
+  for (const [name, resolved] of Object.entries(scope)) {
+    if ('unknown' in resolved) return resolved;
+    slots[name] = resolved;
+  }
+  return { slots };
+}
+
+/** Keys of the steps that slots and fills wait for. */
+export function requiredSteps(
+  slots: Readonly<Record<string, KnownOrStepId>>,
+  fills: readonly DraftFill[],
+): string[] {
+  const steps = [
+    ...Object.values(slots).flatMap((slot) => ('step' in slot ? [slot.step] : [])),
+    ...fills.flatMap((fill) => (fill.from === 'step' ? [fill.step] : [])),
+  ];
+  return [...new Set(steps)];
+}
+
+/** Slots of a live record: everything is known. */
+export function liveSlots(definition: ResourceDefinition, live: ParsedRecord): Record<string, KnownOrStepId> {
+  const slots: Record<string, KnownOrStepId> = {};
+  for (const [name, value] of Object.entries(live.scope)) slots[name] = { value };
+  slots[definition.idParameter] = { value: live.id };
+  return slots;
+}
+
+/** Why values are missing, and where they belong: names places, never values. */
+export function needsText(needs: readonly SecretNeed[]): string {
+  const placesOf = (why: SecretNeed['because']): string =>
+    needs
+      .filter(({ because }) => because === why)
+      .map(({ anyOf }) => anyOf.join(' or '))
+      .join(', ');
+  const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
+  const reasons = [
+    ...(redacted === '' ? [] : [`the mirror never stored ${redacted} (redact: true)`]),
+    ...(masked === '' ? [] : [`the service shows only a mask of ${masked}`]),
+    ...(omitted === '' ? [] : [`the service does not show ${omitted}`]),
+  ];
+  return `${reasons.join('; ')}: give the value in the configuration under secrets`;
+}
+
+/** The step marked as one that is not sent. */
+export function stopped(
+  draft: Draft,
+  action: 'blocked' | 'manual',
+  obstacle: Obstacle,
+  reason: string,
+): Draft {
+  return { ...draft, action, request: null, precondition: null, inverse: null, obstacle, reason };
+}
+
+/** A scope that can be in a step: live ids as far as they are known, else the desired ones. */
+export function shownScope(scope: Scope, resolved: Readonly<Record<string, Resolved>>): Scope {
+  return Object.fromEntries(
+    Object.entries(scope).map(([name, value]) => {
+      const found = resolved[name];
+      return [name, found !== undefined && 'value' in found ? found.value : value];
+    }),
+  );
+}
+
+/**
+ * @param live the record's live body; null where it is yet to be created
+ * @param name what the record goes by
+ */
+export function personReason(
+  { input }: Pick<Planning, 'input'>,
+  definition: ResourceDefinition,
+  condition: Condition,
+  live: JsonValue | null,
+  name: string,
+): string {
+  // What a sandbox gives is nothing to publish.
+  return input.isPractice === true ? condition.reason : reasonWithRecord(definition, condition, live, name);
+}
+
+export function reasonWithRecord(
+  { kind, fields }: ResourceDefinition,
+  { reason, shows }: Condition,
+  live: JsonValue | null,
+  name: string,
+): string {
+  if (shows === undefined) return reason;
+  const member = topMember(shows);
+  if (fields.some((field) => field.name === member && field.isSecret)) {
+    const record = /^[\w.@-]+$/.test(name) ? name : JSON.stringify(name);
+    return `${reason} (${member}: \`tidemark sync\`, then \`tidemark show ${kind} ${record} --show-secrets\`)`;
+  }
+  if (live === null) return `${reason} (${member} will be new: the report of the restore shows it)`;
+  const value = resolvePointer(live, shows);
+  return typeof value === 'string' && value !== '' ? `${reason} (${member}: ${value})` : reason;
+}

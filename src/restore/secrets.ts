@@ -1,0 +1,329 @@
+/** Secrets: in a field's value, in the configuration, in what the service answers (design.md, Restore: Secrets). */
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { SecretRule } from '../config/config.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  getOwn,
+  isJsonObject,
+  setOwn,
+  parseLossless,
+} from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { idText } from '../diff/match-records.ts';
+import { type Redaction, isRedacted } from '../sync/redaction.ts';
+import { placesOf, textsWhere, withMember, memberPointer } from './places.ts';
+import type { PlanInput, SecretLookup } from './plan/plan.ts';
+
+/** What a plan shows instead of a secret. */
+export const HIDDEN = '[secret]';
+
+interface SecretPlaces {
+  /** Pointers to secrets in clear text. */
+  readonly clear: readonly string[];
+  /** Pointers to masks. */
+  readonly masked: readonly string[];
+}
+
+/** Pointers to the secrets in a field's value. */
+export function secretsIn(
+  field: FieldDefinition,
+  value: JsonValue,
+  masks: readonly RegExp[] | undefined,
+): SecretPlaces {
+  const masked = textsWhere(value, (text) => isMask(text, masks));
+  const named = [
+    ...(field.isSecret ? [''] : []),
+    ...field.secretPointers.flatMap((pointer) => placesOf(value, pointer)),
+    ...secretsByName(value),
+  ];
+  const clear = named.filter((pointer) => {
+    const secret = resolvePointer(value, pointer);
+    return secret !== null && secret !== '' && !masked.includes(pointer);
+  });
+  return { clear: [...new Set(clear)], masked };
+}
+
+/**
+ * Pointers to values that are secrets by their names, or by a password in a URL; of nested ones the outer. A boolean is
+ * not a secret. `member`: the name of an undocumented field.
+ */
+function secretsByName(value: JsonValue, member?: string): string[] {
+  const found: string[] = [];
+  const stack: { value: JsonValue; path: readonly string[] }[] = [{ value, path: [] }];
+  for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
+    const { value: here, path } = at;
+    if (isSecretByName(here, path.at(-1) ?? member)) {
+      found.push(pointerTo(path));
+    } else if (Array.isArray(here)) {
+      here.forEach((element, index) => stack.push({ value: element, path: [...path, String(index)] }));
+    } else if (isJsonObject(here)) {
+      for (const name of Object.keys(here)) {
+        stack.push({ value: getOwn(here, name) ?? null, path: [...path, name] });
+      }
+    }
+  }
+  return found.sort();
+}
+
+/** `name`: undefined for a documented top-level field, where the documentation says what is secret. */
+function isSecretByName(value: JsonValue, name: string | undefined): boolean {
+  if (value === null || value === '' || typeof value === 'boolean') return false;
+  if (name !== undefined && isSecretName(name)) return true;
+  return typeof value === 'string' && withoutPasswords(value, HIDDEN) !== value;
+}
+
+/**
+ * The secrets that a value needs and does not hold; any one of a secret's pointers suffices. `has`: whether the
+ * configuration supplies the secret at a pointer.
+ */
+export function missingSecrets(
+  field: FieldDefinition,
+  value: JsonValue,
+  masks: readonly RegExp[] | undefined,
+  has: (pointer: string) => boolean,
+): (readonly string[])[] {
+  if (field.secretPointers.length === 0) return [];
+  const isThere = (pointer: string): boolean => {
+    if (has(pointer)) return true;
+    const held = resolvePointer(value, pointer);
+    return (
+      held !== undefined && held !== null && held !== '' && !(typeof held === 'string' && isMask(held, masks))
+    );
+  };
+  const groups = neededGroups(field, value);
+  // Which secrets it needs is unknown: if one is supplied, the configuration is taken as complete.
+  const needed = groups ?? [field.secretPointers.filter((pointer) => !pointer.includes('*'))];
+  return needed.filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere));
+}
+
+/** The secrets that a value of its type needs, each with its alternative pointers; undefined if unknown. */
+export function neededGroups(
+  { secretsNeeded }: FieldDefinition,
+  value: JsonValue,
+): readonly (readonly string[])[] | undefined {
+  if (secretsNeeded === null) return undefined;
+  const by = resolvePointer(value, secretsNeeded.by);
+  const { byText } = secretsNeeded;
+  return typeof by === 'string' && Object.hasOwn(byText, by) ? byText[by] : undefined;
+}
+
+/** A body with every clear-text secret replaced, and their pointers. */
+export function withoutSecrets(
+  definition: ResourceDefinition,
+  body: JsonObject,
+): { readonly body: JsonObject; readonly withheld: readonly string[] } {
+  const withheld: string[] = [];
+  const shown: JsonObject = {};
+  const fields = definition.fieldsByName;
+  for (const name of Object.keys(body)) {
+    const value = getOwn(body, name) ?? null;
+    const field = fields.get(name);
+    let hidden: JsonValue = value;
+    const clear = field === undefined ? secretsByName(value, name) : secretsIn(field, value, undefined).clear;
+    for (const pointer of clear) {
+      hidden = withMember(hidden, splitPointer(pointer), HIDDEN) ?? HIDDEN;
+      withheld.push(memberPointer(name) + pointer);
+    }
+    setOwn(shown, name, hidden);
+  }
+  return { body: shown, withheld };
+}
+
+/** Changes with every clear-text secret replaced; null and empty values stay. */
+export function hiddenFields(
+  definition: ResourceDefinition,
+  fields: readonly FieldChange[],
+): readonly FieldChange[] {
+  if (fields.length === 0) return fields;
+  const places = definition.fields.flatMap((field) => [
+    ...(field.isSecret ? [[field.name]] : []),
+    ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
+  ]);
+  const documented = new Set(definition.fields.map(({ name }) => name));
+  return fields.map((change) => {
+    const at = splitPointer(change.path);
+    const isNamedSo = at.some((name, index) => (index > 0 || !documented.has(name)) && isSecretName(name));
+    const shown = (value: JsonValue): JsonValue =>
+      isNamedSo && value !== null && value !== '' && typeof value !== 'boolean'
+        ? HIDDEN
+        : hiddenAt(value, at, places);
+    return {
+      ...change,
+      ...(change.from === undefined ? {} : { from: shown(change.from) }),
+      ...(change.to === undefined ? {} : { to: shown(change.to) }),
+    };
+  });
+}
+
+function hiddenAt(
+  value: JsonValue,
+  at: readonly string[],
+  places: readonly (readonly string[])[],
+): JsonValue {
+  if (value === null || value === '') return value;
+  const near = places.filter((place) =>
+    place.slice(0, at.length).every((part, index) => part === '*' || part === at[index]),
+  );
+  if (near.some((place) => place.length <= at.length)) return HIDDEN;
+  if (typeof value !== 'boolean' && at.slice(1).some(isSecretName)) return HIDDEN;
+  if (isSecretByName(value, undefined)) return HIDDEN;
+  if (Array.isArray(value)) {
+    return value.map((element, index) => hiddenAt(element, [...at, String(index)], near));
+  }
+  if (!isJsonObject(value)) return value;
+  const shown: JsonObject = {};
+  for (const name of Object.keys(value)) {
+    setOwn(shown, name, hiddenAt(getOwn(value, name) ?? null, [...at, name], near));
+  }
+  return shown;
+}
+
+// `redact: true`: compares a configured secret with the recorded one by the fingerprint that the mirror holds instead.
+
+/** For `PlanInput.fingerprint`: the value as the mirror would store it at that pointer. */
+export function fingerprintsOf(
+  redaction: Redaction,
+  definitions: (kind: Kind) => ResourceDefinition,
+): NonNullable<PlanInput['fingerprint']> {
+  return (kind, pointer, secret) => {
+    const body = withMember({}, splitPointer(pointer), secret) ?? {};
+    const held = resolvePointer(
+      parseLossless(redaction.text(definitions(kind), JSON.stringify(body))),
+      pointer,
+    );
+    return typeof held === 'string' && isRedacted(held) ? held : undefined;
+  };
+}
+
+/** True where the configured secret does not match the fingerprint that was recorded. */
+export function isOtherThanRecorded(
+  { fingerprint, secrets }: PlanInput,
+  record: ParsedRecord,
+  pointer: string,
+  recorded: JsonValue | undefined,
+): boolean {
+  if (fingerprint === undefined || typeof recorded !== 'string' || !isRedacted(recorded)) return false;
+  const given = secrets.find(record, pointer);
+  return given !== undefined && fingerprint(record.kind, pointer, given.reveal()) !== recorded;
+}
+
+/** True where live has the configured secret, which differs from the recorded one. */
+export function isAsConfigured(
+  { fingerprint, secrets }: PlanInput,
+  record: ParsedRecord,
+  { path, from, to }: FieldChange,
+): boolean {
+  if (fingerprint === undefined || typeof from !== 'string' || typeof to !== 'string') return false;
+  if (!isRedacted(from) || !isRedacted(to)) return false;
+  const given = secrets.find(record, path);
+  return given !== undefined && fingerprint(record.kind, path, given.reveal()) === from;
+}
+
+/** The note of a step about secrets that are not the recorded ones; null without any. */
+export function otherSecretsText(pointers: readonly string[]): string | null {
+  if (pointers.length === 0) return null;
+  return `the configuration has another secret for ${pointers.join(', ')} than was recorded: that one is sent`;
+}
+
+export function asConfiguredText(paths: readonly string[]): string {
+  return `live has the secret of the configuration at ${paths.join(', ')}, which is not the one that was recorded`;
+}
+
+export const NO_SECRETS: SecretLookup = { find: () => undefined };
+
+/** The first rule that matches a record and has the pointer wins, so that narrow rules go first. */
+export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
+  const byKind = Map.groupBy(rules, (rule) => rule.kind);
+  return {
+    find: (record, pointer, isNamed = false) =>
+      byKind
+        .get(record.kind)
+        ?.find(
+          (rule) =>
+            Object.hasOwn(rule.values, pointer) &&
+            (!isNamed || Object.keys(rule.match).length > 0) &&
+            matches(rule.match, record),
+        )?.values[pointer],
+  };
+}
+
+function matches(match: SecretRule['match'], record: ParsedRecord): boolean {
+  return Object.entries(match).every(([pointer, text]) => {
+    const value = resolvePointer(record.body, pointer);
+    return value !== undefined && idText(value) === text;
+  });
+}
+
+/** What a service or a shortened message may put between the parts of a text: escapes, quotes, line ends. */
+const BETWEEN = '[^]{0,8}?';
+
+const BREAKS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s"'\\/]+/u;
+
+/** The shortest start of a secret at the end of a shortened message that is one beyond doubt, characters. */
+const LEAST_START = 4;
+
+/** The text without these values, whole or, where it was cut off at its end, as far as they go. */
+export function scrubbed(text: string, values: readonly string[]): string {
+  const known = [...new Set(values)].filter((value) => value.trim() !== '');
+  const longestFirst = known.sort((a, b) => b.length - a.length);
+  let clean = text;
+  for (const value of longestFirst) {
+    const parts = value.split(BREAKS).filter((part) => part !== '');
+    // Only marks: unchanged.
+    const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
+    clean = clean.replaceAll(new RegExp(pattern, 'giu'), HIDDEN);
+  }
+  return clean.endsWith('…') ? longestFirst.reduce(withoutStart, clean) : clean;
+}
+
+function escaped(part: string): string {
+  return part.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+}
+
+function withoutStart(text: string, value: string): string {
+  const body = text.slice(0, -1).trimEnd();
+  const line = value.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  for (let length = Math.min(line.length, body.length); length >= LEAST_START; length -= 1) {
+    if (body.endsWith(line.slice(0, length).trimEnd())) {
+      return `${body.slice(0, body.length - line.slice(0, length).trimEnd().length)}${HIDDEN}…`;
+    }
+  }
+  return text;
+}
+
+/** The outcome of a request with the secrets that were sent taken out of what the service said. */
+export function scrubbedOutcome<T extends { readonly outcome: string; readonly error?: TidemarkError }>(
+  outcome: T,
+  values: readonly string[],
+): T {
+  const { error } = outcome;
+  if (error === undefined || values.length === 0) return outcome;
+  const { hint, isRetryable, status, permission, retryAfterMs, field } = error;
+  // Without its cause: that one has the message too.
+  const clean = new TidemarkError(error.code, scrubbed(error.message, values), {
+    isRetryable,
+    ...(hint === undefined ? {} : { hint: scrubbed(hint, values) }),
+    ...(status === undefined ? {} : { status }),
+    ...(permission === undefined ? {} : { permission: scrubbed(permission, values) }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(field === undefined ? {} : { field: scrubbed(field, values) }),
+  });
+  return { ...outcome, error: clean };
+}
+
+const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
+
+/** What the service said, for logs and stderr: without ids that are secrets (an invite's is its sign-up link). */
+export function withoutSecretIds(text: string, definitions: readonly ResourceDefinition[]): string {
+  const isSecret = definitions.some(({ fields, idPath }) =>
+    fields.some((field) => field.isSecret && field.name === idPath.at(-1)),
+  );
+  return isSecret ? text.replaceAll(UUID, HIDDEN) : text;
+}

@@ -1,0 +1,416 @@
+/** The state before a restore, put together from live and the inverses that were kept when it was applied. */
+import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
+import type { ParsedRecord, Skipped } from '../../diff/change.ts';
+import { compareBodies } from '../../diff/compare.ts';
+import { recordName } from '../../diff/name.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { nothingCompared } from '../../state/nothing-compared.ts';
+import type { Coverage, LoadedState } from '../../state/state.ts';
+import { topMember } from '../places.ts';
+import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
+import {
+  type PlanState,
+  type Inverse,
+  type UntouchedRecords,
+  type Plan,
+  type PlanStep,
+  isExecutable,
+} from '../plan/plan.ts';
+import { managedDigest, recordKeyText } from '../records.ts';
+import { appliedSteps, type AppliedStep, undoChain, type UndoChain } from './applied.ts';
+
+export interface UndoStateOptions {
+  /** The records as they are, of `undoKinds`. */
+  readonly live: PlanState;
+  /** What is known of the records that live does not hold; if left out, all of them are gone. */
+  readonly known?: LiveKnowledge;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Take back what was changed since, too. */
+  readonly forceChanged: boolean;
+  /** The undo that is resumed, if any: its own changes are left out. */
+  readonly resumed?: number;
+}
+
+/** The state before a restore, for what it overwrote; for the rest, live. */
+export interface UndoneState {
+  readonly state: PlanState;
+  /** What a plan for it may touch. */
+  readonly extent: UndoExtent;
+  /** Records that were changed since, and are in the state as they are live. */
+  readonly changed: readonly ChangedSince[];
+  /** Records that go: those that the restore created and that are still there, and what is in them by now. */
+  readonly gone: readonly ParsedRecord[];
+  /** What the restore did and nothing is left to take back of. */
+  readonly settled: readonly Settled[];
+  /** Records that live did not show, and that are not known to be gone. */
+  readonly skipped: readonly Skipped[];
+}
+
+export interface ChangedSince extends Pick<ParsedRecord, 'kind' | 'scope' | 'id'> {
+  readonly name: string;
+  /** E.g. `it was changed since restore 3`. */
+  readonly why: string;
+}
+
+export interface Settled {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly reason: UntouchedRecords['reason'];
+}
+
+const CAN_BE_FORCED = '--force-changed takes it back all the same';
+
+/**
+ * What `planUndo` wants live to be: its records are what `applyPlan` is given as desired.
+ * @throws TidemarkError as `planUndo`
+ */
+export function undoneState(mirror: Mirror, restore: number, options: UndoStateOptions): UndoneState {
+  const { row, steps } = appliedSteps(mirror, restore);
+  const chain = undoChain(mirror, row, options.resumed);
+  const before = new BeforeRestore(restore, options, chain, steps);
+  for (const applied of steps.toReversed()) before.takeBack(applied);
+  return before.state(row.startedAt);
+}
+
+class BeforeRestore {
+  readonly #restore: number;
+  readonly #options: UndoStateOptions;
+  readonly #chain: UndoChain;
+  readonly #live: ReadonlyMap<string, ParsedRecord>;
+  readonly #liveIds: ReadonlySet<string>;
+  readonly #records: Map<string, ParsedRecord>;
+  readonly #created: ReadonlySet<string>;
+  readonly #extent: UndoExtent;
+  readonly #changed = new Map<string, ChangedSince>();
+  readonly #gone = new Map<string, ParsedRecord>();
+  readonly #settled = new Map<string, Settled>();
+  readonly #unread: UndoUnread;
+
+  constructor(restore: number, options: UndoStateOptions, chain: UndoChain, steps: readonly AppliedStep[]) {
+    this.#restore = restore;
+    this.#options = options;
+    this.#chain = chain;
+    this.#live = new Map(options.live.records.map((record) => [keyOf(record), record]));
+    this.#liveIds = new Set(options.live.records.map(({ kind, id }) => `${kind} ${id}`));
+    this.#records = new Map(this.#live);
+    this.#extent = new UndoExtent(options.definitions);
+    this.#unread = new UndoUnread(options.known ?? null);
+    this.#created = new Set(
+      steps
+        .filter(({ inverse }) => inverse?.action === 'remove')
+        .flatMap((each) => chain.places(each).map((place) => keyOf({ kind: each.kind, ...place }))),
+    );
+  }
+
+  takeBack(applied: AppliedStep): void {
+    const { inverse } = applied;
+    if (inverse === null) return;
+    if (inverse.action === 'create') this.#putBack(applied, inverse.body);
+    else this.#changeBack(applied, inverse);
+  }
+
+  state(at: string): UndoneState {
+    const { collections } = this.#options.live;
+    const reference = { ref: `before restore ${this.#restore}`, at };
+    return {
+      state: { reference, records: [...this.#records.values()], collections },
+      extent: this.#extent,
+      changed: [...this.#changed.values()],
+      gone: [...this.#gone.values()],
+      settled: [...this.#settled.values()],
+      skipped: this.#unread.skipped(),
+    };
+  }
+
+  /** What the restore removed: there again, unless it is there already. */
+  #putBack(applied: AppliedStep, body: JsonValue): void {
+    const { kind, scope, id } = applied;
+    const own = keyOf(applied);
+    if (!this.#live.has(own)) {
+      const now = this.#chain.idSince(applied);
+      if (now !== undefined && this.#liveIds.has(`${kind} ${now}`)) {
+        this.#unread.see();
+        this.#settle(applied, 'the restore removed it, and it is there again');
+        return;
+      }
+    }
+    // Desired too: a resumed undo looks up here what its plan created.
+    this.#records.set(own, { kind, scope, id, body });
+    if (this.#isKnown(applied)) this.#extent.add(applied, 'whole');
+  }
+
+  #changeBack(applied: AppliedStep, inverse: Exclude<Inverse, { action: 'create' }>): void {
+    const { definitions, forceChanged } = this.#options;
+    const definition = definitions(applied.kind);
+    const at = this.#chain
+      .places(applied)
+      .map((place) => ({ ...applied, ...place }))
+      .findLast((each) => this.#records.has(keyOf(each)));
+    const live = at === undefined ? undefined : this.#records.get(keyOf(at));
+    if (!this.#isKnown(applied)) return;
+    if (at === undefined || live === undefined) {
+      this.#tellAbsent(applied, inverse);
+      return;
+    }
+    const place = keyOf(at);
+    if (this.#changed.has(place)) return;
+    const body = inverse.action === 'remove' ? undefined : beforeStep(definition, live, inverse);
+    const isAsBefore =
+      body !== undefined && compareBodies(definition, live.body, body, 'managed').length === 0;
+    const original = this.#live.get(place) ?? live;
+    const added = body === undefined ? this.#addedTo(original) : [];
+    const why = this.#changedSince(applied, managedDigest(definition, original.body), added);
+    if (why !== null && !isAsBefore && !forceChanged) {
+      const { kind, scope, id } = original;
+      const name = recordName(definition, original.body, id);
+      this.#changed.set(place, { kind, scope, id, name, why: `${why}; ${CAN_BE_FORCED}` });
+      this.#records.set(place, original);
+      this.#extent.delete(original);
+      return;
+    }
+    // Other kinds that show the record would keep its present state.
+    for (const counterpart of placesOf(at, definitions))
+      if (counterpart !== place) this.#records.delete(counterpart);
+    if (body === undefined) {
+      for (const record of [live, ...added]) {
+        this.#records.delete(keyOf(record));
+        this.#gone.set(keyOf(record), record);
+        this.#extent.add(record, 'whole');
+      }
+    } else {
+      this.#records.set(place, { ...live, body });
+      this.#extent.add(live, writtenMembers(definition, inverse));
+    }
+  }
+
+  /** False where live does not show the record and does not prove it gone: then nothing is done about it. */
+  #isKnown(applied: AppliedStep): boolean {
+    const { kind, name } = applied;
+    const places = this.#chain.places(applied).map((place) => ({ kind, ...place }));
+    if (!places.some((place) => this.#live.has(keyOf(place)))) return this.#unread.isGone(name, places);
+    this.#unread.see();
+    return true;
+  }
+
+  /** What is not there any more: gone is as before where the restore created it, and a loss where it changed it. */
+  #tellAbsent(applied: AppliedStep, inverse: Inverse): void {
+    const { kind, scope, id, name } = applied;
+    const isCreated = this.#created.has(keyOf(applied));
+    // Its creation tells of it.
+    if (isCreated && inverse.action !== 'remove') return;
+    const undo = this.#chain.takenBackBy(applied);
+    if (isCreated || undo !== undefined) {
+      this.#settle(applied, 'it is not there any more');
+      return;
+    }
+    const now = this.#chain.idSince(applied);
+    const again =
+      now !== undefined && this.#liveIds.has(`${kind} ${now}`) ? ', and was created again since' : '';
+    const why = `what the restore changed in it cannot be taken back: it was removed since restore ${this.#restore}${again}`;
+    this.#changed.set(keyOf(applied), { kind, scope, id, name, why });
+  }
+
+  #settle(applied: AppliedStep, otherwise: string): void {
+    const undo = this.#chain.takenBackBy(applied);
+    const { kind, name } = applied;
+    const reason = undo === undefined ? otherwise : `restore ${undo} has taken back what was done to it`;
+    this.#settled.set(keyOf(applied), { kind, name, reason });
+  }
+
+  /** Why a record is not as the restore left it, or may not be; null where it is. */
+  #changedSince(applied: AppliedStep, now: string, [first, ...more]: readonly ParsedRecord[]): string | null {
+    const digest = this.#chain.digest(applied);
+    if (digest === null)
+      return `restore ${this.#restore} could not read it back, so what was changed since is not known`;
+    if (now !== digest) return `it was changed since restore ${this.#restore}`;
+    if (first === undefined) return null;
+    const { one, many } = this.#options.definitions(first.kind).title;
+    return `it has ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
+  }
+
+  /** What is in a created record by now that the restore did not put there: it would go with it. */
+  #addedTo(record: ParsedRecord): ParsedRecord[] {
+    const { definitions } = this.#options;
+    const definition = definitions(record.kind);
+    const dependents = dependentKinds(record.kind, definitions);
+    if (dependents.length === 0) return [];
+    return [...this.#records.values()].filter(
+      (other) =>
+        !this.#created.has(keyOf(other)) &&
+        dependents.some((dependent) => isRemovedWith(dependent, other, definition, record)),
+    );
+  }
+}
+
+/** The record as it was before the step; secrets that were not kept are written as what the planner takes for a mask. */
+function beforeStep(
+  definition: ResourceDefinition,
+  live: ParsedRecord,
+  inverse: Extract<Inverse, { action: 'update' | 'act' }>,
+): JsonValue {
+  if (!isJsonObject(live.body)) return live.body;
+  const body: JsonObject = {};
+  const overwritten = inverse.action === 'update' ? inverse.body : stateBefore(definition, inverse.act);
+  const absent = inverse.action === 'update' ? inverse.absent.map(topMember) : [];
+  for (const name of Object.keys(live.body)) {
+    const value = getOwn(live.body, name);
+    if (value !== undefined && !absent.includes(name)) setOwn(body, name, value);
+  }
+  for (const name of Object.keys(overwritten)) setOwn(body, name, getOwn(overwritten, name) ?? null);
+  return body;
+}
+
+function writtenMembers(
+  definition: ResourceDefinition,
+  inverse: Exclude<Inverse, { action: 'create' }>,
+): 'whole' | readonly string[] {
+  if (inverse.action === 'remove') return 'whole';
+  if (inverse.action === 'act') return Object.keys(stateBefore(definition, inverse.act));
+  return [...Object.keys(inverse.body), ...[...inverse.absent, ...inverse.withheld].map(topMember)];
+}
+
+function stateBefore({ restore: { state } }: ResourceDefinition, act: string): JsonObject {
+  const action = state?.actions.find((each) => each.action === act);
+  return state === null || action === undefined ? {} : { [state.field]: action.value };
+}
+
+function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
+  return recordKeyText(kind, scope, id);
+}
+
+// What an undo may touch: the records that its restore wrote, and of those that it changed, the fields that it wrote.
+
+type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
+
+class UndoExtent {
+  readonly #definitions: (kind: Kind) => ResourceDefinition;
+  /** By place, the members that were written; `whole` where the record itself comes or goes. */
+  readonly #own = new Map<string, 'whole' | ReadonlySet<string>>();
+
+  constructor(definitions: (kind: Kind) => ResourceDefinition) {
+    this.#definitions = definitions;
+  }
+
+  add(record: Place, members: 'whole' | readonly string[]): void {
+    for (const place of placesOf(record, this.#definitions)) {
+      const known = this.#own.get(place);
+      const isWhole = known === 'whole' || members === 'whole';
+      this.#own.set(place, isWhole ? 'whole' : new Set([...(known ?? []), ...members]));
+    }
+  }
+
+  delete(record: Place): void {
+    for (const place of placesOf(record, this.#definitions)) this.#own.delete(place);
+  }
+
+  /** For `PlanInput.isInScope`. */
+  readonly has = ({ kind, scope, id }: Place): boolean => this.#own.has(recordKeyText(kind, scope, id));
+
+  /** For `PlanInput.isOwnField`. */
+  readonly hasField = ({ kind, scope, id }: Place, path: string): boolean => {
+    const members = this.#own.get(recordKeyText(kind, scope, id));
+    return members === 'whole' || members?.has(topMember(path)) === true;
+  };
+
+  /** @throws Error for a step about a record that the restore did not write: a bug, and nothing may be sent */
+  require({ steps }: Pick<Plan, 'steps'>): void {
+    const stray = steps.find((step) => isExecutable(step) && !this.#isOwn(step));
+    if (stray === undefined) return;
+    throw new Error(
+      `an undo would ${stray.action} ${stray.kind} ${stray.name}, which its restore did not write`,
+    );
+  }
+
+  #isOwn({ kind, scope, id, desired, precondition }: PlanStep): boolean {
+    const isLiveOwn = precondition?.state !== 'present' || this.has({ kind, scope, id: precondition.id });
+    return isLiveOwn && this.has(desired ?? { kind, scope, id });
+  }
+}
+
+/** The record's place, and those where other kinds of its family show it. */
+function placesOf({ kind, scope, id }: Place, definitions: (kind: Kind) => ResourceDefinition): string[] {
+  const { family } = definitions(kind);
+  const counterparts =
+    family === null
+      ? []
+      : CATALOG.filter((each) => each.kind !== kind && definitions(each.kind).family === family);
+  return [kind, ...counterparts.map((each) => each.kind)].map((each) => recordKeyText(each, scope, id));
+}
+
+const NAMES_SHOWN = 10;
+
+/** What is known of collections and of the records that live did not show. */
+type LiveKnowledge = Pick<LoadedState, 'coverage' | 'unknownIn'>;
+
+/** What is known of the records that an undo is about, gathered one by one. */
+class UndoUnread {
+  readonly #live: LiveKnowledge | null;
+  readonly #unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  readonly #skipped = new Map<string, Omit<Skipped, 'name'> & { readonly names: Set<string> }>();
+  #isAnyKnown = false;
+
+  /** @param live null where it is known whole */
+  constructor(live: LiveKnowledge | null) {
+    this.#live = live;
+  }
+
+  /** A record was there. */
+  see(): void {
+    this.#isAnyKnown = true;
+  }
+
+  /**
+   * Asked of a record that live does not show at any of its places: true where that proves it gone. Where it does not,
+   * the record counts as not compared.
+   */
+  isGone(name: string, places: readonly Place[]): boolean {
+    for (const place of places.toReversed()) {
+      const reason = this.#doubt(place);
+      if (reason === null) continue;
+      const { kind, scope } = place;
+      const key = `${kind} ${scopeKey(scope)} ${reason}`;
+      const entry = this.#skipped.get(key) ?? { kind, scope, reason, names: new Set<string>() };
+      this.#skipped.set(key, { ...entry, names: entry.names.add(name) });
+      return false;
+    }
+    this.#isAnyKnown = true;
+    return true;
+  }
+
+  /**
+   * What could not be compared, with the names of the records.
+   * @throws TidemarkError as the service refused or failed, where nothing at all of what was asked for could be read
+   */
+  skipped(): Skipped[] {
+    const entries = [...this.#skipped.values()];
+    if (entries.length > 0 && !this.#isAnyKnown) {
+      throw nothingCompared({ skipped: entries }, {}, this.#unread);
+    }
+    return entries.map(({ kind, scope, reason, names }) => {
+      const name = listed(names);
+      return { kind, scope, name, reason: `what became of ${name} is not known: ${reason}` };
+    });
+  }
+
+  /** Why the record may be there all the same; null where it is gone. */
+  #doubt({ kind, scope, id }: Place): string | null {
+    if (this.#live === null) return null;
+    const coverage = this.#live.coverage(kind, scope);
+    if (coverage.how === 'absent') return null;
+    if (coverage.how === 'unread') this.#unread.push(coverage);
+    if (coverage.how !== 'read') return coverage.reason;
+    this.#isAnyKnown = true;
+    const spot = this.#live.unknownIn(kind, scope);
+    if (spot?.covers(id) === true) return spot.reason;
+    return coverage.stale ?? null;
+  }
+}
+
+function listed(names: ReadonlySet<string>): string {
+  const shown = [...names].slice(0, NAMES_SHOWN);
+  const more = names.size - shown.length;
+  return `${shown.join(', ')}${more === 0 ? '' : ` and ${more} more`}`;
+}

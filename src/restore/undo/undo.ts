@@ -1,0 +1,207 @@
+/**
+ * The plan that undoes a restore. The state before it is computed from live and the inverses in the journal; then the
+ * planner plans as for any other desired state, limited to what the restore wrote.
+ */
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { ParsedRecord } from '../../diff/change.ts';
+import { recordName } from '../../diff/name.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { kindsToRead } from '../plan/dependents.ts';
+import {
+  type PlanOptions,
+  type UntouchedRecords,
+  type Plan,
+  type PlanStep,
+  planHash,
+  type SecretLookup,
+} from '../plan/plan.ts';
+import { planRestore } from '../plan/planner.ts';
+import { naturalKeyDigest, idLookup, recordKeyText } from '../records.ts';
+import { appliedSteps, type AppliedSteps, undoChain } from './applied.ts';
+import {
+  undoneState,
+  type ChangedSince,
+  type Settled,
+  type UndoneState,
+  type UndoStateOptions,
+} from './state.ts';
+
+export interface UndoOptions extends UndoStateOptions {
+  readonly secrets: SecretLookup;
+  readonly rate: PlanOptions['rate'];
+  /** As for a plan; unknown when left out. */
+  readonly ownUserId?: string | null;
+  /** Let the service send e-mails for recreated invites; false when left out. */
+  readonly sendEmail?: boolean;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/**
+ * The kinds to read before a restore is undone; empty where it applied nothing.
+ * @throws TidemarkError `reference_unknown`
+ */
+export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOptions['definitions']): Kind[] {
+  const { steps } = appliedSteps(mirror, restore);
+  const kinds = new Set(steps.map(({ request }) => request.kind));
+  // Created records may have children by now, which are removed with them.
+  const removes = steps.some(({ inverse }) => inverse?.action === 'remove');
+  return kindsToRead(kinds, definitions, removes);
+}
+
+/**
+ * The plan that undoes what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the restore
+ * left it is blocked (`changed_since`) unless `forceChanged`. A record that already is as before needs no step. Records
+ * whose existence in live is unknown (`options.known`) are `skipped`.
+ * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the service
+ * refused or failed with, where nothing of what the restore wrote could be read
+ */
+export function planUndo(mirror: Mirror, restore: number, options: UndoOptions): Plan {
+  const { state, extent, changed, gone, settled, skipped } = undoneState(mirror, restore, options);
+  const applied = appliedSteps(mirror, restore);
+  const plan = planRestore({
+    desired: state,
+    live: options.live,
+    definitions: options.definitions,
+    idMap: idLookup(mirror.restores.idMap(applied.row.source)),
+    secrets: options.secrets,
+    options: {
+      // Only existing records that the restore created and, if forced, their children created since.
+      prune: { maxRemovals: gone.length },
+      // The restore was within the limits; undoing it changes nothing else.
+      limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
+      createOrganizations: true,
+      inviteMissing: null,
+      sendEmail: options.sendEmail ?? false,
+      ownUserId: options.ownUserId ?? null,
+      maxAgeMs: null,
+      rate: options.rate,
+    },
+    isInScope: extent.has,
+    isOwnField: extent.hasField,
+    skipped,
+    now: options.now,
+  });
+  extent.require(plan);
+  const left = [...plan.left, ...notTakenBack(plan, applied, { gone, settled }, options)];
+  if (changed.length === 0 && left.length === plan.left.length) return plan;
+  const steps = [
+    ...plan.steps,
+    ...changed.map((each, index) => refusal(plan.steps.length + index + 1, each)),
+  ];
+  const summary = { ...plan.summary, blocked: plan.summary.blocked + changed.length };
+  const whole = { ...plan, steps, left, summary };
+  return { ...whole, hash: planHash(whole) };
+}
+
+/** Notes about effects of the restore that the plan does not undo. */
+function notTakenBack(
+  { steps }: Plan,
+  { steps: applied, unknown }: AppliedSteps,
+  { gone, settled }: Pick<UndoneState, 'gone' | 'settled'>,
+  { definitions }: UndoOptions,
+): UntouchedRecords[] {
+  const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
+  const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [keyOf(each)])));
+  const silent = gone
+    .map(({ kind, id, body }) => ({ kind, id, name: recordName(definitions(kind), body, id) }))
+    .filter(
+      ({ kind, id }) =>
+        !about.has(`${definitions(kind).family ?? kind} ${id}`) && definitions(kind).restore.isRemovable,
+    );
+  const noWay = applied.filter((each) => each.inverse === null && !whole.has(keyOf(each)));
+  return [
+    ...leftAlone(silent, 'the restore created it, and it cannot be removed through the interface'),
+    ...leftAlone(noWay, 'what the restore did to it cannot be taken back'),
+    ...[...Map.groupBy(settled, ({ reason }) => reason)].flatMap(([reason, same]) =>
+      leftAlone(same satisfies readonly Settled[], reason),
+    ),
+    ...leftAlone(unknown, 'the restore created it, and the service returned no id: look for it by its name'),
+  ];
+}
+
+function leftAlone(
+  records: readonly { readonly kind: Kind; readonly name: string }[],
+  reason: string,
+): UntouchedRecords[] {
+  return [...Map.groupBy(records, ({ kind }) => kind)].map(([kind, same]) => ({
+    ...{ kind, count: same.length, reason },
+    names: same.slice(0, 10).map(({ name }) => name),
+  }));
+}
+
+function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanStep {
+  return {
+    n,
+    level: 0,
+    after: [],
+    action: 'blocked',
+    kind,
+    scope,
+    id,
+    name,
+    fields: [],
+    request: null,
+    reason: why,
+    obstacle: 'changed_since',
+    needs: [],
+    precondition: null,
+    desired: null,
+    inverse: null,
+  };
+}
+
+/**
+ * The undos of a restore as text: `restore 1 was undone by restore 2 and done again by restore 3`; null where none undid
+ * anything of it.
+ * @throws TidemarkError as `planUndo`
+ */
+export function undoneInWords(mirror: Mirror, restore: number): string | null {
+  const { links } = undoChain(mirror, appliedSteps(mirror, restore).row);
+  if (links.length === 0) return null;
+  const deeds = links.map(
+    ({ restore: by, takesBack }) => `${takesBack ? 'undone' : 'done again'} by restore ${by}`,
+  );
+  return `restore ${restore} was ${deeds.join(', ')}`;
+}
+
+function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
+  return recordKeyText(kind, scope, id);
+}
+
+// Which of the desired records of an undo existed when it was planned: when a write without an answer is looked up, none of
+// them may be taken for the record that it created. Records created later are none of them.
+
+/**
+ * The places of the desired records that a creation of the plan could be taken for: those of its natural key, or all of
+ * its kind where that has none. To be kept with the restore as it was approved.
+ */
+export function existingNamesakes(
+  plan: Pick<Plan, 'steps'>,
+  desired: readonly ParsedRecord[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  const created = new Map<string, Kind>();
+  for (const { request, desired: made } of plan.steps) {
+    if (request?.role === 'create' && made !== null)
+      created.set(recordKeyText(made.kind, made.scope, made.id), made.kind);
+  }
+  const kinds = new Set(created.values());
+  const keyOf = ({ kind, body }: ParsedRecord): string =>
+    `${kind} ${naturalKeyDigest(definitions(kind), body)}`;
+  const isMade = ({ kind, scope, id }: ParsedRecord): boolean => created.has(recordKeyText(kind, scope, id));
+  const ofKinds = desired.filter(({ kind }) => kinds.has(kind));
+  const keys = new Set(ofKinds.filter(isMade).map(keyOf));
+  return ofKinds
+    .filter((record) => !isMade(record) && keys.has(keyOf(record)))
+    .map(({ kind, scope, id }) => recordKeyText(kind, scope, id));
+}
+
+/** The places that an undo's plan knows as desired: what its steps make, and what stood there (`existingNamesakes`). */
+export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
+  const made = plan.steps.flatMap(({ desired }) =>
+    desired === null ? [] : [recordKeyText(desired.kind, desired.scope, desired.id)],
+  );
+  return new Set([...made, ...standing]);
+}
