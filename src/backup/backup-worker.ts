@@ -1,9 +1,8 @@
 /** The process of `backUpInProcess`: makes the one backup that it is given, and exits. */
 import process from 'node:process';
+import { toErrorMessage } from '../core/child-process.ts';
 import { systemClock } from '../core/clock.ts';
-import { asTidemarkError } from '../core/errors.ts';
-import { type BackupJob, type BackupWorkProgress, createBackup } from './work.ts';
-import type { BackupMessage } from './work.ts';
+import { type BackupJob, type BackupMessage, type BackupWorkProgress, createBackup } from './work.ts';
 
 /** Without its parent nothing removes its unfinished files later: it stops at once, before a backup gets its final name. */
 const orphaned = (): void => void process.kill(process.pid, 'SIGKILL');
@@ -20,13 +19,11 @@ async function make(job: BackupJob): Promise<void> {
   try {
     message = { manifest: await createBackup(job, { clock: systemClock, onProgress: progressSender() }) };
   } catch (error) {
-    const { code, message: text, hint, isRetryable } = asTidemarkError(error);
-    message = { failure: { code, message: text, hint, isRetryable } };
+    message = { error: toErrorMessage(error) };
   }
-  send(message, () => {
-    process.off('disconnect', orphaned);
-    process.disconnect();
-  });
+  // The parent disconnects once it has received the result.
+  process.off('disconnect', orphaned);
+  send(message);
 }
 
 /** Once a percent: a message costs more than copying a few pages. */
@@ -39,7 +36,7 @@ function progressSender(): (progress: BackupWorkProgress) => void {
   };
 }
 
-function send(message: BackupMessage, onSent: () => void = () => undefined): void {
+function send(message: BackupMessage): void {
   // The callback ignores the error of sending to a parent that has ended: `disconnect` handles that.
-  process.send?.(message, undefined, undefined, onSent);
+  process.send?.(message, undefined, undefined, () => undefined);
 }

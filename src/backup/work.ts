@@ -4,12 +4,12 @@
  * file open can crash the whole process (WiseLibs/better-sqlite3, issue 1476).
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterRealTime, type Clock, isoTime } from '../core/clock.ts';
-import { type ErrorCode, asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { type ErrorMessage, fromErrorMessage, workInChild } from '../core/child-process.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { programVersion } from '../core/version.ts';
 import { settlesWithin } from '../core/within.ts';
@@ -24,16 +24,10 @@ import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
 import { finish } from './unfinished.ts';
 
 /** A message of the process: its progress, and once its result. */
-export interface BackupMessage {
-  readonly progress?: BackupWorkProgress;
-  readonly manifest?: BackupManifest;
-  readonly failure?: {
-    readonly code: ErrorCode;
-    readonly message: string;
-    readonly hint: string | undefined;
-    readonly isRetryable: boolean;
-  };
-}
+export type BackupMessage =
+  | { readonly progress: BackupWorkProgress }
+  | { readonly manifest: BackupManifest }
+  | { readonly error: ErrorMessage };
 
 interface BackupProcessOptions {
   /** Of this process: the child gets the variables that it needs, and no key. */
@@ -48,9 +42,6 @@ const INHERITED = [
   ...['NODE_OPTIONS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
 ];
 
-/** How long the process may take to exit after it sent its result. */
-const EXIT_MS = 3_000;
-
 /** Signals by which a terminal or the system stops a whole process group, this process included. */
 const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
@@ -62,14 +53,40 @@ const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
  */
 export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupWork {
   return async (job, { signal, onProgress }) => {
-    if (signal.aborted) throw interrupted();
-    const child = startProcess(env);
-    onStart?.(child.pid);
-    const stop = (): void => void child.kill('SIGKILL');
+    const isAborted = (): boolean => signal.aborted;
+    if (isAborted()) throw interrupted();
+    let kill = (): void => undefined;
+    const stop = (): void => kill();
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const { result, exit } = await talk(child, job, onProgress);
-      return outcome(result, exit, signal.aborted);
+      const end = await workInChild({
+        name: 'the process that makes the backup',
+        start: () => {
+          const child = startProcess(env);
+          kill = () => void child.kill('SIGKILL');
+          onStart?.(child.pid);
+          return child;
+        },
+        order: job,
+        receive: (message: BackupMessage) => {
+          if (!('progress' in message)) return message;
+          onProgress(message.progress);
+          return undefined;
+        },
+      });
+      if (end.result === undefined) {
+        if (isAborted() || STOPPING.includes(end.signal)) throw interrupted();
+        throw new TidemarkError(
+          'internal',
+          `the process that made the backup ${end.how}: nothing is left of it`,
+          {
+            hint: 'run `tidemark backup create` again; a system that is short of memory ends processes like this',
+            isRetryable: true,
+          },
+        );
+      }
+      if ('error' in end.result) throw fromErrorMessage(end.result.error);
+      return end.result.manifest;
     } finally {
       signal.removeEventListener('abort', stop);
     }
@@ -81,76 +98,10 @@ function startProcess(env: Environment): ChildProcess {
     const value = env[name];
     return value === undefined ? [] : [[name, value]];
   });
-  try {
-    return fork(workerFile('backup/backup-worker'), [], {
-      env: Object.fromEntries(inherited),
-      // Only the system's loader and V8 write to stderr, when they end the process.
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    });
-  } catch (error) {
-    throw unstarted(error);
-  }
-}
-
-async function talk(
-  child: ChildProcess,
-  job: BackupJob,
-  onProgress: (progress: BackupWorkProgress) => void,
-): Promise<{ readonly result: BackupMessage; readonly exit: unknown[] }> {
-  let result: BackupMessage = {};
-  child.on('message', (message: BackupMessage) => {
-    if (message.progress !== undefined) {
-      onProgress(message.progress);
-      return;
-    }
-    result = message;
-    child.once(
-      'exit',
-      afterRealTime(EXIT_MS, () => child.kill('SIGKILL')),
-    );
-  });
-  // A process that cannot be sent to, or killed, has ended: its exit is more specific.
-  child.on('error', () => undefined);
-  const disconnected = child.connected ? once(child, 'disconnect') : Promise.resolve([]);
-  // Its exit is awaited: if it could not be started, an error of `disconnect` adds nothing.
-  disconnected.catch(() => undefined);
-  const ended = once(child, 'exit');
-  child.send(job, () => undefined);
-  let exit: unknown[];
-  try {
-    exit = await ended;
-  } catch (error) {
-    throw unstarted(error);
-  }
-  // Its last messages may not have arrived yet.
-  await disconnected;
-  return { result, exit };
-}
-
-function outcome(
-  { manifest, failure }: BackupMessage,
-  [code, signal]: unknown[],
-  isAborted: boolean,
-): BackupManifest {
-  if (manifest !== undefined) return manifest;
-  if (failure !== undefined) {
-    const { code: errorCode, message, hint, isRetryable } = failure;
-    throw new TidemarkError(errorCode, message, { ...(hint === undefined ? {} : { hint }), isRetryable });
-  }
-  if (isAborted || STOPPING.includes(signal)) throw interrupted();
-  const how = typeof signal === 'string' ? `was ended by ${signal}` : `ended with ${String(code)}`;
-  throw new TidemarkError('internal', `the process that made the backup ${how}: nothing is left of it`, {
-    hint: 'run `tidemark backup create` again; a system that is short of memory ends processes like this',
-    isRetryable: true,
-  });
-}
-
-function unstarted(thrown: unknown): TidemarkError {
-  const { code, message, hint } = asTidemarkError(thrown);
-  return new TidemarkError(code, `the process that makes the backup could not be started: ${message}`, {
-    ...(hint === undefined ? {} : { hint }),
-    isRetryable: true,
-    cause: thrown,
+  return fork(workerFile('backup/backup-worker'), [], {
+    env: Object.fromEntries(inherited),
+    // Only the system's loader and V8 write to stderr, when they end the process.
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
 }
 

@@ -1,11 +1,11 @@
 /** `tidemark daemon-job`: the child process that the daemon starts for each job. Not for users. */
 import process from 'node:process';
+import { fromErrorMessage } from '../core/child-process.ts';
 import { afterRealTime } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { backupWork } from '../daemon/jobs/backup-work.ts';
 import { performOrder } from '../daemon/jobs/child-job.ts';
-import { errorOf, type ToChild, type ToDaemon } from '../daemon/jobs/job-messages.ts';
-import { jobWorks } from '../daemon/jobs/works.ts';
+import type { ToChild, ToDaemon } from '../daemon/jobs/executor.ts';
+import { backupWork, jobWorks } from '../daemon/jobs/works.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -40,7 +40,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
   const order = await new Promise<Extract<ToChild, { type: 'order' }> | null>((resolve) => {
     process.on('message', (message: ToChild) => {
       if (message.type === 'order') resolve(message);
-      else giveUp(message.reason === null ? null : errorOf(message.reason));
+      else giveUp(message.reason === null ? null : fromErrorMessage(message.reason));
     });
     void gone.then(() => resolve(null));
   });

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { systemClock, isoTime } from '../core/clock.ts';
 import { TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
-import { endOf } from '../daemon/jobs/job-end.ts';
+import { endOf } from '../daemon/jobs/job-log.ts';
 import { withMaskedId } from '../daemon/jobs/verify-result.ts';
 import { verifyResult } from '../daemon/jobs/verify-result.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';

@@ -12,14 +12,19 @@ import type { ProblemSink } from './problems.ts';
 /** Interval of trying a lock that another process holds. */
 const LOCK_RETRY_MS = 5_000;
 
-export interface WriterLease {
-  /** @throws Error while it is suspended */
-  readonly mirror: Mirror;
-  /** Closes the mirror for a child process that works on it; other jobs of this process still wait. */
-  suspend(): void;
-  /** Opens it again as soon as no other process holds it. @throws TidemarkError as `lease` */
-  resume(command: string, signal: AbortSignal): Promise<void>;
-  /** Closes the mirror and passes it to the next waiter. Only the first call counts. */
+/**
+ * The turn to write, held by one job or observer of this process at a time. The writer lock itself is held only while the
+ * mirror is open: by `write` for a moment, by whoever does the job while it works.
+ */
+export interface WriterTurn {
+  /** As `MirrorConnections.openWriter`, for a short piece of work that awaits nothing. */
+  write<T>(
+    command: string,
+    signal: AbortSignal,
+    work: (mirror: Mirror) => T,
+    mayCreate?: boolean,
+  ): Promise<T>;
+  /** Passes the turn to the next waiter. Only the first call counts. */
   release(): void;
 }
 
@@ -28,7 +33,7 @@ export class MirrorConnections {
   readonly #problems: ProblemSink;
   readonly #config: () => Config;
   #turn: Promise<void> = Promise.resolve();
-  #isHeld = false;
+  #isTaken = false;
   /** The mirror's file existed once: a new one is then not created silently. */
   #wasThere = false;
   #isGone = false;
@@ -40,77 +45,75 @@ export class MirrorConnections {
     this.#config = config;
   }
 
-  /**
-   * The mirror for writing, once no job of this process and no other process holds it.
-   * @param mayCreate false where an empty new mirror would be a mistake; it always is once there was one
-   * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
-   */
-  async lease(command: string, mayCreate: boolean, signal: AbortSignal): Promise<WriterLease> {
+  /** Waits for the turn to write. @throws the signal's reason */
+  async turn(signal: AbortSignal): Promise<WriterTurn> {
     const before = this.#turn;
     let pass = (): void => undefined;
     this.#turn = new Promise((resolve) => {
       pass = resolve;
     });
-    // A cancelled waiter passes the lock on only after the current holder has released it.
-    const passOn = (): void => void before.then(pass);
     try {
       await untilSettled(before, signal);
-      return this.#leaseOf(await this.#openWhenFree(command, mayCreate, signal), pass);
     } catch (error) {
-      passOn();
+      // A cancelled waiter passes the turn on only after its holder has released it.
+      void before.then(pass);
       throw error;
     }
-  }
-
-  /** The mirror for writing, or null if somebody holds it. @throws TidemarkError as `openMirror` */
-  leaseNow(command: string): WriterLease | null {
-    if (this.#isHeld || !this.isThere()) return null;
-    try {
-      return this.#leaseOf(this.#effects.openMirror(this.#config(), 'write', command), () => undefined);
-    } catch (error) {
-      if (error instanceof TidemarkError && error.code === 'mirror_locked') return null;
-      throw error;
-    }
-  }
-
-  #leaseOf(mirror: Mirror, pass: () => void): WriterLease {
-    this.#isHeld = true;
-    let held: Mirror | null = mirror;
+    this.#isTaken = true;
     let isOver = false;
-    const suspend = (): void => {
-      const closing = held;
-      held = null;
-      closing?.close();
-    };
     return {
-      get mirror() {
-        if (held === null) throw new Error('the mirror is suspended');
-        return held;
-      },
-      suspend,
-      resume: async (command, signal) => {
-        held ??= await this.#openWhenFree(command, false, signal);
-      },
+      write: async (command, opening, work, mayCreate = false) =>
+        this.#closing(await this.openWriter(command, opening, mayCreate), work),
       release: () => {
         if (isOver) return;
         isOver = true;
-        try {
-          suspend();
-        } finally {
-          this.#isHeld = false;
-          pass();
-        }
+        this.#isTaken = false;
+        pass();
       },
     };
   }
 
-  /** Does a short piece of work under the lock. Waits for it; `work` awaits nothing. */
+  /** Takes the turn for a short piece of work, which awaits nothing. @throws TidemarkError as `openWriter` */
   async write<T>(command: string, signal: AbortSignal, work: (mirror: Mirror) => T): Promise<T> {
-    const lease = await this.lease(command, false, signal);
+    const turn = await this.turn(signal);
     try {
-      return work(lease.mirror);
+      return await turn.write(command, signal, work);
     } finally {
-      lease.release();
+      turn.release();
+    }
+  }
+
+  /**
+   * The same without waiting, for the end of the daemon. False where the mirror is missing or held.
+   * @param turn of the caller; null where another one of this process may have it
+   */
+  writeNow(command: string, turn: WriterTurn | null, work: (mirror: Mirror) => void): boolean {
+    if ((turn === null && this.#isTaken) || !this.isThere()) return false;
+    let mirror: Mirror;
+    try {
+      mirror = this.#effects.openMirror(this.#config(), 'write', command);
+    } catch (error) {
+      if (error instanceof TidemarkError && error.code === 'mirror_locked') return false;
+      throw error;
+    }
+    this.#closing(mirror, work);
+    return true;
+  }
+
+  #closing<T>(mirror: Mirror, work: (mirror: Mirror) => T): T {
+    try {
+      return work(mirror);
+    } finally {
+      this.close(mirror);
+    }
+  }
+
+  /** Closes it. Closing a writer checkpoints the write-ahead log: on a full disk that fails, and the next writer tries again. */
+  close(mirror: Mirror): void {
+    try {
+      mirror.close();
+    } catch (error) {
+      this.#problems.begin('mirror', asTidemarkError(error));
     }
   }
 
@@ -170,7 +173,12 @@ export class MirrorConnections {
     if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config().mirror);
   }
 
-  async #openWhenFree(command: string, mayCreate: boolean, signal: AbortSignal): Promise<Mirror> {
+  /**
+   * The mirror for writing, once no other process holds it; `close` closes it.
+   * @param mayCreate false where an empty new mirror would be a mistake; it always is once there was one
+   * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
+   */
+  async openWriter(command: string, signal: AbortSignal, mayCreate = false): Promise<Mirror> {
     const { openMirror, clock, log } = this.#effects;
     for (;;) {
       signal.throwIfAborted();

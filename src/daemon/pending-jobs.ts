@@ -1,14 +1,16 @@
-/**
- * Jobs that an earlier daemon left undone, however it ended: read from the mirror alone, so that no kill loses them.
- */
+/** Jobs that are due without a schedule: what an earlier daemon left undone, read from the mirror so that no kill loses it, and what follows a sync. */
 import type { Config } from '../config/config.ts';
+import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { lastCompleteRun } from '../state/whole-run.ts';
 import type { JobRunner } from './jobs/runner.ts';
+import type { EndedJob } from './jobs/observers.ts';
 import { summaryOf } from './jobs/summaries.ts';
 import type { QueuedJob } from './jobs/work.ts';
+import type { MirrorConnections } from './mirror-access.ts';
+import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
 
 /**
@@ -30,7 +32,7 @@ export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boole
  * True where a run changed something since the last finished drift job of the source, or since the baseline. A job
  * that could compare only a part counts: what was unread then is a change of the run that reads it.
  */
-export function isDriftPending(mirror: Mirror, source: string): boolean {
+function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
@@ -58,5 +60,44 @@ export function logUnfinished(
     if (nextAt === null) continue;
     const sources = [...new Set(jobs.map(({ source }) => source))];
     daemon.log.info({ sources, nextAt }, `${name} is not made up for: it is next due at ${nextAt}`);
+  }
+}
+
+/** The jobs that follow this one, in order. */
+export function followUps(
+  ended: EndedJob,
+  config: Config,
+  mirrorAccess: MirrorConnections,
+  problems: ActiveProblems,
+): readonly QueuedJob[] {
+  const { row } = ended;
+  if (row.name !== 'sync') return [];
+  const needsDrift = needsDriftJob(row.source, config, mirrorAccess, problems);
+  const needsBackup = row.outcome === 'done' && config.backup !== null;
+  return [
+    ...(needsDrift ? [after('drift', row.source)] : []),
+    ...(needsBackup ? [after('backup', null)] : []),
+  ];
+}
+
+function after(name: JobName, source: string | null): QueuedJob {
+  return { name, source, trigger: 'after_run', schedule: null, full: false, kinds: null };
+}
+
+/** False if the source has no drift job. Changes of an earlier sync count as well: its drift job may have failed. */
+function needsDriftJob(
+  source: string | null,
+  { schedules: { drift } }: Config,
+  mirrorAccess: MirrorConnections,
+  problems: ActiveProblems,
+): boolean {
+  if (drift === null || source === null || !drift.sources.includes(source)) return false;
+  try {
+    return isDriftPending(mirrorAccess.reader(), source);
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    // There may be none, if the first sync failed, which that job reports.
+    if (error.code !== 'mirror_missing') problems.begin('mirror', error);
+    return false;
   }
 }

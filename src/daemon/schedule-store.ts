@@ -110,13 +110,7 @@ export class ScheduleStore {
   /** The same where the mirror can be had at once. */
   keepNow(): void {
     try {
-      const lease = this.#mirrorAccess.leaseNow('daemon');
-      if (lease === null) return;
-      try {
-        this.keep(lease.mirror);
-      } finally {
-        lease.release();
-      }
+      this.#mirrorAccess.writeNow('daemon', null, (mirror) => this.keep(mirror));
     } catch (error) {
       this.#problems.begin('bookkeeping', asTidemarkError(error));
     }

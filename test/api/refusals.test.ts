@@ -1,7 +1,7 @@
 import { createServer as createTlsServer } from 'node:https';
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { AnswerWatch } from '../../src/daemon/jobs/turns.ts';
+import { AnswerWatch } from '../../src/daemon/jobs/queue.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import type { Reply } from '../faults/fault-server.ts';
 import { listReply, rowsOf } from '../faults/list-server.ts';

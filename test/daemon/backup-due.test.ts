@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { backupWork } from '../../src/daemon/jobs/backup-work.ts';
+import { backupWork } from '../../src/daemon/jobs/works.ts';
 import type { JobWork } from '../../src/daemon/jobs/work.ts';
 import { Rig } from './rig.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
-import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observer.ts';
+import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observers.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import type { JobObserver } from '../../src/daemon/jobs/observer.ts';
+import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';

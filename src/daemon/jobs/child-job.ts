@@ -1,13 +1,13 @@
-/** The child side of `child-executor.ts`: runs one job in this process for the daemon that started it. */
+/** The child side of `executor.ts`: runs one job in this process for the daemon that started it. */
 import type { Config, SourceConfig } from '../../config/config.ts';
-import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
+import { toErrorMessage } from '../../core/child-process.ts';
+import type { TidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorConnections } from '../mirror-access.ts';
 import type { ProblemSink } from '../problems.ts';
-import { type ToChild, type ToDaemon, wireError, wireResult } from './job-messages.ts';
 import type { JobContext, JobWork } from './work.ts';
-import { InProcessExecutor } from './executor.ts';
+import { InProcessExecutor, type ToChild, type ToDaemon, toResultMessage } from './executor.ts';
 
 interface ChildJobOptions {
   /** The log is made for the level that the configuration names. */
@@ -42,16 +42,10 @@ export async function performOrder(
   const mirrorAccess = new MirrorConnections(effects, new ReportedProblems(send), () => config);
   const progress = new ProgressReporter(effects, send);
   const task = { job, number, work, config, source, signal, onClient: progress.onClient };
-  const { result, lease } = await new InProcessExecutor(effects, mirrorAccess).perform(task, null);
+  const result = await new InProcessExecutor(effects, mirrorAccess).perform(task);
   progress.stop();
-  const starts = lease === null ? [] : startsOf(lease.mirror.path, source, options);
-  try {
-    lease?.release();
-  } catch (error) {
-    // Closing checkpoints the write-ahead log, which failed: the next writer tries again.
-    send({ type: 'problem', about: 'mirror', error: wireError(asTidemarkError(error)), level: 'error' });
-  }
-  send({ type: 'done', result: wireResult(result), starts });
+  const starts = work.holds === 'writer' ? startsOf(config.mirror, source, options) : [];
+  send({ type: 'done', result: toResultMessage(result), starts });
 }
 
 /** The configuration; null if it differs from the daemon's, since the files have changed or cannot be read. */
@@ -129,7 +123,7 @@ class ReportedProblems implements ProblemSink {
 
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
     this.#begun.add(about);
-    this.#send({ type: 'problem', about, error: wireError(error), level });
+    this.#send({ type: 'problem', about, error: toErrorMessage(error), level });
   }
 
   end(about: string, message: string): void {

@@ -1,11 +1,25 @@
-/** Where a job runs: in this process, or in a child process (`child-executor.ts`). */
+/**
+ * Where a job works: in a child process of its own (`child-job.ts`), whose memory is freed and whose crash fails only this
+ * job, or in this process.
+ */
+import type { ChildProcess } from 'node:child_process';
+import type { RequestStats } from '../../api/request-stats.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
-import type { DaemonEffects } from '../effects.ts';
-import type { MirrorConnections, WriterLease } from '../mirror-access.ts';
+import {
+  type ErrorMessage,
+  fromErrorMessage,
+  toErrorMessage,
+  workInChild,
+} from '../../core/child-process.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { DaemonEffects, StartJob } from '../effects.ts';
+import type { MirrorConnections } from '../mirror-access.ts';
+import type { ActiveProblems } from '../problems.ts';
 import { failedResult } from './job-log.ts';
+import { RemoteStats } from './request-stats.ts';
 import type { JobContext, JobResult, JobWork, QueuedJob } from './work.ts';
 
-/** A job that has begun and is written down. */
+/** A job whose start is recorded. */
 export interface Task {
   readonly job: QueuedJob;
   /** Of the job's row. */
@@ -17,23 +31,27 @@ export interface Task {
   readonly onClient: JobContext['onClient'];
 }
 
-export interface Performed {
-  readonly result: JobResult;
-  /** Where the work was done under the writer's lock, and that is still held. */
-  readonly lease: WriterLease | null;
-}
-
 export interface JobExecutor {
-  /**
-   * Does the work. What it throws is part of the result.
-   * @param lease of the job's beginning; it is the executor's from then on. Null: the work waits for its own
-   */
-  perform(task: Task, lease: WriterLease | null): Promise<Performed>;
-  /** Ends what is at work at once, where that can be done. False where it cannot. */
+  /** Does the work, and opens the mirror for it. What the work throws is part of the result. */
+  perform(task: Task): Promise<JobResult>;
+  /** Ends what is running at once, where that can be done. False where it cannot. */
   kill(): boolean;
 }
 
-/** In this process: its event loop and its memory are the work's too. */
+/** Runs jobs in child processes, if `effects` can start them. */
+export function executorFor(options: {
+  readonly effects: DaemonEffects;
+  readonly mirrorAccess: MirrorConnections;
+  readonly problems: ActiveProblems;
+}): JobExecutor {
+  const { effects, mirrorAccess } = options;
+  const inProcess = new InProcessExecutor(effects, mirrorAccess);
+  const { startJob } = effects;
+  return startJob === undefined
+    ? inProcess
+    : new ChildProcessExecutor({ ...options, startJob, fallback: inProcess });
+}
+
 export class InProcessExecutor implements JobExecutor {
   readonly #effects: DaemonEffects;
   readonly #mirrorAccess: MirrorConnections;
@@ -43,24 +61,22 @@ export class InProcessExecutor implements JobExecutor {
     this.#mirrorAccess = mirrorAccess;
   }
 
-  async perform(task: Task, begun: WriterLease | null): Promise<Performed> {
+  async perform(task: Task): Promise<JobResult> {
     const { job, number, work, signal } = task;
-    let lease = begun;
     try {
-      if (work.holds === 'reader') {
-        lease?.release();
-        lease = null;
-      } else lease ??= await this.#mirrorAccess.lease(commandOf(job), false, signal);
-      const reader = lease === null ? this.#mirrorAccess.openReader(commandOf(job)) : null;
+      const command = commandOf(job);
+      const mirror =
+        work.holds === 'writer'
+          ? await this.#mirrorAccess.openWriter(command, signal)
+          : this.#mirrorAccess.openReader(command);
+      const log = this.#effects.log.child({ job: number, task: job.name });
       try {
-        const log = this.#effects.log.child({ job: number, task: job.name });
-        const mirror = lease?.mirror ?? reader ?? missing();
-        return { result: await work.run({ ...task, mirror, effects: this.#effects, log }), lease };
+        return await work.run({ ...task, mirror, effects: this.#effects, log });
       } finally {
-        reader?.close();
+        this.#mirrorAccess.close(mirror);
       }
     } catch (thrown) {
-      return { result: failedResult(thrown, signal.aborted), lease };
+      return failedResult(thrown, signal.aborted);
     }
   }
 
@@ -69,11 +85,152 @@ export class InProcessExecutor implements JobExecutor {
   }
 }
 
+// Messages between the daemon and the process of a job: plain JSON, without keys. The process reads the configuration
+// itself, and only works if it reads the same one.
+
+/** To the process. */
+export type ToChild =
+  | {
+      readonly type: 'order';
+      readonly job: QueuedJob;
+      /** Of the job's row. */
+      readonly number: number;
+      /** Of the daemon's configuration. */
+      readonly configDigest: string;
+    }
+  /** Abort: because the daemon stops, or for the given reason. */
+  | { readonly type: 'abort'; readonly reason: ErrorMessage | null };
+
+/** To the daemon. */
+export type ToDaemon =
+  /** Nothing was done: the process reads another configuration, or an invalid one. */
+  | { readonly type: 'refused' }
+  | {
+      readonly type: 'progress';
+      readonly stats: RequestStats;
+      readonly records: number;
+      /** True while it sends no requests: what was read is being published. */
+      readonly isLocal: boolean;
+    }
+  | {
+      readonly type: 'problem';
+      readonly about: string;
+      readonly error: ErrorMessage;
+      readonly level: 'warn' | 'error';
+    }
+  | { readonly type: 'resolved'; readonly about: string; readonly message: string }
+  | {
+      readonly type: 'done';
+      readonly result: ResultMessage;
+      /** Starts of requests within the last hour, epoch milliseconds, if the hour is limited. */
+      readonly starts: readonly number[];
+    };
+
+type ResultMessage = Omit<JobResult, 'error'> & { readonly error: ErrorMessage | null };
+
+export function toResultMessage(result: JobResult): ResultMessage {
+  return { ...result, error: result.error === null ? null : toErrorMessage(result.error) };
+}
+
+interface ChildProcessOptions {
+  readonly effects: DaemonEffects;
+  readonly startJob: StartJob;
+  readonly problems: ActiveProblems;
+  /** For jobs that the child refuses: the configuration in force can no longer be read. */
+  readonly fallback: JobExecutor;
+}
+
+class ChildProcessExecutor implements JobExecutor {
+  readonly #options: ChildProcessOptions;
+  #child: ChildProcess | null = null;
+
+  constructor(options: ChildProcessOptions) {
+    this.#options = options;
+  }
+
+  async perform(task: Task): Promise<JobResult> {
+    try {
+      return (await this.#inChild(task)) ?? (await this.#options.fallback.perform(task));
+    } catch (thrown) {
+      return failedResult(thrown, task.signal.aborted);
+    }
+  }
+
+  kill(): boolean {
+    return this.#child?.kill('SIGKILL') ?? false;
+  }
+
+  /** Null if the process refused. @throws TidemarkError if it could not be started, or ended without a result */
+  async #inChild(task: Task): Promise<JobResult | null> {
+    const { job, number, config, signal } = task;
+    const order: ToChild = { type: 'order', job, number, configDigest: config.digest };
+    const abort = (): void => {
+      const reason = signal.reason instanceof TidemarkError ? toErrorMessage(signal.reason) : null;
+      if (this.#child?.connected === true) this.#child.send({ type: 'abort', reason }, () => undefined);
+    };
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const { result, how } = await workInChild<ToDaemon, Extract<ToDaemon, { type: 'done' | 'refused' }>>({
+        name: 'its process',
+        start: () => (this.#child = this.#options.startJob()),
+        order,
+        receive: this.#receiverFor(task),
+      });
+      if (result === undefined) throw ended(how, signal);
+      if (result.type === 'refused') return null;
+      const { error } = result.result;
+      return { ...result.result, error: error === null ? null : fromErrorMessage(error) };
+    } finally {
+      signal.removeEventListener('abort', abort);
+      this.#child = null;
+    }
+  }
+
+  #receiverFor(
+    task: Task,
+  ): (message: ToDaemon) => Extract<ToDaemon, { type: 'done' | 'refused' }> | undefined {
+    const { problems, effects } = this.#options;
+    let stats: RemoteStats | null = null;
+    const statsOf = (first: RequestStats): RemoteStats => {
+      if (stats !== null) return stats;
+      const created = new RemoteStats(effects.clock, first);
+      task.onClient(
+        created,
+        () => created.records,
+        () => created.isLocal,
+      );
+      return (stats = created);
+    };
+    return (message) => {
+      switch (message.type) {
+        case 'progress':
+          statsOf(message.stats).take(message.stats, message.records, message.isLocal);
+          return undefined;
+        case 'problem':
+          problems.begin(message.about, fromErrorMessage(message.error), message.level);
+          return undefined;
+        case 'resolved':
+          problems.end(message.about, message.message);
+          return undefined;
+        case 'done':
+          stats?.end(message.starts);
+          return message;
+        case 'refused':
+          return message;
+      }
+    };
+  }
+}
+
 /** Shown to processes that find the mirror locked. */
 export function commandOf({ name }: Pick<QueuedJob, 'name'>): string {
   return `daemon ${name}`;
 }
 
-function missing(): never {
-  throw new Error('a job without a mirror');
+function ended(how: string, { aborted }: AbortSignal): TidemarkError {
+  if (aborted) return new TidemarkError('interrupted', 'the daemon was stopped');
+  return new TidemarkError('internal', `its process ${how} before the job was done`, {
+    hint: 'nothing published before is lost, and the next start continues; a system that is short of memory ends processes like this',
+    isRetryable: true,
+  });
 }

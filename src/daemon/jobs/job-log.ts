@@ -2,7 +2,7 @@
 import { collectionText } from '../../catalog/scope-text.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow, JobName } from '../../mirror/daemon.ts';
+import type { JobEnd, JobRow, JobName } from '../../mirror/daemon.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type UnreadSweep, summaryOf } from './summaries.ts';
 import type { JobResult } from './work.ts';
@@ -126,4 +126,27 @@ export function noteJobProblem(problems: ActiveProblems, row: JobRow, error: Tid
   if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)
     problems.note(jobKey(row), error);
   else problems.clear(jobKey(row));
+}
+
+// How a job is recorded, before and after its end.
+
+export const UNENDED = {
+  finishedAt: null,
+  outcome: 'running',
+  run: null,
+  summary: {},
+  errorCode: null,
+  error: null,
+} as const;
+
+/** @param finishedAt ISO 8601 */
+export function endOf({ outcome, run, summary, error }: JobResult, finishedAt: string): JobEnd {
+  return {
+    finishedAt,
+    outcome,
+    run,
+    summary,
+    errorCode: error?.code ?? null,
+    error: error?.message ?? null,
+  };
 }

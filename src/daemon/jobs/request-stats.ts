@@ -1,6 +1,7 @@
 /** What the sources' clients counted since the daemon started. Clients come and go with each sync; the sums stay. */
 import type { ReadClient } from '../../api/read-client.ts';
-import type { WindowUse } from '../../api/request-stats.ts';
+import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
+import type { Clock } from '../../core/clock.ts';
 import type { SourceRequestStats } from '../view.ts';
 
 interface Sums {
@@ -44,4 +45,55 @@ export class StatsBySource {
 
 function left({ used, limit }: WindowUse): number | null {
   return limit === 0 ? null : Math.max(0, limit - used);
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+/** The stats of a client in another process, as last received. Its windows keep rolling after it has ended. */
+export class RemoteStats {
+  readonly #clock: Clock;
+  #received: RequestStats;
+  /** Monotonic. */
+  #receivedAt: number;
+  /** Epoch milliseconds; null while it is running, and where the hour is not limited. */
+  #starts: readonly number[] | null = null;
+  records = 0;
+  isLocal = false;
+
+  constructor(clock: Clock, received: RequestStats) {
+    this.#clock = clock;
+    this.#received = received;
+    this.#receivedAt = clock.monotonicMs();
+  }
+
+  take(received: RequestStats, records: number, isLocal: boolean): void {
+    this.#received = received;
+    this.#receivedAt = this.#clock.monotonicMs();
+    this.records = records;
+    this.isLocal = isLocal;
+  }
+
+  /** The client has ended; these are the starts that count for its windows. */
+  end(starts: readonly number[]): void {
+    if (starts.length > 0) this.#starts = starts;
+  }
+
+  stats(): RequestStats {
+    const { perMinute, perHour } = this.#received;
+    return {
+      ...this.#received,
+      perMinute: this.#use(perMinute, MINUTE_MS),
+      perHour: this.#use(perHour, HOUR_MS),
+    };
+  }
+
+  /** Without the times of its starts, a window keeps its reported count until the whole window has passed. */
+  #use({ used, limit }: WindowUse, windowMs: number): WindowUse {
+    if (this.#starts !== null) {
+      const since = this.#clock.now() - windowMs;
+      return { used: this.#starts.filter((at) => at > since).length, limit };
+    }
+    return { used: this.#clock.monotonicMs() - this.#receivedAt >= windowMs ? 0 : used, limit };
+  }
 }

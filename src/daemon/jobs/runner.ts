@@ -12,18 +12,22 @@ import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
-import type { MirrorConnections, WriterLease } from '../mirror-access.ts';
+import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import type { RequestStatus, RunningJob, JobIdentity } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
-import { endOf, UNENDED } from './job-end.ts';
-import { JobLog, jobKey } from './job-log.ts';
-import { failedResult, noteJobProblem, unwritten } from './job-log.ts';
-import type { EndedJob } from './observer.ts';
-import type { Observers } from './observers.ts';
-import { JobQueue, type QueueEntry } from './queue.ts';
+import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
+import type { EndedJob, Observers } from './observers.ts';
+import {
+  AnswerWatch,
+  JobQueue,
+  LastStarts,
+  type QueueEntry,
+  SILENT_MS,
+  SourceBackoff,
+  YIELD_CHECK_MS,
+} from './queue.ts';
 import { StatsBySource } from './request-stats.ts';
-import { AnswerWatch, LastStarts, SourceBackoff, SILENT_MS, YIELD_CHECK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
@@ -232,11 +236,17 @@ export class JobRunner {
     }
     if (source !== null) current.kinds = narrowedKinds(source, job.kinds);
     if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
-    let lease: WriterLease;
+    let turn: WriterTurn | null = null;
     try {
-      lease = await this.#begin(current);
+      turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
+      await this.#begin(current, turn);
+      // Only a job that writes keeps others of this process waiting.
+      if (work.holds === 'reader') {
+        turn.release();
+        turn = null;
+      }
     } catch (thrown) {
-      await this.#end(current, failedResult(thrown, this.#abort.signal.aborted), null);
+      await this.#end(current, failedResult(thrown, this.#abort.signal.aborted), turn);
       return;
     }
     const task: Task = {
@@ -253,8 +263,7 @@ export class JobRunner {
         if (job.source !== null) this.stats.begin(job.source, client);
       },
     };
-    const performed = await executor.perform(task, lease);
-    await this.#end(current, this.#resultOf(current, performed.result), performed.lease);
+    await this.#end(current, this.#resultOf(current, await executor.perform(task)), turn);
   }
 
   /** The result of the job; a sync that was cancelled for other jobs has failed by the service, without a retry at once. */
@@ -278,30 +287,26 @@ export class JobRunner {
   }
 
   /** Records the job's start. @throws TidemarkError where the mirror cannot be written; then it has not started */
-  async #begin(current: Current): Promise<WriterLease> {
+  async #begin(current: Current, turn: WriterTurn): Promise<void> {
     const { job } = current;
-    const { mirrorAccess, saveSchedule, observers } = this.#options;
+    const { saveSchedule, observers, problems } = this.#options;
+    const { name, source, trigger } = job;
+    const start = { name, source, trigger, startedAt: current.startedAt };
+    const record = (mirror: Mirror): void => {
+      saveSchedule(mirror);
+      current.number = mirror.daemon.beginJob(start);
+    };
     // Only a sync may create a mirror: other jobs would find it empty.
-    const lease = await mirrorAccess.lease(commandOf(job), job.name === 'sync', this.#abort.signal);
-    try {
-      saveSchedule(lease.mirror);
-      const { name, source, trigger } = job;
-      const start = { name, source, trigger, startedAt: current.startedAt };
-      current.number = lease.mirror.daemon.beginJob(start);
-      this.#beginnings.note(job, current.startedAt);
-      this.#options.problems.end('mirror', 'the mirror can be written again');
-      const row: JobRow = { ...start, ...UNENDED, job: current.number };
-      this.#jobLog.began(row);
-      observers.began({ row, kinds: current.kinds });
-      return lease;
-    } catch (error) {
-      lease.release();
-      throw error;
-    }
+    await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
+    this.#beginnings.note(job, current.startedAt);
+    problems.end('mirror', 'the mirror can be written again');
+    const row: JobRow = { ...start, ...UNENDED, job: current.number };
+    this.#jobLog.began(row);
+    observers.began({ row, kinds: current.kinds });
   }
 
   /** Records the job's end, if the mirror can be written, and notifies the observers. */
-  async #end(current: Current, result: JobResult, held: WriterLease | null): Promise<void> {
+  async #end(current: Current, result: JobResult, held: WriterTurn | null): Promise<void> {
     const { job } = current;
     const { effects, observers, problems, saveSchedule, mirrorAccess } = this.#options;
     if (job.schedule !== null) {
@@ -312,39 +317,35 @@ export class JobRunner {
     const { name, source, trigger } = job;
     const row: JobRow = { job: current.number, name, source, trigger, startedAt: current.startedAt, ...end };
     const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
-    let lease = held;
+    const record = (mirror: Mirror): void => {
+      mirror.daemon.finishJob(current.number, end);
+      saveSchedule(mirror);
+      observers.recorded(ended, mirror);
+    };
+    let turn = held;
     try {
       if (current.number !== 0) {
-        const command = commandOf(job);
+        const { signal } = this.#abort;
         // While the daemon stops it does not wait for the lock: a job without a recorded end counts as interrupted.
-        if (this.#abort.signal.aborted) lease ??= mirrorAccess.leaseNow(command);
-        else lease ??= await mirrorAccess.lease(command, false, this.#abort.signal);
-        lease?.mirror.daemon.finishJob(current.number, end);
-        if (lease !== null) saveSchedule(lease.mirror);
-        if (lease !== null) observers.recorded(ended, lease.mirror);
+        if (signal.aborted) mirrorAccess.writeNow(commandOf(job), turn, record);
+        else {
+          turn ??= await mirrorAccess.turn(signal);
+          await turn.write(commandOf(job), signal, record);
+        }
       }
       problems.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
       // A missing mirror is reported by MirrorConnections.
       if (mirrorAccess.isThere()) problems.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
-      this.#giveBack(lease);
+      turn?.release();
+      mirrorAccess.isThere();
     }
     this.#tickets.end(current, result.error);
     noteJobProblem(problems, row, result.error);
     this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
-  }
-
-  /** Closing checkpoints the write-ahead log: on a full disk that fails, and the next writer tries again. */
-  #giveBack(lease: WriterLease | null): void {
-    try {
-      lease?.release();
-    } catch (error) {
-      this.#options.problems.begin('mirror', asTidemarkError(error));
-    }
-    this.#options.mirrorAccess.isThere();
   }
 }
 

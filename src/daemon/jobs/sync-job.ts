@@ -3,8 +3,13 @@ import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { type SyncEvents, silentEvents } from '../../sync/events.ts';
 import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
 import { type RunReport, syncSource } from '../../sync/run.ts';
-import { type KindSweeps, type SyncSummary, NAMED_SWEEPS, storedSummary } from './summaries.ts';
-import { unreadSweeps } from './unread-sweeps.ts';
+import {
+  type KindSweeps,
+  type SyncSummary,
+  type UnreadSweep,
+  NAMED_SWEEPS,
+  storedSummary,
+} from './summaries.ts';
 import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
@@ -55,6 +60,22 @@ function syncResult({ job }: JobContext, report: RunReport, tally: Tally, thrott
     error: worst === null ? null : asError(worst),
     report,
   };
+}
+
+/** The sweeps of a run that were not complete, in its order, as summaries and notices name them. */
+export function unreadSweeps(sweeps: readonly SweepReport[]): UnreadSweep[] {
+  return sweeps
+    .filter(({ outcome }) => outcome !== 'complete')
+    .map(({ kind, scope, outcome, held, error }) => ({
+      kind,
+      scope,
+      outcome,
+      held,
+      code: error?.code ?? null,
+      message: error?.message ?? null,
+      hint: error?.hint ?? null,
+      permission: error?.permission ?? null,
+    }));
 }
 
 function asError({ code, message, hint }: SweepError): TidemarkError {

@@ -1,6 +1,10 @@
-/** The work of each job, loaded when it is first done: a drill brings a whole server along, and comes once a week. */
+/** The work of each job. What a job needs is loaded when it is first done: a drill brings a server along, and comes once a week. */
+import type { BackupOutcome } from '../../backup/writer.ts';
+import { EXIT } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
-import type { JobWork } from './work.ts';
+import { type ForgetSummary, storedSummary } from './summaries.ts';
+import type { JobResult, JobWork } from './work.ts';
 
 type Traits = Pick<JobWork, 'holds' | 'isPerSource'>;
 
@@ -25,11 +29,113 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
         async () => (await import('./verify-result.ts')).VERIFY_JOB,
       ),
     ],
-    [
-      'forget',
-      lazy({ holds: 'writer', isPerSource: false }, async () => (await import('./forget-job.ts')).FORGET_JOB),
-    ],
+    ['forget', FORGET_JOB],
     ['drill', lazy(OF_SOURCE, async () => (await import('./drill-job.ts')).DRILL_JOB)],
     ...(backup === null ? [] : [['backup', backup] as const]),
   ]);
+}
+
+/** Retention, as `tidemark forget` does it, by the rules of the configuration. */
+const FORGET_JOB: JobWork = {
+  holds: 'writer',
+  isPerSource: false,
+  run: async ({ job, config, mirror }) => {
+    const { contentComparison } = await import('../../sync/content.ts');
+    // Asked for by hand where nothing is configured: nothing is forgotten.
+    const policy = config.retention;
+    const sources = config.schedules.forget?.sources;
+    const isEverySource = sources === undefined || sources.length === config.configured.length;
+    const result =
+      policy === null || Object.keys(policy).length === 0
+        ? null
+        : await mirror.retention.forget({
+            policy,
+            isEqual: contentComparison(config),
+            ...(isEverySource || job.schedule === null ? {} : { sources }),
+          });
+    const summary: ForgetSummary = {
+      job: 'forget',
+      kept: result?.kept.length ?? 0,
+      forgotten: result?.forgotten.length ?? 0,
+      revisions: result?.done?.revisions ?? 0,
+      bytesBefore: result?.bytesBefore ?? 0,
+      bytesAfter: result?.bytesAfter ?? 0,
+      cleanupError: result?.cleanupError?.message ?? null,
+    };
+    const cleanupError = result?.cleanupError ?? null;
+    return {
+      outcome: cleanupError === null ? 'done' : 'partial',
+      exitCode: cleanupError === null ? EXIT.done : EXIT.partial,
+      run: null,
+      summary: storedSummary(summary),
+      error: cleanupError,
+      report: null,
+    };
+  },
+};
+
+// A backup after each complete sync, where one is due.
+
+/**
+ * The job, with the environment that the command after a backup gets. Where backups are off, or none is due, it is done at
+ * once. A command that fails and an old backup that stays make it `partial`: the backup is there.
+ */
+export function backupWork(env: Readonly<Record<string, string | undefined>>): JobWork {
+  return {
+    holds: 'reader',
+    isPerSource: false,
+    isWanted: async ({ config: { backup }, mirror, effects: { clock } }) => {
+      if (backup === null) return false;
+      const { isBackupDue } = await import('../../backup/due.ts');
+      return isBackupDue(mirror, { backup, clock });
+    },
+    run: async ({ config, mirror, effects, log, signal }) => {
+      if (config.backup === null) return resultOf(null);
+      // What packs and encrypts is loaded where the work is done.
+      const { createBackupWriter } = await import('../../backup/writer.ts');
+      const { withheldBy } = await import('../../backup/hook-environment.ts');
+      const writer = createBackupWriter({
+        backup: config.backup,
+        mirror: mirror.path,
+        command: 'daemon',
+        env,
+        withheld: withheldBy(config),
+        clock: effects.clock,
+        log,
+        host: effects.host,
+        pid: effects.pid,
+      });
+      const latest = mirror.runs.sources().flatMap((source) => mirror.runs.latest(source)?.run ?? []);
+      return resultOf(await writer.afterCompleteRun(mirror, latest, signal));
+    },
+  };
+}
+
+function resultOf(made: BackupOutcome | null): JobResult {
+  const error = made?.cleanupError ?? made?.hook?.error ?? null;
+  return {
+    outcome: error === null ? 'done' : 'partial',
+    exitCode: error === null ? EXIT.done : EXIT.partial,
+    run: null,
+    summary: summaryOf(made),
+    error,
+    report: null,
+  };
+}
+
+/** Keys may be added, never renamed: rows of older versions stay in the mirror. */
+function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValue>> {
+  if (made === null) return { job: 'backup', file: null };
+  const { manifest, removed, hook, seconds } = made;
+  return {
+    job: 'backup',
+    file: manifest.file,
+    run: manifest.run,
+    bytes: manifest.bytes,
+    plainBytes: manifest.plain_bytes,
+    isEncrypted: manifest.encryption !== null,
+    removed: removed.length,
+    command: hook?.outcome ?? null,
+    durationMs: Math.round(seconds * 1000),
+  };
 }

@@ -10,8 +10,8 @@ import type { JobRow } from '../../mirror/daemon.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type Freshness, isMirrorGone, readFreshness } from '../http/health-snapshot.ts';
-import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observer.ts';
-import { unreadSweeps } from '../jobs/unread-sweeps.ts';
+import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
+import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
 import { recordJobNotices, recordTransition } from './job-notices.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
@@ -172,15 +172,13 @@ class NotifyingObserver implements JobObserver {
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
     if (this.#context === null) throw new TidemarkError('internal', 'notices were written before any job');
     const { mirrorAccess, signal } = this.#context;
-    const lease = signal.aborted
-      ? mirrorAccess.leaseNow('daemon notices')
-      : await mirrorAccess.lease('daemon notices', false, signal);
-    if (lease === null) throw new TidemarkError('mirror_locked', 'the mirror is held while the daemon ends');
-    try {
-      return work(lease.mirror);
-    } finally {
-      lease.release();
-    }
+    if (!signal.aborted) return await mirrorAccess.write('daemon notices', signal, work);
+    const done: { readonly value: T }[] = [];
+    mirrorAccess.writeNow('daemon notices', null, (mirror) => void done.push({ value: work(mirror) }));
+    const [first] = done;
+    if (first === undefined)
+      throw new TidemarkError('mirror_locked', 'the mirror is held while the daemon ends');
+    return first.value;
   }
 
   /** Reports the failure of a job that could not be stored, unless it was reported before. */

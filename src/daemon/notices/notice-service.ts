@@ -7,7 +7,7 @@ import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { JobObserver } from '../jobs/observer.ts';
+import type { JobObserver } from '../jobs/observers.ts';
 import type { DaemonView } from '../view.ts';
 import { createNoticeObserver } from './notice-observer.ts';
 import { createSend } from './sending.ts';

@@ -1,7 +1,7 @@
 /** What is known of a client in another process, while it works and afterwards. */
 import { describe, expect, it } from 'vitest';
 import type { RequestStats } from '../../../src/api/request-stats.ts';
-import { RemoteStats } from '../../../src/daemon/jobs/child-executor.ts';
+import { RemoteStats } from '../../../src/daemon/jobs/request-stats.ts';
 import { DrivenClock } from '../driven-clock.ts';
 
 const NOW = Date.UTC(2026, 2, 2, 10);

@@ -7,7 +7,7 @@ import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
-import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observer.ts';
+import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
 import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
@@ -78,9 +78,9 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     down: (value: boolean) => (isDown = value),
     /** As the runner does it: under the lock, then outside of it. */
     end: async (row: JobRow, more: Partial<EndedJob> = {}): Promise<void> => {
-      const lease = await mirrorAccess.lease('job', false, stop.signal);
-      observer.recorded!({ ...ended(row), ...more }, lease.mirror);
-      lease.release();
+      await mirrorAccess.write('job', stop.signal, (open) =>
+        observer.recorded!({ ...ended(row), ...more }, open),
+      );
       await observer.ended!({ ...ended(row), ...more }, context);
     },
     /** A job that could not be written down. */
@@ -173,10 +173,8 @@ describe('the observer', () => {
   it('says so within minutes of a start, but not while the sync is under way that makes up for it', async () => {
     const { observer, context, clock, sent, running, mirrorAccess, view } = rig();
     const beginJob = async (startedAt: string): Promise<void> => {
-      const lease = await mirrorAccess.lease('job', false, context.signal);
       const start = { name: 'sync', source: 'production', trigger: 'schedule', startedAt } as const;
-      lease.mirror.daemon.beginJob(start);
-      lease.release();
+      await mirrorAccess.write('job', context.signal, ({ daemon }) => daemon.beginJob(start));
     };
     await old(mirrorAccess, context);
     clock.advance(24 * 3_600_000);
@@ -187,9 +185,9 @@ describe('the observer', () => {
     await observer.wake!(context);
     expect(sent).toEqual([]);
     // The daemon began again, and the sync of before died with its process.
-    const lease = await mirrorAccess.lease('job', false, context.signal);
-    lease.mirror.daemon.endDeadJobs(new Date(clock.now()).toISOString());
-    lease.release();
+    await mirrorAccess.write('job', context.signal, ({ daemon }) =>
+      daemon.endDeadJobs(new Date(clock.now()).toISOString()),
+    );
     clock.advance(60_000);
     await beginJob(new Date(clock.now()).toISOString());
     await observer.wake!(context);
@@ -210,8 +208,7 @@ describe('the observer', () => {
 
 /** A first run of now, that came to nothing. */
 async function old(mirrorAccess: MirrorConnections, { signal }: ObserverContext): Promise<void> {
-  const lease = await mirrorAccess.lease('job', false, signal);
-  const run = begin(lease.mirror);
-  run.abandon({ code: 'unreachable', message: 'no' });
-  lease.release();
+  await mirrorAccess.write('job', signal, (mirror) =>
+    begin(mirror).abandon({ code: 'unreachable', message: 'no' }),
+  );
 }

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observer.ts';
+import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
 import { createPingObserver } from '../../../src/daemon/notices/notice-service.ts';
 import type { Pinger } from '../../../src/daemon/notices/notice-service.ts';
 import type { JobOutcome } from '../../../src/mirror/daemon.ts';

@@ -1,0 +1,85 @@
+/** One piece of work in a child process of Node.js: an order goes in, messages and one result come out. */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { afterRealTime } from './clock.ts';
+import { asTidemarkError, type ErrorCode, TidemarkError } from './errors.ts';
+
+/** How long a child may take to exit after it sent its result. */
+const EXIT_MS = 3_000;
+
+interface ChildWork<Message, Result> {
+  /** For errors, such as `the process that makes the backup`. */
+  readonly name: string;
+  readonly start: () => ChildProcess;
+  readonly order: object;
+  /** Handles a message of the child. Anything but undefined is the result: no other message is expected after it. */
+  readonly receive: (message: Message) => Result | undefined;
+}
+
+interface ChildEnd<Result> {
+  /** Undefined where it ended before it sent one. */
+  readonly result: Result | undefined;
+  /** By which it was ended; null where it exited. */
+  readonly signal: string | null;
+  /** How it ended, such as `ended with 1`. */
+  readonly how: string;
+}
+
+/**
+ * Starts a child, sends it the order, and waits until it has exited. The child disconnects, or exits once this side has
+ * disconnected, which follows its result: no message is lost.
+ * @throws TidemarkError if it could not be started
+ */
+export async function workInChild<Message, Result>({
+  name,
+  start,
+  order,
+  receive,
+}: ChildWork<Message, Result>): Promise<ChildEnd<Result>> {
+  let result: Result | undefined;
+  try {
+    const child = start();
+    child.on('message', (message) => {
+      result = receive(message as Message);
+      if (result === undefined) return;
+      const cancel = afterRealTime(EXIT_MS, () => child.kill('SIGKILL'));
+      child.once('exit', cancel);
+      if (child.connected) child.disconnect();
+    });
+    // A child that cannot be sent to, or killed, has ended: its exit says more.
+    child.on('error', () => undefined);
+    // Its last messages may arrive after its exit.
+    const disconnected = child.connected ? once(child, 'disconnect') : Promise.resolve([]);
+    // If it cannot be started, `exit` fails too, and that error is reported.
+    disconnected.catch(() => undefined);
+    const exited = once(child, 'exit');
+    if (child.connected) child.send(order, () => undefined);
+    const [code, signal] = (await exited) as [number | null, string | null];
+    await disconnected;
+    return { result, signal, how: signal === null ? `ended with ${code}` : `was ended by ${signal}` };
+  } catch (error) {
+    const { code, message, hint } = asTidemarkError(error);
+    throw new TidemarkError(code, `${name} could not be started: ${message}`, {
+      ...(hint === undefined ? {} : { hint }),
+      isRetryable: true,
+      cause: error,
+    });
+  }
+}
+
+/** An error as a message carries it. */
+export interface ErrorMessage {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly isRetryable: boolean;
+}
+
+export function toErrorMessage(thrown: unknown): ErrorMessage {
+  const { code, message, hint, isRetryable } = asTidemarkError(thrown);
+  return { code, message, hint: hint ?? null, isRetryable };
+}
+
+export function fromErrorMessage({ code, message, hint, isRetryable }: ErrorMessage): TidemarkError {
+  return new TidemarkError(code, message, { ...(hint === null ? {} : { hint }), isRetryable });
+}
