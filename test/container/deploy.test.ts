@@ -9,7 +9,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { rowsOf } from '../../src/config/rows.ts';
 import { RESTORABLE } from '../../src/daemon/dashboard/answers.ts';
-import { METRICS } from '../../src/daemon/http/metric-rows.ts';
+import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { execForm, parseDockerfile } from './dockerfile.ts';
 import { typeOf } from './promql.ts';
 

@@ -4,7 +4,7 @@ import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
-import { METRICS } from '../../src/daemon/http/metric-rows.ts';
+import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -177,7 +177,7 @@ it.each(['interrupted', 'failed'] as const)(
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
     const snapshot = readHealthSnapshot(rig.daemon.view, rig.clock.now());
     const samples = row?.read({ snapshot } as Parameters<typeof row.read>[0]) ?? [];
-    expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(1);
+    expect(samples.reduce((sum, [value]) => sum + (value ?? 0), 0)).toBe(1);
   },
 );
 

@@ -8,9 +8,8 @@ import { isMaskedId } from '../../report/mask.ts';
 import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
 import { columnChart } from './column-chart.ts';
-import type { DayOfChanges } from './day-counts.ts';
-import { type Html, markup, NOTHING, trusted } from './pieces.ts';
-import { capital, nameHtml } from './pieces.ts';
+import type { DayOfChanges } from '../http/changes.ts';
+import { type Html, markup, NOTHING, trusted, capital, nameHtml } from './pieces.ts';
 import { recordPath } from './record-page.ts';
 
 /** Told apart without colour, and without reading. */

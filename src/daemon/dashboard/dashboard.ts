@@ -12,23 +12,25 @@ import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
-import type { ChangesCache } from '../http/changes-cache.ts';
+import {
+  type ChangesCache,
+  CONFIGURED_KINDS,
+  changesOf,
+  findChanges,
+  type FoundChanges,
+  type RunChanges,
+  type DayCounts,
+  type DayOfChanges,
+} from '../http/changes.ts';
 import type { DriftNow } from '../http/drift-now.ts';
-import { CONFIGURED_KINDS } from '../http/feeds.ts';
 import { lookAtBackups, readHealthSnapshot } from '../http/health-snapshot.ts';
-import { kindFrom } from '../http/query.ts';
-import { type Refusal, asRefusal } from '../http/refusal.ts';
-import { changesOf, findChanges, type FoundChanges, type RunChanges } from '../http/run-changes.ts';
+import { kindFrom, type Refusal, asRefusal } from '../http/request.ts';
 import type { DaemonView } from '../view.ts';
-import { changeArticle } from './change-article.ts';
-import { changeChart } from './change-article.ts';
-import type { DayCounts, DayOfChanges } from './day-counts.ts';
-import { driftPage } from './drift-page.ts';
+import { changeArticle, changeChart } from './change-article.ts';
+import { driftPage, placeOf } from './drift-page.ts';
 import { type PageContent, ICON, mainHtml, PAGE_POLICY, pageHtml } from './frame.ts';
-import { markup, type Html, NOTHING, trusted } from './pieces.ts';
+import { markup, type Html, NOTHING, trusted, hintHtml, ageHtml, emptyHtml, nameHtml } from './pieces.ts';
 import { overviewPage } from './overview.ts';
-import { hintHtml, ageHtml, emptyHtml, nameHtml } from './pieces.ts';
-import { placeOf } from './drift-page.ts';
 import { type RecordPlace, readListPage, searchRecords } from './record-list.ts';
 import { choicePage, recordPage } from './record-page.ts';
 import { recordsPage } from './records-page.ts';

@@ -2,10 +2,8 @@
 import { Hono, type Context } from 'hono';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
-import type { Access } from '../http/access.ts';
-import { requestText } from '../http/request-text.ts';
-import { SESSION_COOKIE, SESSION_SECONDS } from '../http/sessions.ts';
-import type { WrongTokens } from '../http/wrong-tokens.ts';
+import { type Access, SESSION_COOKIE, SESSION_SECONDS, type WrongTokens } from '../http/access.ts';
+import { requestText } from '../http/request.ts';
 import { bareHtml, PAGE_POLICY } from './frame.ts';
 import { markup, NOTHING } from './pieces.ts';
 

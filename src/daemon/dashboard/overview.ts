@@ -9,19 +9,21 @@ import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { BackupsShown } from '../../backup/work.ts';
 import type { BackupManifest } from '../../backup/manifest.ts';
-import type { HealthReason } from '../http/health-input.ts';
-import type { HealthSnapshot } from '../http/health-snapshot.ts';
-import type { SourceStatus } from '../http/source-status.ts';
+import type { HealthReason } from '../http/health.ts';
+import type { HealthSnapshot, SourceStatus } from '../http/health-snapshot.ts';
 import { ahead, tookMs, byteSize } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import { type DriftCounts, answersHtml, verdictHtml } from './answers.ts';
 import { changeChart } from './change-article.ts';
-import type { DayOfChanges } from './day-counts.ts';
+import type { DayOfChanges } from '../http/changes.ts';
 import { driftArticles } from './drift-page.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, markup, NOTHING, type HtmlPart } from './pieces.ts';
 import {
+  type Html,
+  markup,
+  NOTHING,
+  type HtmlPart,
   ageHtml,
   aheadHtml,
   durationHtml,

@@ -10,14 +10,15 @@ import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { recreatedIn } from '../../state/recreated.ts';
-import { FEEDS } from '../http/feeds.ts';
-import { readNewlyReadCollections } from '../http/newly-read.ts';
+import { ACTIVITY_KINDS, readNewlyReadCollections } from '../http/changes.ts';
 import { tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
 import { columnChart } from './column-chart.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, markup, NOTHING } from './pieces.ts';
 import {
+  type Html,
+  markup,
+  NOTHING,
   ageHtml,
   changesText,
   durationHtml,
@@ -86,10 +87,10 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
   );
   const sweeps = mirror.runs.sweeps(run.run);
   const feeds = sweeps
-    .filter(({ kind }) => FEEDS.includes(kind))
+    .filter(({ kind }) => ACTIVITY_KINDS.includes(kind))
     .reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
   const ofFeeds = firstReads.reduce(
-    (sum, { kind, records }) => sum + (FEEDS.includes(kind) ? records : 0),
+    (sum, { kind, records }) => sum + (ACTIVITY_KINDS.includes(kind) ? records : 0),
     0,
   );
   const moves = Math.max(feeds - ofFeeds, 0);

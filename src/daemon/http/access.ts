@@ -3,11 +3,13 @@
  * set something going. With one, everything but `/healthz` needs it: as `Authorization: Bearer`, or as a session that
  * the login form began.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash, timingSafeEqual, randomBytes } from 'node:crypto';
 import { isLoopback } from '../../config/source.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
-import { Refusal } from './refusal.ts';
-import { Sessions } from './sessions.ts';
+import { addressGroup } from '../../server/client-address.ts';
+import { Refusal } from './request.ts';
 
 /** The parts of a request that identify its client. */
 export interface Caller {
@@ -142,4 +144,118 @@ function bearerOf({ authorization }: Caller): string | undefined {
 function isSame(one: string, other: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
+}
+
+// Sessions of people who logged in. A session ends at logout, after a week, and with this process.
+
+export const SESSION_COOKIE = 'tidemark_session';
+/** How long a login lasts: a week. */
+export const SESSION_SECONDS = 7 * 24 * 60 * 60;
+/** More people than look at one daemon: the oldest sessions give way. */
+const MOST_SESSIONS = 1_000;
+
+class Sessions {
+  /** When each ends, milliseconds since the epoch, by a digest: what is kept opens nothing. */
+  readonly #endsAt = new Map<string, number>();
+
+  /** Begins one; returns the value of its cookie. */
+  begin(now: number): string {
+    const value = randomBytes(32).toString('hex');
+    this.#endsAt.set(digest(value), now + SESSION_SECONDS * 1000);
+    const [oldest] = this.#endsAt.keys();
+    if (this.#endsAt.size > MOST_SESSIONS && oldest !== undefined) this.#endsAt.delete(oldest);
+    return value;
+  }
+
+  /** True while the session of a `Cookie` header is valid. */
+  isOpen(cookie: string | undefined, now: number): boolean {
+    const value = sessionIn(cookie);
+    const endsAt = value === null ? undefined : this.#endsAt.get(digest(value));
+    return endsAt !== undefined && endsAt > now;
+  }
+
+  end(cookie: string | undefined): void {
+    const value = sessionIn(cookie);
+    if (value !== null) this.#endsAt.delete(digest(value));
+  }
+}
+
+function sessionIn(cookie: string | undefined): string | null {
+  const part = (cookie ?? '')
+    .split(';')
+    .map((each) => each.trim())
+    .find((each) => each.startsWith(`${SESSION_COOKIE}=`));
+  return part?.slice(SESSION_COOKIE.length + 1) ?? null;
+}
+
+function digest(value: string): string {
+  return createHash('sha256').update(value).digest('hex');
+}
+
+// Wrong tokens, counted by address. The right token is always accepted; a wrong one is answered late, and after a few an
+// address has to wait, so that guessing is noticed and a client with an old token does not keep the daemon busy.
+/** From one address within a minute: typing mistakes, or a scraper that was forgotten. */
+const MOST = 5;
+const WINDOW_MS = 60_000;
+/** Before a wrong token is answered. */
+const DELAY_MS = 400;
+/** Answers that wait at the same time, of one address and of all: what waits holds its connection. */
+const MOST_DELAYED_PER_ADDRESS = 5;
+const MOST_DELAYED = 50;
+/** Addresses that are remembered; the one that was quiet for longest is forgotten. */
+const MOST_ADDRESSES = 10_000;
+
+interface Tries {
+  /** The latest ones, at most `MOST`; milliseconds of a clock that only goes forward. */
+  at: number[];
+  delayed: number;
+  loggedAt: number | null;
+}
+
+export class WrongTokens {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #tries = new Map<string, Tries>();
+  #delayed = 0;
+
+  constructor(clock: Clock, log: Logger) {
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /**
+   * Takes a wrong token down, and waits as long as its answer has to.
+   * @returns seconds until another wrong one is looked at; 0 where it was one of the first
+   */
+  async add(address: string): Promise<number> {
+    const now = this.#clock.monotonicMs();
+    const group = addressGroup(address);
+    const tries = this.#tries.get(group) ?? { at: [], delayed: 0, loggedAt: null };
+    // The end of the map is what was heard of last.
+    this.#tries.delete(group);
+    this.#tries.set(group, tries);
+    const [quietest] = this.#tries.keys();
+    if (this.#tries.size > MOST_ADDRESSES && quietest !== undefined) this.#tries.delete(quietest);
+    tries.at = tries.at.filter((at) => now - at < WINDOW_MS);
+    const [first = now] = tries.at;
+    const waitSeconds = tries.at.length < MOST ? 0 : Math.ceil((first + WINDOW_MS - now) / 1000);
+    if (waitSeconds === 0) tries.at.push(now);
+    if (tries.loggedAt === null || now - tries.loggedAt >= WINDOW_MS) {
+      tries.loggedAt = now;
+      this.#log.warn({ address }, 'a wrong token was sent (logged once a minute for each address)');
+    }
+    if (tries.delayed < MOST_DELAYED_PER_ADDRESS && this.#delayed < MOST_DELAYED) await this.#delay(tries);
+    return waitSeconds;
+  }
+
+  async #delay(tries: Tries): Promise<void> {
+    tries.delayed += 1;
+    this.#delayed += 1;
+    try {
+      await this.#clock.sleep(DELAY_MS);
+    } finally {
+      tries.delayed -= 1;
+      this.#delayed -= 1;
+    }
+  }
 }

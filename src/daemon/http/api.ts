@@ -12,27 +12,26 @@ import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/sections.ts';
 import { forgottenInto } from '../../state/forgotten-history.ts';
 import { previousRun } from '../../state/published-run.ts';
-import { recentSchemaChanges } from '../../state/recent-schema-changes.ts';
 import { runDocument } from '../../state/run-document.ts';
-import { sourceDocument } from '../../state/status-document.ts';
 import type { DaemonView } from '../view.ts';
-import { countChanges } from './change-counts.ts';
-import type { ChangesCache } from './changes-cache.ts';
+import {
+  countChanges,
+  type ChangesCache,
+  type NewlyReadCollection,
+  readNewlyReadCollections,
+  changesOf,
+  findChanges,
+} from './changes.ts';
 import {
   identityDocument,
   jobDocument,
   requestDocument,
   sweepDocument,
-  healthDocument,
+  statusDocument,
 } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
-import { lookAtBackups, readHealthSnapshot, type HealthSnapshot } from './health-snapshot.ts';
-import { type NewlyReadCollection, readNewlyReadCollections } from './newly-read.ts';
-import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom } from './query.ts';
-import { Refusal } from './refusal.ts';
-import { requestText } from './request-text.ts';
-import { changesOf, findChanges } from './run-changes.ts';
-import type { SourceStatus } from './source-status.ts';
+import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
+import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom, Refusal, requestText } from './request.ts';
 
 interface ApiParts {
   readonly view: DaemonView;
@@ -263,66 +262,6 @@ async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchPara
     );
   }
   return { schema: 'tidemark.reports/1', documents, errors };
-}
-
-// `tidemark.status/1` as `tidemark status --json` prints it, with what only the living daemon knows beside it.
-
-/** Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
-function statusDocument(view: DaemonView, snapshot: HealthSnapshot): object {
-  const { mirror, health, sourceStatuses, now } = snapshot;
-  return {
-    schema: 'tidemark.status/1',
-    mirror: mirror?.path ?? view.config().mirror,
-    sources:
-      mirror === null ? [] : sourceStatuses.map((sourceStatus) => documentOf(mirror, sourceStatus, snapshot)),
-    daemon: {
-      started_at: view.startedAt,
-      at: isoTime(now),
-      health: healthDocument(health, isoTime(now)),
-      config_problem: view.configProblem()?.message ?? null,
-      schedules: view.schedules().map((schedule) => ({
-        schedule: schedule.schedule,
-        cron: schedule.cron,
-        zone: schedule.zone,
-        sources: schedule.sources,
-        due_at: schedule.dueAt,
-        interval_seconds: schedule.intervalMs / 1000,
-        skipped_ticks: schedule.skippedTicks,
-        missed_ticks: schedule.missedTicks,
-      })),
-      running: view.running().map(({ job, name, source, trigger, startedAt, progress }) => ({
-        job,
-        name,
-        source,
-        trigger,
-        started_at: startedAt,
-        progress,
-      })),
-      queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
-      requests: view.stats().map((stats) => ({
-        source: stats.source,
-        requests: stats.requests,
-        retries: stats.retries,
-        throttled: stats.throttled,
-        left_this_minute: stats.leftThisMinute,
-        left_this_hour: stats.leftThisHour,
-      })),
-      notices_pending: snapshot.pending.length,
-    },
-  };
-}
-
-function documentOf(mirror: Mirror, sourceStatus: SourceStatus, { health, now }: HealthSnapshot): object {
-  const { source, lastPublished } = sourceStatus;
-  const own = health.sources.find((each) => each.source === source);
-  return sourceDocument(
-    {
-      ...sourceStatus,
-      schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
-      collections: mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null),
-    },
-    (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
-  );
 }
 
 // `POST /api/v1/runs`: what is asked for, proper or refused by name.

@@ -1,10 +1,14 @@
-/** Sweeps, jobs and health as JSON documents show them. */
+/** Sweeps, jobs, requests, health and status as JSON documents. */
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
+import { isoTime } from '../../core/clock.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { recentSchemaChanges } from '../../state/recent-schema-changes.ts';
 import { errorDocument } from '../../state/run-document.ts';
-import type { JobIdentity, RequestStatus } from '../view.ts';
-import type { HealthReason } from './health-input.ts';
-import type { Health } from './health.ts';
+import { sourceDocument } from '../../state/status-document.ts';
+import type { DaemonView, JobIdentity, RequestStatus } from '../view.ts';
+import type { HealthSnapshot, SourceStatus } from './health-snapshot.ts';
+import type { HealthReason, Health } from './health.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
   return {
@@ -89,4 +93,65 @@ export function healthText(health: Health): string {
 
 function reasonDocument({ code, state, message, since, hint }: HealthReason): object {
   return { code, state, message, since, hint };
+}
+
+/**
+ * `tidemark.status/1` as `tidemark status --json` prints it, with what only the running daemon knows. Keys may be added within the
+ * version, never renamed. Times are ISO 8601 UTC.
+ */
+export function statusDocument(view: DaemonView, snapshot: HealthSnapshot): object {
+  const { mirror, health, sourceStatuses, now } = snapshot;
+  return {
+    schema: 'tidemark.status/1',
+    mirror: mirror?.path ?? view.config().mirror,
+    sources:
+      mirror === null ? [] : sourceStatuses.map((sourceStatus) => documentOf(mirror, sourceStatus, snapshot)),
+    daemon: {
+      started_at: view.startedAt,
+      at: isoTime(now),
+      health: healthDocument(health, isoTime(now)),
+      config_problem: view.configProblem()?.message ?? null,
+      schedules: view.schedules().map((schedule) => ({
+        schedule: schedule.schedule,
+        cron: schedule.cron,
+        zone: schedule.zone,
+        sources: schedule.sources,
+        due_at: schedule.dueAt,
+        interval_seconds: schedule.intervalMs / 1000,
+        skipped_ticks: schedule.skippedTicks,
+        missed_ticks: schedule.missedTicks,
+      })),
+      running: view.running().map(({ job, name, source, trigger, startedAt, progress }) => ({
+        job,
+        name,
+        source,
+        trigger,
+        started_at: startedAt,
+        progress,
+      })),
+      queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
+      requests: view.stats().map((stats) => ({
+        source: stats.source,
+        requests: stats.requests,
+        retries: stats.retries,
+        throttled: stats.throttled,
+        left_this_minute: stats.leftThisMinute,
+        left_this_hour: stats.leftThisHour,
+      })),
+      notices_pending: snapshot.pending.length,
+    },
+  };
+}
+
+function documentOf(mirror: Mirror, sourceStatus: SourceStatus, { health, now }: HealthSnapshot): object {
+  const { source, lastPublished } = sourceStatus;
+  const own = health.sources.find((each) => each.source === source);
+  return sourceDocument(
+    {
+      ...sourceStatus,
+      schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
+      collections: mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null),
+    },
+    (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
+  );
 }

@@ -10,13 +10,13 @@ import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
-import { FEEDS } from './feeds.ts';
+import { ACTIVITY_KINDS } from './changes.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;
 /** Sources whose drift is kept. */
 const KEPT = 16;
-const FEEDS_LEFT_OUT = 'they fill by themselves, which is no drift; `tidemark drift --kind` compares them';
+const WHY_LEFT_OUT = 'they fill by themselves, which is no drift; `tidemark drift --kind` compares them';
 
 interface KeptDrift {
   readonly config: Config;
@@ -68,7 +68,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
     source,
     after: Math.min(from.run, to.run),
     upTo: Math.max(from.run, to.run),
-    exceptKinds: FEEDS,
+    exceptKinds: ACTIVITY_KINDS,
   });
   if (changes > MOST_CHANGES) {
     throw new TidemarkError(
@@ -84,6 +84,6 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
     mirror,
     { from: openMirrorState(mirror, source, from), to: openMirrorState(mirror, source, to) },
     true,
-    { source, filter: {}, mode: 'default', fields: [], now, whyLeftOut: FEEDS_LEFT_OUT },
+    { source, filter: {}, mode: 'default', fields: [], now, whyLeftOut: WHY_LEFT_OUT },
   );
 }

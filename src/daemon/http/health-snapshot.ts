@@ -2,17 +2,25 @@
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
-import type { JobName, JobRow } from '../../mirror/daemon.ts';
-import type { Delivery } from '../../mirror/daemon.ts';
+import type { Delivery, JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { BackupsShown } from '../../backup/work.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
-import type { HealthFacts, SourceFacts } from './health-input.ts';
-import { type Health, assessHealth } from './health.ts';
+import {
+  type Health,
+  type HealthFacts,
+  type SourceFacts,
+  allowedAgeMs,
+  assessHealth,
+  expectedSince,
+} from './health.ts';
 import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
-import { lastCompleteRun } from '../../state/whole-run.ts';
-import { type SourceStatus, allowedAgeMs, expectedSince, readSourceStatuses } from './source-status.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/whole-run.ts';
+import type { SourceState } from '../../state/status-document.ts';
+import type { KindStatus, UnreadCollection } from '../../mirror/collection-status.ts';
+import type { HeldRemovals } from '../../mirror/held-removals.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
 
 /** The state of daemon and mirror at one time, for a page. */
 export interface HealthSnapshot {
@@ -293,4 +301,87 @@ function failingChannels(
       },
     ];
   });
+}
+
+// The freshness and completeness of a source, by a few cheap queries: no record is read or counted.
+
+export interface SourceStatus {
+  readonly source: string;
+  /** False for a source that the configuration no longer names. */
+  readonly isConfigured: boolean;
+  readonly state: SourceState;
+  readonly records: number;
+  /** In catalog order. */
+  readonly kinds: readonly KindStatus[];
+  /** In catalog order, at most `UNREAD_READ`. */
+  readonly unread: readonly UnreadCollection[];
+  /** How many there are in all. */
+  readonly unreadCount: number;
+  readonly oldestWholeAt: string | null;
+  readonly lastRun: RunRow | null;
+  readonly lastEnded: RunRow | null;
+  /** Likewise, of runs that were not limited to some kinds. */
+  readonly lastWholeEnded: RunRow | null;
+  readonly lastPublished: RunRow | null;
+  /** Of all kinds as well. */
+  readonly lastComplete: RunRow | null;
+  /** When the oldest known run began, ISO 8601. */
+  readonly firstTriedAt: string | null;
+  readonly held: readonly HeldRemovals[];
+}
+
+const UNREAD_READ = 200;
+/** A crashed writer leaves its run without an end until the next one starts: there may be a few. */
+const UNENDED_RUNS = 5;
+
+/** Call it within `atOnce`, so that all queries see one snapshot. */
+function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
+  const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
+  const kinds = mirror.runs.kindStatuses(source);
+  const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
+  const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
+  const known = {
+    source,
+    isConfigured,
+    records: kinds.reduce((sum, { records }) => sum + records, 0),
+    kinds,
+    unread: unreadCount === 0 ? [] : mirror.runs.unreadCollections(source, UNREAD_READ),
+    unreadCount,
+    oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
+    lastRun: newest[0] ?? null,
+    lastEnded: newest.find(({ outcome }) => isEnded(outcome)) ?? null,
+    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
+    lastPublished: mirror.runs.latest(source) ?? null,
+    lastComplete: lastCompleteRun(mirror, source),
+    firstTriedAt: mirror.runs.firstStartedAt(source),
+    held: mirror.runs.heldRemovals(source),
+  };
+  return { ...known, state: stateOf(known) };
+}
+
+/** The configured sources first, then the other ones of the mirror. */
+function readSourceStatuses(mirror: Mirror, configured: readonly string[]): SourceStatus[] {
+  const others = mirror.runs.sources().filter((name) => !configured.includes(name));
+  return [
+    ...configured.map((name) => readSourceStatus(mirror, name, true)),
+    ...others.map((name) => readSourceStatus(mirror, name, false)),
+  ];
+}
+
+function isEnded(outcome: string): boolean {
+  return outcome !== 'running';
+}
+
+function stateOf({
+  lastRun,
+  lastEnded,
+  lastWholeEnded,
+  lastPublished,
+  unreadCount,
+  held,
+}: Omit<SourceStatus, 'state'>): SourceState {
+  if (lastRun === null) return 'never_synced';
+  if (lastPublished === null) return 'unpublished';
+  const isDone = lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete';
+  return isDone && held.length === 0 && unreadCount === 0 ? 'whole' : 'partial';
 }

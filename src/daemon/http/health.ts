@@ -2,11 +2,118 @@
  * Whether the daemon does what it is there for (docs/http.md, Health). Pure: facts in, verdict and reasons out. The
  * readiness answer, the metrics and the head of the dashboard are three readings of it.
  */
+import type { ErrorCode } from '../../core/errors.ts';
 import { duration, plural } from '../../core/wording.ts';
-import type { HealthFacts, SourceFacts, EndedJob } from './health-input.ts';
-import { type HealthReason, type HealthState, HEALTH_STATES, type HealthCode } from './health-input.ts';
-import { allowedAgeMs, expectedSince, sourceReasons } from './source-status.ts';
-import { percent } from './wording.ts';
+import { percent, tookMs } from './wording.ts';
+
+/** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
+export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
+type HealthState = (typeof HEALTH_STATES)[number];
+
+type HealthCode =
+  | 'mirror_unreadable'
+  | 'stale'
+  | 'never_complete'
+  | 'first_sync'
+  | 'run_failed'
+  | 'key_refused'
+  | 'run_partial'
+  | 'removals_held'
+  | 'config_problem'
+  | 'daemon_problem'
+  | 'verify_failed'
+  | 'drill_fell'
+  | 'job_failed'
+  | 'backup_overdue'
+  | 'notices_undelivered';
+
+export interface HealthReason {
+  readonly code: HealthCode;
+  readonly state: Exclude<HealthState, 'ok'>;
+  /** One line, without secrets. */
+  readonly message: string;
+  /** ISO 8601; null where that is not known. */
+  readonly since: string | null;
+  /** What a person can do about it. */
+  readonly hint: string | null;
+}
+
+export interface EndedRun {
+  readonly run: number;
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+  readonly outcome: string;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}
+
+export interface SourceFacts {
+  readonly source: string;
+  /** Null where no schedule syncs it. */
+  readonly schedule: { readonly intervalMs: number; readonly jitterMs: number } | null;
+  readonly isSyncing: boolean;
+  /** Of all kinds; likewise the next two. */
+  readonly lastComplete: EndedRun | null;
+  readonly lastEnded: EndedRun | null;
+  /** The latest sync job that ended: it may have failed before a run came about. */
+  readonly lastSync: EndedJob | null;
+  /** The latest ended run, if it was narrowed to some kinds. */
+  readonly lastNarrowed: (EndedRun & { readonly kinds: readonly string[] }) | null;
+  /** When the oldest run began that is known, ISO 8601; null where there was none. */
+  readonly firstTriedAt: string | null;
+  /** Removals that wait, and how many an acceptance has to allow. */
+  readonly held: { readonly records: number; readonly ceiling: number };
+  /** Collections that the latest look did not find whole. */
+  readonly unread: number;
+}
+
+interface EndedJob {
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+  readonly outcome: string;
+  /** An `ErrorCode`, perhaps one of another version. */
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}
+
+export interface HealthFacts {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly startedAt: string;
+  readonly configProblem: string | null;
+  readonly mirrorProblem: {
+    readonly message: string;
+    readonly hint: string | null;
+    /** True where there is none yet and the first sync is about to make it. */
+    readonly isComing: boolean;
+  } | null;
+  /** What else is wrong with the daemon itself, and for how long. */
+  readonly problems: readonly {
+    readonly message: string;
+    readonly hint: string | null;
+    readonly since: string;
+  }[];
+  readonly sources: readonly SourceFacts[];
+  /** Where backups are made: how often they should be, and when the newest one was; null for none that is known. */
+  readonly backups: { readonly everyMs: number; readonly lastAt: string | null } | null;
+  /** The latest check of the mirror that ended, and how many problems it found. */
+  readonly verify: (EndedJob & { readonly problems: number }) | null;
+  /** Of each source: its latest drill that ended, and the score of the one before. */
+  readonly drills: readonly (EndedJob & {
+    readonly source: string | null;
+    readonly score: number | null;
+    readonly scoreBefore: number | null;
+  })[];
+  /** Other jobs of which the latest did not do what it should. */
+  readonly failedJobs: readonly (EndedJob & { readonly name: string; readonly source: string | null })[];
+  /** Channels whose notices do not arrive. */
+  readonly failingChannels: readonly {
+    readonly channel: string;
+    readonly pending: number;
+    readonly since: string;
+    readonly error: string | null;
+  }[];
+}
 
 interface SourceHealth {
   readonly source: string;
@@ -50,8 +157,6 @@ function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): Sour
     allowedMs,
   };
 }
-
-// What is wrong with the daemon as a whole. Pure.
 
 function daemonReasons(facts: HealthFacts): HealthReason[] {
   const { mirrorProblem, configProblem, problems, verify, drills, failedJobs, failingChannels } = facts;
@@ -117,9 +222,6 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
   ];
 }
 
-/** A backup may be one interval late, as a sync may. */
-const INTERVALS_ALLOWED = 2;
-
 /**
  * A backup is made after a complete run: while none is, there is none, and no job says so. Where runs are complete and no backup
  * comes of them, the failed job is the reason.
@@ -166,4 +268,163 @@ function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirr
 
 function of(source: string | null): string {
   return source === null ? '' : ` of ${source}`;
+}
+
+/** Two intervals: one sync, or backup, may be late or fail if the next succeeds. */
+const INTERVALS_ALLOWED = 2;
+
+/** The allowed age of a source's last complete run: two intervals, the jitter, and the duration of that run. */
+export function allowedAgeMs({
+  schedule,
+  lastComplete,
+}: Pick<SourceFacts, 'schedule' | 'lastComplete'>): number | null {
+  if (schedule === null) return null;
+  const ownMs = lastComplete === null ? null : tookMs(lastComplete);
+  return INTERVALS_ALLOWED * schedule.intervalMs + schedule.jitterMs + (ownMs ?? 0);
+}
+
+/** From when on a complete run is expected: the daemon's start, or the first known attempt. */
+export function expectedSince(
+  { firstTriedAt }: Pick<SourceFacts, 'firstTriedAt'>,
+  startedAt: string,
+): string {
+  return firstTriedAt !== null && firstTriedAt < startedAt ? firstTriedAt : startedAt;
+}
+
+/**
+ * @param allowedMs of `allowedAgeMs`
+ * @param now milliseconds since the epoch
+ * @param startedAt when the daemon began, ISO 8601
+ */
+function sourceReasons(
+  facts: SourceFacts,
+  allowedMs: number | null,
+  now: number,
+  startedAt: string,
+): HealthReason[] {
+  const ofLastRun = lastRun(facts);
+  return [
+    ...freshness(facts, allowedMs, now, startedAt),
+    ...(ofLastRun.length === 0 ? narrowedRun(facts) : ofLastRun),
+    ...held(facts),
+  ];
+}
+
+function freshness(
+  facts: SourceFacts,
+  allowedMs: number | null,
+  now: number,
+  startedAt: string,
+): HealthReason[] {
+  const { lastComplete, source, isSyncing } = facts;
+  const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
+  if (lastComplete === null) {
+    // A new source gets the same time; a restart of the daemon does not extend it.
+    const since = expectedSince(facts, startedAt);
+    const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
+    if (isLate)
+      return [
+        {
+          code: 'never_complete',
+          state: 'failing',
+          message: 'no run of all kinds has been complete yet',
+          since,
+          hint,
+        },
+      ];
+    return [
+      {
+        code: 'first_sync',
+        // Without a schedule, `starting` would never end.
+        state: allowedMs === null ? 'degraded' : 'starting',
+        message: isSyncing ? 'the first sync is under way' : 'no run of all kinds has been complete yet',
+        since,
+        hint:
+          allowedMs === null ? `no schedule syncs this source: \`tidemark sync --source ${source}\`` : null,
+      },
+    ];
+  }
+  const at = lastComplete.finishedAt ?? lastComplete.startedAt;
+  const ageMs = now - Date.parse(at);
+  if (allowedMs === null || ageMs <= allowedMs) return [];
+  const message = `the last complete run ended ${duration(ageMs)} ago; the schedule allows ${duration(allowedMs)}`;
+  return [{ code: 'stale', state: 'failing', message, since: at, hint }];
+}
+
+const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);
+
+function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthReason[] {
+  // A job without a run ended after the last run.
+  const isJobNewer =
+    lastSync !== null &&
+    (lastEnded === null || lastSync.startedAt > (lastEnded.finishedAt ?? lastEnded.startedAt));
+  const last: (EndedJob & { readonly run?: number }) | null = isJobNewer ? lastSync : lastEnded;
+  if (last === null) return [];
+  const since = last.finishedAt ?? last.startedAt;
+  const show = last.run === undefined ? '`tidemark runs`' : `\`tidemark runs show ${last.run}\``;
+  const why = last.error === null ? '' : `: ${last.error}`;
+  if (
+    last.outcome === 'refused' ||
+    (last.outcome === 'failed' && last.errorCode !== null && REFUSED.has(last.errorCode))
+  ) {
+    return [
+      {
+        code: 'key_refused',
+        state: 'degraded',
+        message: `the service refused the key${why}`,
+        since,
+        hint: `give ${source} a key that is in force; \`tidemark doctor --source ${source}\` tries it`,
+      },
+    ];
+  }
+  if (last.outcome === 'failed' || last.outcome === 'interrupted') {
+    return [
+      {
+        code: 'run_failed',
+        state: 'degraded',
+        message: `the last sync ${last.outcome === 'failed' ? 'failed' : 'was interrupted'}${why}`,
+        since,
+        hint: `${show} says why; the next one tries again`,
+      },
+    ];
+  }
+  if (lastEnded?.outcome !== 'partial') return [];
+  const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} not whole`;
+  return [
+    {
+      code: 'run_partial',
+      state: 'degraded',
+      message: `the last sync was partial${what}`,
+      since,
+      hint: `\`tidemark runs show ${lastEnded.run}\` names them`,
+    },
+  ];
+}
+
+/** Errors of a run of some kinds are reported until a run of all kinds. */
+function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
+  if (last === null || last.outcome === 'complete') return [];
+  const isPartial = last.outcome === 'partial';
+  return [
+    {
+      code: isPartial ? 'run_partial' : 'run_failed',
+      state: 'degraded',
+      message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
+      since: last.finishedAt ?? last.startedAt,
+      hint: `\`tidemark runs show ${last.run}\` says why`,
+    },
+  ];
+}
+
+function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason[] {
+  if (records === 0) return [];
+  return [
+    {
+      code: 'removals_held',
+      state: 'degraded',
+      message: `${plural(records, 'removal')} held: too many to believe at once`,
+      since: null,
+      hint: `if they really went: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+    },
+  ];
 }

@@ -7,9 +7,8 @@ import { isLoopback } from '../../config/source.ts';
 import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
 import type { DaemonView } from '../view.ts';
-import { withStrictHeaders } from './headers.ts';
+import { withStrictHeaders, Refusal, refusalDocument } from './request.ts';
 import { createMetrics } from './metrics.ts';
-import { Refusal, refusalDocument } from './refusal.ts';
 import { createRoutes, type HttpOptions } from './routes.ts';
 
 export interface RunningHttpServer {

@@ -1,12 +1,17 @@
-/** The one door to prom-client: the rows of `metric-rows.ts` in Prometheus' text form, read when they are asked for. */
+/** Every metric: its name with the unit in it, its help, and how it is read at a scrape (docs/http.md, Metrics). */
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
+import { SEVERITIES } from '../../catalog/severities.ts';
+import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import type { DaemonView } from '../view.ts';
-import { readHealthSnapshot } from './health-snapshot.ts';
-import { type MetricFacts, type ProcessFigures, METRICS, type RunTotals } from './metric-rows.ts';
+import { summaryOf } from '../jobs/summaries.ts';
+import { drillScores } from '../last-jobs.ts';
+import type { DaemonView, ScheduleView } from '../view.ts';
+import { type HealthSnapshot, type SourceStatus, readHealthSnapshot } from './health-snapshot.ts';
+import { HEALTH_STATES } from './health.ts';
+import { tookMs } from './wording.ts';
 
 export interface Metrics {
   readonly contentType: string;
@@ -39,14 +44,17 @@ export function createMetrics(view: DaemonView): Metrics {
         snapshot,
         totals: snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror),
         files: fileSizes(snapshot.mirror?.path ?? view.config().mirror),
-        process: processFigures(delay),
+        process: processStats(delay),
       };
       delay.reset();
       for (const { row, metric } of rows) {
         metric.reset();
         // Without labels it would be zero, where nothing is known.
         if (row.labels.length === 0) metric.remove();
-        for (const { labels, value } of row.read(facts)) metric.inc({ ...labels }, value);
+        for (const [value, ...values] of row.read(facts)) {
+          if (value === null) continue;
+          metric.inc(Object.fromEntries(row.labels.map((name, index) => [name, values[index] ?? ''])), value);
+        }
       }
       return registry.metrics();
     },
@@ -59,7 +67,7 @@ function fileSizes(path: string): MetricFacts['files'] {
   return { mirror: size(path), wal: size(`${path}-wal`) };
 }
 
-function processFigures(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessFigures {
+function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessStats {
   // Each sample is the time between two timer events: the excess over the interval is lag. Nanoseconds; NaN before the first.
   const lag = (nanoseconds: number): number =>
     Number.isFinite(nanoseconds) ? Math.max(nanoseconds / 1e9 - RESOLUTION_MS / 1000, 0) : 0;
@@ -118,4 +126,289 @@ class RunCounter {
       this.#changes.set(name, { source, change, count: (this.#changes.get(name)?.count ?? 0) + run[change] });
     }
   }
+}
+
+/** What a scrape reads, of one moment. */
+interface MetricFacts {
+  readonly view: DaemonView;
+  readonly snapshot: HealthSnapshot;
+  /** Runs that ended and changes that they published since the daemon started. */
+  readonly totals: RunTotals;
+  readonly files: { readonly mirror: number; readonly wal: number };
+  readonly process: ProcessStats;
+}
+
+interface RunTotals {
+  readonly runs: readonly { readonly source: string; readonly outcome: string; readonly count: number }[];
+  readonly changes: readonly { readonly source: string; readonly change: string; readonly count: number }[];
+}
+
+interface ProcessStats {
+  /** Since the last scrape, seconds. */
+  readonly lag: { readonly mean: number; readonly p99: number; readonly max: number };
+  readonly residentBytes: number;
+  readonly cpuSeconds: number;
+}
+
+/** The value (null where it is not known), then the values of the labels in the order of the row's. */
+type Sample = readonly [value: number | null, ...labels: readonly string[]];
+
+interface MetricRow {
+  readonly name: string;
+  readonly type: 'gauge' | 'counter';
+  readonly help: string;
+  /** Never `job` or `instance`: Prometheus gives these to whatever it scrapes, and renames ours. */
+  readonly labels: readonly string[];
+  readonly read: (facts: MetricFacts) => readonly Sample[];
+}
+
+type Reader = MetricRow['read'];
+
+const gauge = (name: string, help: string, labels: readonly string[], read: Reader): MetricRow => {
+  return { name: `tidemark_${name}`, type: 'gauge', help, labels, read };
+};
+
+const counter = (name: string, help: string, labels: readonly string[], read: Reader): MetricRow => {
+  return { name: `tidemark_${name}_total`, type: 'counter', help, labels, read };
+};
+
+/** One sample for each source that the mirror holds. */
+const perSource = (valueOf: (status: SourceStatus) => number | null): Reader => {
+  return ({ snapshot }) => snapshot.sourceStatuses.map((status) => [valueOf(status), status.source]);
+};
+
+type RequestStats = ReturnType<DaemonView['stats']>[number];
+
+const perClient = (valueOf: (stats: RequestStats) => number): Reader => {
+  return ({ view }) => view.stats().map((stats) => [valueOf(stats), stats.source]);
+};
+
+const perSchedule = (valueOf: (schedule: ScheduleView) => number | null): Reader => {
+  return ({ view }) => view.schedules().map((each) => [valueOf(each), each.schedule]);
+};
+
+const JOBS: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'backup'];
+const OUTCOMES = ['complete', 'partial', 'failed'] as const;
+
+export const METRICS: readonly MetricRow[] = [
+  gauge(
+    'health_state',
+    '1 for the state that holds, 0 for the others; with an empty source: of the daemon as a whole',
+    ['source', 'state'],
+    ({ snapshot: { health } }) =>
+      [{ source: '', state: health.state }, ...health.sources].flatMap(({ source, state }) =>
+        HEALTH_STATES.map((each): Sample => [each === state ? 1 : 0, source, each]),
+      ),
+  ),
+  gauge('start_time_seconds', 'When the daemon started, seconds since the epoch', [], ({ view }) => [
+    [seconds(view.startedAt)],
+  ]),
+  counter('runs', 'Sync runs that ended since the daemon started', ['source', 'outcome'], ({ totals }) =>
+    totals.runs.map(({ source, outcome, count }) => [count, source, outcome]),
+  ),
+  gauge(
+    'last_run_outcome',
+    '1 for the outcome of the latest run that ended, 0 for the others',
+    ['source', 'outcome'],
+    ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, lastEnded }) =>
+        OUTCOMES.map((outcome): Sample => {
+          return [lastEnded === null ? null : Number(outcome === lastEnded.outcome), source, outcome];
+        }),
+      ),
+  ),
+  gauge(
+    'last_run_timestamp_seconds',
+    'When the latest run ended, seconds since the epoch',
+    ['source'],
+    perSource(({ lastEnded }) => seconds(lastEnded?.finishedAt)),
+  ),
+  gauge(
+    'last_run_duration_seconds',
+    'How long the latest run that ended took',
+    ['source'],
+    perSource(({ lastEnded }) => {
+      const ms = lastEnded === null ? null : tookMs(lastEnded);
+      return ms === null ? null : ms / 1000;
+    }),
+  ),
+  gauge(
+    'last_success_timestamp_seconds',
+    'When the latest complete run ended, seconds since the epoch; missing before the first',
+    ['source'],
+    perSource(({ lastComplete }) => seconds(lastComplete?.finishedAt)),
+  ),
+  gauge('expected_interval_seconds', 'Usual time between two syncs by the schedule', ['source'], ({ view }) =>
+    view
+      .schedules()
+      .filter(({ schedule }) => schedule === 'sync')
+      .flatMap(({ sources, intervalMs }) => sources.map((source): Sample => [intervalMs / 1000, source])),
+  ),
+  gauge(
+    'allowed_age_seconds',
+    'How old the last complete run may be before the source counts as failing',
+    ['source'],
+    ({ snapshot }) =>
+      snapshot.health.sources.map(({ source, allowedMs }) => [
+        allowedMs === null ? null : allowedMs / 1000,
+        source,
+      ]),
+  ),
+  gauge(
+    'sweep_duration_seconds',
+    'Time that the latest sync spent on the collections of a kind: of all of them, and of the longest',
+    ['source', 'kind', 'of'],
+    ({ snapshot }) =>
+      snapshot.lastJobs.of('sync').flatMap((job) =>
+        (summaryOf('sync', job)?.kinds ?? []).flatMap(({ kind, durationMs, longestMs }): Sample[] => [
+          [durationMs / 1000, job.source ?? '', kind, 'all'],
+          [longestMs / 1000, job.source ?? '', kind, 'longest'],
+        ]),
+      ),
+  ),
+  gauge('records', 'Records in the mirror', ['source', 'kind'], ({ snapshot }) =>
+    snapshot.sourceStatuses.flatMap(({ source, kinds }) =>
+      kinds.map(({ kind, records }): Sample => [records, source, kind]),
+    ),
+  ),
+  gauge(
+    'collections',
+    'Collections by whether the latest look proved them whole',
+    ['source', 'kind', 'is_whole'],
+    ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, kinds }) =>
+        kinds.flatMap(({ kind, collections, whole }): Sample[] => [
+          [whole, source, kind, 'true'],
+          [collections - whole, source, kind, 'false'],
+        ]),
+      ),
+  ),
+  gauge(
+    'held_removals',
+    'Removals that wait for a person or for the same finding again',
+    ['source'],
+    perSource(({ held }) => held.reduce((sum, { records }) => sum + records, 0)),
+  ),
+  counter(
+    'changes',
+    'Records that runs found added, changed or removed since the daemon started',
+    ['source', 'change'],
+    ({ totals }) => totals.changes.map(({ source, change, count }) => [count, source, change]),
+  ),
+  gauge(
+    'drift_findings',
+    'Open findings of the latest drift job that came to its end',
+    ['source', 'severity'],
+    ({ snapshot }) =>
+      snapshot.lastJobs.finished('drift').flatMap((job) => {
+        const summary = summaryOf('drift', job);
+        if (summary === null || !summary.hasBaseline) return [];
+        return SEVERITIES.map((level): Sample => [summary.severities[level], job.source ?? '', level]);
+      }),
+  ),
+  gauge(
+    'job_timestamp_seconds',
+    'When the latest job of that name ended, seconds since the epoch',
+    ['name', 'source', 'outcome'],
+    ({ snapshot }) =>
+      JOBS.flatMap((name) =>
+        snapshot.lastJobs
+          .of(name)
+          .map((job): Sample => [seconds(job.finishedAt), name, job.source ?? '', job.outcome]),
+      ),
+  ),
+  gauge(
+    'drill_score',
+    'Share of the records that the latest drill would bring back, 0 to 1',
+    ['source'],
+    ({ snapshot: { mirror, lastJobs } }) =>
+      mirror === null
+        ? []
+        : lastJobs.of('drill').map(({ source }) => [drillScores(mirror, source).last, source ?? '']),
+  ),
+  gauge('verify_problems', 'Problems that the latest verification of the mirror found', [], ({ snapshot }) =>
+    snapshot.lastJobs.of('verify').map((job) => [summaryOf('verify', job)?.problems ?? null]),
+  ),
+  counter(
+    'requests',
+    'Requests sent to the service since the daemon started, retries among them',
+    ['source'],
+    perClient(({ requests }) => requests),
+  ),
+  counter(
+    'request_retries',
+    'Requests that were sent again',
+    ['source'],
+    perClient(({ retries }) => retries),
+  ),
+  counter(
+    'requests_throttled',
+    'Answers 429',
+    ['source'],
+    perClient(({ throttled }) => throttled),
+  ),
+  gauge(
+    'rate_left_requests',
+    'Requests that the rate still allows; missing where there is no limit',
+    ['source', 'window'],
+    ({ view }) =>
+      view.stats().flatMap(({ source, leftThisMinute, leftThisHour }): Sample[] => [
+        [leftThisMinute, source, 'minute'],
+        [leftThisHour, source, 'hour'],
+      ]),
+  ),
+  gauge('jobs_running', 'Jobs running now', ['name', 'source'], ({ view }) =>
+    view.running().map(({ name, source }) => [1, name, source ?? '']),
+  ),
+  gauge('jobs_queued', 'Jobs that wait for their turn', [], ({ view }) => [[view.queued().length]]),
+  gauge(
+    'schedule_due_timestamp_seconds',
+    'When the schedule starts next, seconds since the epoch',
+    ['schedule'],
+    perSchedule(({ dueAt }) => seconds(dueAt)),
+  ),
+  counter(
+    'schedule_skipped_ticks',
+    'Due times skipped because the same schedule was still running, since the mirror was created',
+    ['schedule'],
+    perSchedule(({ skippedTicks }) => skippedTicks),
+  ),
+  counter(
+    'schedule_missed_ticks',
+    'Ticks that fell while no daemon ran, since the mirror was made',
+    ['schedule'],
+    perSchedule(({ missedTicks }) => missedTicks),
+  ),
+  gauge('notices_pending', 'Notices that wait for their delivery', ['channel'], ({ snapshot }) =>
+    [...Map.groupBy(snapshot.pending, ({ channel }) => channel)].map(([channel, pending]) => [
+      pending.length,
+      channel,
+    ]),
+  ),
+  gauge('mirror_readable', '1 where the mirror can be read, else 0', [], ({ snapshot }) => [
+    [snapshot.mirror === null ? 0 : 1],
+  ]),
+  gauge('mirror_bytes', 'Size of the mirror file', [], ({ files }) => [[files.mirror]]),
+  gauge('mirror_wal_bytes', 'Size of the write-ahead log beside it', [], ({ files }) => [[files.wal]]),
+  gauge(
+    'event_loop_lag_seconds',
+    'How late the event loop was since the last scrape',
+    ['of'],
+    ({ process: { lag } }) => [
+      [lag.mean, 'mean'],
+      [lag.p99, 'p99'],
+      [lag.max, 'max'],
+    ],
+  ),
+  gauge('process_resident_memory_bytes', 'Resident memory of the daemon', [], ({ process }) => [
+    [process.residentBytes],
+  ]),
+  counter('process_cpu_seconds', 'Processor time of the daemon, user and system', [], ({ process }) => [
+    [process.cpuSeconds],
+  ]),
+];
+
+/** Null where the time is not known. */
+function seconds(time: string | null | undefined): number | null {
+  return time === null || time === undefined ? null : Date.parse(time) / 1000;
 }

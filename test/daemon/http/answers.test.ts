@@ -2,7 +2,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOG } from '../../../src/catalog/catalog.ts';
-import { METRICS } from '../../../src/daemon/http/metric-rows.ts';
+import { METRICS } from '../../../src/daemon/http/metrics.ts';
 import type { RunningHttpServer } from '../../../src/daemon/http/http.ts';
 import { tellStory } from './story.ts';
 import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';

@@ -1,7 +1,7 @@
 /** A record that a restore created again is one change: in documents, on pages, in the chart. */
 import { expect, it } from 'vitest';
 import type { ChangeCounts } from '../../../src/mirror/change-counts.ts';
-import { DayCounts } from '../../../src/daemon/dashboard/day-counts.ts';
+import { DayCounts } from '../../../src/daemon/http/changes.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DAY_MS, World } from './world.ts';
 

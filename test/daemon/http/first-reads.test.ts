@@ -1,8 +1,7 @@
 /** What a run read for the first time is no addition of the service: in documents, on pages, in the chart. */
 import { describe, expect, it } from 'vitest';
 import type { ChangeCounts } from '../../../src/mirror/change-counts.ts';
-import { CONFIGURED_KINDS } from '../../../src/daemon/http/feeds.ts';
-import { DayCounts } from '../../../src/daemon/dashboard/day-counts.ts';
+import { CONFIGURED_KINDS, DayCounts } from '../../../src/daemon/http/changes.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { isEqual } from '../../mirror/fixture.ts';

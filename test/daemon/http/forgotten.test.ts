@@ -1,8 +1,7 @@
 /** Counts after retention dropped runs: those of a list, of a day and of a run are of the same comparison. */
 import { describe, expect, it } from 'vitest';
 import type { ChangeCounts } from '../../../src/mirror/change-counts.ts';
-import { CONFIGURED_KINDS } from '../../../src/daemon/http/feeds.ts';
-import { DayCounts } from '../../../src/daemon/dashboard/day-counts.ts';
+import { CONFIGURED_KINDS, DayCounts } from '../../../src/daemon/http/changes.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { isEqual } from '../../mirror/fixture.ts';

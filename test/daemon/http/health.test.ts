@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { EndedRun, HealthFacts, SourceFacts } from '../../../src/daemon/http/health-input.ts';
-import { assessHealth } from '../../../src/daemon/http/health.ts';
-import { allowedAgeMs } from '../../../src/daemon/http/source-status.ts';
+import {
+  type EndedRun,
+  type HealthFacts,
+  type SourceFacts,
+  assessHealth,
+  allowedAgeMs,
+} from '../../../src/daemon/http/health.ts';
 
 const NOW = Date.UTC(2026, 2, 1, 12, 0);
 const MINUTE_MS = 60_000;

@@ -1,0 +1,379 @@
+/** What runs changed: the changes of a run, of a period, and their counts by run and by day. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { activityKinds } from '../../catalog/activity-kinds.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { isoTime } from '../../core/clock.ts';
+import { parseLossless } from '../../core/json.ts';
+import { type FirstRead, type RecordChange, compareRecords } from '../../diff/change.ts';
+import type { ChangeCounts } from '../../mirror/change-counts.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
+import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import { FirstReadCollections } from '../../state/first-read-collections.ts';
+import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
+import { previousRun } from '../../state/published-run.ts';
+import { recreatedIn, RecreatedBetween } from '../../state/recreated.ts';
+
+/** Activity kinds, listed separately: their records are not configuration, and there are many. */
+export const ACTIVITY_KINDS: readonly Kind[] = activityKinds();
+export const CONFIGURED_KINDS: readonly Kind[] = KINDS.filter((kind) => !ACTIVITY_KINDS.includes(kind));
+
+const NO_CHANGES: ChangeCounts = { added: 0, changed: 0, removed: 0 };
+
+/** A map that drops the least recently used values beyond a total cost. */
+class RecentlyUsed<Value> {
+  readonly #values = new Map<string, Value>();
+  readonly #mostCost: number;
+  readonly #costOf: (value: Value) => number;
+  #cost = 0;
+
+  constructor(mostCost: number, costOf: (value: Value) => number = () => 1) {
+    this.#mostCost = mostCost;
+    this.#costOf = costOf;
+  }
+
+  get(key: string): Value | undefined {
+    const found = this.#values.get(key);
+    if (found === undefined) return undefined;
+    this.#values.delete(key);
+    this.#values.set(key, found);
+    return found;
+  }
+
+  set(key: string, value: Value): void {
+    if (this.#costOf(value) > this.#mostCost || this.#values.has(key)) return;
+    this.#values.set(key, value);
+    this.#cost += this.#costOf(value);
+    for (const [oldest, held] of this.#values) {
+      if (this.#cost <= this.#mostCost) break;
+      this.#values.delete(oldest);
+      this.#cost -= this.#costOf(held);
+    }
+  }
+
+  clear(): void {
+    this.#values.clear();
+    this.#cost = 0;
+  }
+}
+
+/** Cached changes in all (masked), some 2 MB. */
+const KEPT_CHANGES = 1_000;
+/** A quarter of a year of half-hourly runs. */
+const KEPT_COUNTS = 5_000;
+
+/** What runs changed, as it was compared and masked under one configuration. The keys hold the seals of the runs. */
+export class ChangesCache {
+  // Finding out that nothing changed takes as long: an empty list has a cost as well.
+  readonly #changes = new RecentlyUsed<readonly RecordChange[]>(KEPT_CHANGES + 1, ({ length }) => length + 1);
+  readonly #counts = new RecentlyUsed<ChangeCounts>(KEPT_COUNTS);
+  #config: Config | null = null;
+
+  changes(config: Config): Pick<RecentlyUsed<readonly RecordChange[]>, 'get' | 'set'> {
+    this.#clearUnless(config);
+    return this.#changes;
+  }
+
+  counts(config: Config): Pick<RecentlyUsed<ChangeCounts>, 'get' | 'set'> {
+    this.#clearUnless(config);
+    return this.#counts;
+  }
+
+  #clearUnless(config: Config): void {
+    if (this.#config === config) return;
+    this.#config = config;
+    this.#changes.clear();
+    this.#counts.clear();
+  }
+}
+
+interface ChangesQuestion {
+  /** ISO 8601; runs that ended within are shown, both ends included. */
+  readonly from: string;
+  readonly to: string;
+  readonly sources: readonly string[];
+  /** Null for all. */
+  readonly kinds: readonly Kind[] | null;
+  /** Changes in all. */
+  readonly limit: number;
+}
+
+/** A run and what it changed, masked. */
+export interface RunChanges {
+  readonly run: RunRow;
+  /** The run that it is compared with; null for the first one kept of its source, in which everything is new. */
+  readonly previous: number | null;
+  /** Null for the first run, and where so much changed that only its counts are reported. */
+  readonly changes: readonly RecordChange[] | null;
+  /** Of the requested kinds. It counts `changes`; if those are cut or left out, all of them. */
+  readonly summary: ChangeCounts;
+  /** Runs whose changes are among these, since retention dropped them. */
+  readonly forgotten: ForgottenRuns | null;
+}
+
+export interface FoundChanges {
+  /** Newest first; runs that changed nothing are left out. */
+  readonly runs: readonly RunChanges[];
+  /** True where there are more than the limit. */
+  readonly isCut: boolean;
+}
+
+/** Runs of a source that are searched: a fortnight of half-hourly ones, twice. */
+const RUNS_READ = 2_000;
+/** A run that changed more is reported by its counts: gathering its records alone would block everything else. */
+const MOST_CHANGES = 50_000;
+/** Records compared, and runs counted, before others get their turn. */
+const RECORDS_SLICE = 100;
+const RUNS_SLICE = 50;
+
+export async function findChanges(
+  mirror: Mirror,
+  config: Config,
+  question: ChangesQuestion,
+  cache: ChangesCache,
+): Promise<FoundChanges> {
+  const { kinds } = question;
+  const found: RunChanges[] = [];
+  let left = question.limit;
+  let isCut = false;
+  // A restore that is recorded later joins what was a removal and an addition.
+  const restoredIds = new Map<string, number>();
+  const keyOf = (run: RunRow, previous: RunRow | null): string => {
+    const ids = restoredIds.get(run.source) ?? mirror.restores.idMap(run.source).length;
+    restoredIds.set(run.source, ids);
+    return [previous?.root ?? '', run.root ?? '', kinds?.join(',') ?? '', ids].join(' ');
+  };
+  const countsOf = (run: RunRow): ChangeCounts => {
+    const counts = cache.counts(config);
+    const known = counts.get(keyOf(run, null));
+    if (known !== undefined) return known;
+    const read = readChangeCounts(mirror, [run.run], kinds).get(run.run) ?? NO_CHANGES;
+    counts.set(keyOf(run, null), read);
+    return read;
+  };
+  for (const { run, previous } of pairsOf(mirror, question)) {
+    if (left === 0) {
+      isCut = true;
+      break;
+    }
+    const forgotten = forgottenInto(mirror, run.run) ?? null;
+    const known = previous === null ? undefined : cache.changes(config).get(keyOf(run, previous));
+    if (previous === null || (known === undefined && totalOf(countsOf(run)) > MOST_CHANGES)) {
+      const summary = countsOf(run);
+      found.push({ run, previous: previous?.run ?? null, changes: null, summary, forgotten });
+      continue;
+    }
+    const { changes, isMore } =
+      known === undefined
+        ? await gather(mirror, config, { run, previous }, { kinds, limit: left })
+        : { changes: known.slice(0, left), isMore: known.length > left };
+    if (known === undefined && !isMore) cache.changes(config).set(keyOf(run, previous), changes);
+    left -= changes.length;
+    isCut ||= isMore;
+    if (changes.length === 0) continue;
+    const summary = isMore && known === undefined ? countsOf(run) : countChanges(known ?? changes);
+    found.push({ run, previous: previous.run, changes, summary, forgotten });
+  }
+  return { runs: found, isCut };
+}
+
+interface RunPair {
+  readonly run: RunRow;
+  readonly previous: RunRow;
+}
+
+interface GatherOptions {
+  readonly kinds: readonly Kind[] | null;
+  readonly limit: number;
+}
+
+interface Gathered {
+  readonly changes: readonly RecordChange[];
+  readonly isMore: boolean;
+}
+
+/** The changes of one run against the one before it, up to a limit; `summary` counts all of them. */
+export async function changesOf(
+  mirror: Mirror,
+  config: Config,
+  pair: RunPair,
+  options: GatherOptions,
+): Promise<Gathered & { readonly summary: ChangeCounts }> {
+  const gathered = await gather(mirror, config, pair, options);
+  const { run } = pair.run;
+  const summary = gathered.isMore
+    ? (readChangeCounts(mirror, [run], options.kinds).get(run) ?? NO_CHANGES)
+    : countChanges(gathered.changes);
+  return { ...gathered, summary };
+}
+
+async function gather(
+  mirror: Mirror,
+  config: Config,
+  { run, previous }: RunPair,
+  { kinds, limit }: GatherOptions,
+): Promise<Gathered> {
+  const definitions = definitionsFor(config, run.source);
+  const changes: RecordChange[] = [];
+  const at = previous.finishedAt ?? previous.startedAt;
+  const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
+  // What was only read for the first time is not a change of the service.
+  const reads = new FirstReadCollections(openMirrorState(mirror, run.source, before));
+  let read = 0;
+  const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
+  // The reader has its own connection: others may read and publish while this one waits.
+  const between = mirror.records.changesBetween(previous.run, run.run, {
+    sources: [run.source],
+    ...(kinds === null ? {} : { kinds }),
+  });
+  for (const { kind, scope, id, before: was, after: is } of again.joined(between, {})) {
+    const definition = definitions(kind);
+    const parsed = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
+      body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
+    const change = compareRecords(definition, parsed(was), parsed(is), 'default');
+    read += 1;
+    if (read % RECORDS_SLICE === 0) await nextTurn();
+    if (change === null) continue;
+    if (change.change === 'added' && reads.isUnknown({ kind, scope, id }, 'added')) continue;
+    if (changes.length === limit) return { changes, isMore: true };
+    changes.push(withMaskedId(maskedChange(again.withRecreation(change), definition), definition));
+  }
+  return { changes, isMore: false };
+}
+
+/** Runs of the period that changed something of the kinds, newest first, each with the published one before it. */
+function pairsOf(
+  mirror: Mirror,
+  { from, to, sources, kinds }: ChangesQuestion,
+): { readonly run: RunRow; readonly previous: RunRow | null }[] {
+  const pairs = sources
+    .flatMap((source) => {
+      const runs = mirror.runs.list({ source, isPublished: true, endedBy: to, limit: RUNS_READ });
+      return runs.flatMap((run, index) =>
+        (run.finishedAt ?? run.startedAt) < from
+          ? []
+          : [{ run, previous: runs[index + 1] ?? previousRun(mirror, run) ?? null }],
+      );
+    })
+    .sort((a, b) => b.run.run - a.run.run);
+  const numbers = pairs.map(({ run }) => run.run);
+  const changing = new Set(mirror.runs.changing({ runs: numbers, kinds }));
+  return pairs.filter(({ run, previous }) => previous === null || changing.has(run.run));
+}
+
+export interface NewlyReadCollection extends FirstRead {
+  readonly run: number;
+}
+
+/**
+ * Collections that these runs read for the first time, of the kinds (null for all): their records are new to the mirror, and
+ * no change of the service. A source's first run has none: there is nothing before it to compare with.
+ */
+export function readNewlyReadCollections(
+  mirror: Mirror,
+  runs: readonly number[],
+  kinds: readonly Kind[] | null,
+): NewlyReadCollection[] {
+  const states = new Map<number, FirstReadCollections>();
+  if (runs.length === 0) return [];
+  return mirror.runs.firstReads({ runs, kinds }).flatMap((row): NewlyReadCollection[] => {
+    const { run, previous, source, kind, scope, added } = row;
+    const before = { ref: `run:${previous}`, run: previous, at: '', isLatest: false };
+    const reads = states.get(previous) ?? new FirstReadCollections(openMirrorState(mirror, source, before));
+    states.set(previous, reads);
+    const reason = reads.reasonFor({ kind, scope });
+    return reason === null ? [] : [{ run, kind, scope, records: added, reason }];
+  });
+}
+
+export function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[]): ChangeCounts {
+  const counts = { ...NO_CHANGES };
+  for (const { change } of changes) counts[change] += 1;
+  return counts;
+}
+
+function totalOf({ added, changed, removed }: ChangeCounts): number {
+  return added + changed + removed;
+}
+
+/**
+ * How many records each run added, changed and removed, of the kinds (null for all). A run that took over the changes of
+ * others, which retention dropped, is counted by its revisions: its own sweeps do not include theirs. First reads are not
+ * counted. Runs that changed nothing may be missing.
+ */
+function readChangeCounts(
+  mirror: Mirror,
+  runs: readonly number[],
+  kinds: readonly Kind[] | null,
+): ReadonlyMap<number, ChangeCounts> {
+  if (runs.length === 0) return new Map();
+  const counted = new Map(mirror.runs.changeCounts({ runs, kinds }));
+  for (const { run, records } of readNewlyReadCollections(mirror, runs, kinds)) {
+    const counts = counted.get(run);
+    if (counts !== undefined) counted.set(run, { ...counts, added: counts.added - records });
+  }
+  for (const [number, { added, changed, removed }] of counted) {
+    if (added === 0 || removed === 0) continue;
+    const run = mirror.runs.get(number);
+    const previous = run === undefined ? undefined : previousRun(mirror, run);
+    if (run === undefined || previous === undefined) continue;
+    // A record that a restore created again under another id is one change.
+    const again = recreatedIn(mirror, { from: previous, to: run })
+      .filter(({ kind }) => kinds?.includes(kind) !== false)
+      .reduce((sum, { records }) => sum + records, 0);
+    counted.set(number, { added: added - again, changed: changed + again, removed: removed - again });
+  }
+  return counted;
+}
+
+export interface DayOfChanges extends ChangeCounts {
+  /** `YYYY-MM-DD`. */
+  readonly day: string;
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Half a year of half-hourly runs. */
+const KEPT_RUNS = 10_000;
+
+/**
+ * Changes of configuration by day. The totals of runs would not do: recordings come by the thousand and would hide all
+ * else. Each run is counted once.
+ */
+export class DayCounts {
+  /** By the root of a run: a replaced mirror, or a history that was forgotten in part, has others. */
+  readonly #known = new RecentlyUsed<ChangeCounts>(KEPT_RUNS);
+
+  /** The latest days up to today, also those without changes; without the first run of a source, in which all is new. */
+  async read(mirror: Mirror, days: number, now: number): Promise<DayOfChanges[]> {
+    const dayOf = (index: number): string => isoTime(now - (days - 1 - index) * DAY_MS).slice(0, 10);
+    const runs = mirror.runs.changedSince(dayOf(0));
+    const counts = new Map(runs.map(({ run, root }) => [run, this.#known.get(root)]));
+    const unknown = runs.filter(({ run }) => counts.get(run) === undefined);
+    for (let start = 0; start < unknown.length; start += RUNS_SLICE) {
+      if (start > 0) await nextTurn();
+      const slice = unknown.slice(start, start + RUNS_SLICE);
+      const read = readChangeCounts(
+        mirror,
+        slice.map(({ run }) => run),
+        CONFIGURED_KINDS,
+      );
+      for (const { run, root } of slice) {
+        const own = read.get(run) ?? NO_CHANGES;
+        this.#known.set(root, own);
+        counts.set(run, own);
+      }
+    }
+    const byDay = Map.groupBy(runs, ({ finishedAt }) => finishedAt.slice(0, 10));
+    return Array.from({ length: days }, (_unused, index) => {
+      const day = dayOf(index);
+      const sum = { ...NO_CHANGES };
+      for (const { run } of byDay.get(day) ?? [])
+        for (const change of ['added', 'changed', 'removed'] as const)
+          sum[change] += counts.get(run)?.[change] ?? 0;
+      return { day, ...sum };
+    });
+  }
+}

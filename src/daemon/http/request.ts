@@ -1,0 +1,178 @@
+/** Requests of the HTTP side: their parameters, bodies and refusals, and the headers of every answer. */
+import type { HttpBindings } from '@hono/node-server';
+import type { Context } from 'hono';
+import { isKind } from '../../catalog/catalog.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import { parseDuration } from '../../config/duration.ts';
+import { isoTime } from '../../core/clock.ts';
+import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
+import { suggest } from '../../core/suggest.ts';
+import { parseTime } from '../../state/time-text.ts';
+
+// Query parameters: valid, or refused by name.
+
+/** A whole number from 1 to `most`; `usual` where it is not given. @throws TidemarkError `usage` */
+export function numberIn(query: URLSearchParams, name: string, usual: number, most: number): number {
+  const text = query.get(name);
+  if (text === null || text === '') return usual;
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= 1 && value <= most) return value;
+  throw new TidemarkError('usage', `${name} must be a whole number from 1 to ${most}`, {
+    hint: `leave it out for ${usual}`,
+  });
+}
+
+/** The kind of a parameter or a path. @throws TidemarkError `usage`, with the nearest one */
+export function kindFrom(text: string): Kind {
+  if (isKind(text)) return text;
+  const near = suggest(text, KINDS);
+  throw new TidemarkError(
+    'usage',
+    `there is no such kind${near === undefined ? '' : `; did you mean ${near}?`}`,
+    {
+      hint: `kinds are ${KINDS.join(', ')}`,
+    },
+  );
+}
+
+/** All kinds that are named, by several parameters or commas; null where none is. @throws TidemarkError `usage` */
+export function kindsIn(query: URLSearchParams, name: string): Kind[] | null {
+  const texts = query.getAll(name).flatMap((text) => text.split(',').filter((part) => part !== ''));
+  return texts.length === 0 ? null : [...new Set(texts.map(kindFrom))];
+}
+
+/** A time (ISO 8601) or an age (`7d`); ISO 8601 with milliseconds. @throws TidemarkError `usage` */
+export function timeIn(query: URLSearchParams, name: string, usual: string, now: number): string {
+  const text = query.get(name);
+  if (text === null || text === '') return usual;
+  const ageMs = parseDuration(text);
+  if (ageMs !== undefined) return isoTime(now - ageMs);
+  const time = parseTime(text);
+  if (time !== undefined) return isoTime(time.epochMs);
+  throw new TidemarkError('usage', `${name} is not a time`, {
+    hint: 'write it like 2026-03-01T12:00Z, or an age like 7d',
+  });
+}
+
+/** One of the sources, or all. @throws TidemarkError `reference_unknown` */
+export function sourcesIn(query: URLSearchParams, known: readonly string[]): readonly string[] {
+  const asked = query.getAll('source').filter((name) => name !== '');
+  if (asked.length === 0) return known;
+  if (asked.every((name) => known.includes(name))) return [...new Set(asked)];
+  throw new TidemarkError('reference_unknown', 'there is no such source', {
+    hint: `sources are ${known.join(', ')}`,
+  });
+}
+
+// The body: read only once it is known who asks, and up to a limit.
+
+/** No request of ours is larger. */
+const MAX_BODY_BYTES = 16 * 1024;
+
+/**
+ * The body as text; empty where there is none. From the socket itself: a length may be missing, or untrue.
+ * @throws Refusal 413 for one that is too large, 400 for one that ends early
+ */
+export async function requestText(context: Context): Promise<string> {
+  const { incoming } = context.env as HttpBindings;
+  if (Number(incoming.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+  const chunks: Uint8Array[] = [];
+  let received = 0;
+  try {
+    // Not to be destroyed when the loop ends early: the refusal still has to be sent on the same socket.
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {
+      received += chunk.byteLength;
+      if (received > MAX_BODY_BYTES) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // Anything else is a socket that went away in the middle: the caller's affair, no defect.
+    throw error instanceof Refusal
+      ? error
+      : new Refusal(400, 'usage', 'the request ended early', 'send all of it');
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function tooLarge(): Refusal {
+  return new Refusal(413, 'usage', `the request is larger than ${MAX_BODY_BYTES} bytes`, 'send less');
+}
+
+// Refusals: a code to decide on, one line for a person, and a hint.
+
+/** A refusal with its HTTP status. */
+export class Refusal extends TidemarkError {
+  readonly httpStatus: number;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    httpStatus: number,
+    code: ErrorCode,
+    message: string,
+    hint: string,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(code, message, { hint });
+    this.httpStatus = httpStatus;
+    this.headers = headers;
+  }
+}
+
+const STATUS: Partial<Record<ErrorCode, number>> = {
+  usage: 400,
+  reference_unknown: 404,
+  not_found: 404,
+  unauthorized: 401,
+  forbidden: 403,
+  throttled: 429,
+  interrupted: 503,
+  mirror_missing: 503,
+  mirror_locked: 503,
+  mirror_newer: 503,
+  mirror_foreign: 503,
+  mirror_corrupt: 503,
+  disk_full: 503,
+  read_only: 503,
+};
+
+/** Any thrown value as a refusal; the details of unexpected errors are only logged. */
+export function asRefusal(thrown: unknown): Refusal {
+  if (thrown instanceof Refusal) return thrown;
+  const error = asTidemarkError(thrown);
+  const status = STATUS[error.code];
+  if (status === undefined)
+    return new Refusal(
+      500,
+      error.code,
+      'the answer could not be made',
+      'the log of the daemon has the reason',
+    );
+  return new Refusal(status, error.code, error.message, error.hint ?? '');
+}
+
+/** `{"error": {"code", "message", "hint"}}`. */
+export function refusalDocument({ code, message, hint }: Refusal): object {
+  return { error: { code, message, hint: hint === undefined || hint === '' ? null : hint } };
+}
+
+// Headers of every answer.
+
+const STRICT: Readonly<Record<string, string>> = {
+  'Cache-Control': 'no-store',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+  // Nothing to other sites. With `no-referrer` our own forms would hide their origin, as those of a foreign page may.
+  'Referrer-Policy': 'same-origin',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+};
+
+/** Of what is not a page: nothing in it may load, run or be framed. */
+const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
+
+/** Sets those that the answer does not set itself. */
+export function withStrictHeaders(headers: Headers): void {
+  for (const [name, value] of Object.entries(STRICT)) headers.set(name, value);
+  if (!headers.has('Content-Security-Policy')) headers.set('Content-Security-Policy', NO_CONTENT_POLICY);
+}
