@@ -1,5 +1,6 @@
 /** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
 import { definitionsFor } from '../config/source.ts';
+import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordBlame, type BlameField } from '../diff/history.ts';
@@ -29,7 +30,10 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   try {
     const found = lookUpRecord(mirror, config, options);
     const { row, definition } = found;
-    const point = resolvePoint(mirror, options.at ?? 'latest', { source: row.source });
+    const point = resolvePoint(mirror, options.at ?? 'latest', {
+      source: row.source,
+      now: systemClock.now(),
+    });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const { revisions, lastSeen } = history;
     const fields = recordBlame(definition, revisions, {

@@ -4,7 +4,6 @@ import { createColors } from 'picocolors';
 import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { parseDuration } from '../config/duration.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock, isoTime } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
@@ -252,9 +251,7 @@ function isWithin({ since, until }: Period, run: RunRow): boolean {
 }
 
 function bound(mirror: Mirror, text: string, nowMs: number): Bound {
-  const ageMs = parseDuration(text);
-  if (ageMs !== undefined) return { at: isoTime(nowMs - ageMs) };
-  const reference = parseReference(text);
+  const reference = parseReference(text, nowMs);
   // A time needs no run at or before it: the period may begin before the mirror does.
   if (reference.form === 'time') {
     const { at, note } = reference;

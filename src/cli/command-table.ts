@@ -200,7 +200,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     options: [
       {
         flags: '--since <ref>',
-        description: 'after this state or time, or an age such as 7d or 24h (default: 7d)',
+        description: 'after this state, time or age (default: 7d)',
         values: 'point',
       },
       { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },

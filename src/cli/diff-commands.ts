@@ -38,7 +38,8 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       {
         name: '[from]',
         key: 'from',
-        description: 'live, latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
+        description:
+          'live, latest, baseline, run:N, run:-1, snapshot:NAME, an age, a time or file:PATH (default: latest)',
       },
       { name: '[to]', key: 'to', description: 'another state (default: live, or latest with --to-source)' },
     ],

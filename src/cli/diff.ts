@@ -20,7 +20,7 @@ import { forgottenNotes } from '../state/forgotten-history.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { pointOf } from '../state/point.ts';
-import { type Reference, parseReference } from '../state/reference.ts';
+import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
 import { type CommandContext, printNote } from './context.ts';
@@ -68,8 +68,9 @@ interface DiffOptions extends ComparisonOptions {
 export async function diff(context: CommandContext, options: DiffOptions): Promise<ExitCode> {
   formatOf(context, options);
   comparisonMode(options);
-  const from = parseReference(options.from ?? 'latest');
-  const to = parseReference(options.to ?? (options.toSource === undefined ? 'live' : 'latest'));
+  const now = systemClock.now();
+  const from = parseReference(options.from ?? 'latest', now);
+  const to = parseReference(options.to ?? (options.toSource === undefined ? 'live' : 'latest'), now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   if (options.toSource !== undefined) {
     const pair = sourcePair(context, options.toSource);
@@ -269,7 +270,7 @@ function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: stri
   const { ids = [], kinds } = filter;
   if (mirror === null || source === null || kinds !== undefined || ids.length === 0) return filter;
   if (mirror.runs.latest(source) === undefined || !ids.every((id) => UUID.test(id))) return filter;
-  const latest = openMirrorState(mirror, source, pointOf(mirror, parseReference('latest'), { source }));
+  const latest = openMirrorState(mirror, source, pointOf(mirror, LATEST, { source }));
   try {
     const found = new Map<string, Set<Kind>>();
     for (const { kind, id } of latest.keys?.({ ids }) ?? latest.records({ ids }))

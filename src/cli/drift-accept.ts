@@ -11,8 +11,7 @@ import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import type { SourceDrift } from '../state/drift.ts';
-import { parseReference } from '../state/reference.ts';
-import { parseTime } from '../state/time-text.ts';
+import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { kindArgument } from './record.ts';
@@ -46,8 +45,8 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     });
   }
   const until = untilTime(context, options.until, now);
-  const from = parseReference(options.from ?? 'baseline');
-  const to = parseReference(options.live === true ? 'live' : 'latest');
+  const from = parseReference(options.from ?? 'baseline', now);
+  const to = parseReference(options.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);
   const mirror = openExistingMirror(config, 'drift accept', context.pid);

@@ -47,8 +47,8 @@ interface DriftOptions extends ComparisonOptions {
 export async function drift(context: CommandContext, options: DriftOptions): Promise<ExitCode> {
   formatOf(context, options);
   const mode = comparisonMode(options);
-  const from = parseReference(options.from ?? 'baseline');
-  const to = parseReference(options.live === true ? 'live' : 'latest');
+  const from = parseReference(options.from ?? 'baseline', systemClock.now());
+  const to = parseReference(options.live === true ? 'live' : 'latest', systemClock.now());
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);
   const opener = new StateOpener(context, config, 'drift');

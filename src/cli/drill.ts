@@ -20,7 +20,7 @@ import { configuredSecrets, NO_SECRETS } from '../restore/secrets.ts';
 import { openDrillSandbox, type DrillSandbox } from '../server/drill-sandbox.ts';
 import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { type Reference, parseReference } from '../state/reference.ts';
+import { POINT_FORMS, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { isColoured, isInteractive, printNote, type CommandContext } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
@@ -49,7 +49,7 @@ interface DrillCommandOptions extends Pick<
  */
 export async function drill(context: CommandContext, options: DrillCommandOptions): Promise<ExitCode> {
   formatOf(context, options);
-  const from = parseReference(options.from ?? 'latest');
+  const from = parseReference(options.from ?? 'latest', systemClock.now());
   requirePractice(options, from);
   const config = readConfig(context, context.options, 'unused');
   const opener = new StateOpener(context, config, 'drill');
@@ -76,7 +76,7 @@ export async function drill(context: CommandContext, options: DrillCommandOption
 function requirePractice({ damage, seed }: DrillCommandOptions, from: Reference): void {
   if (from.form === 'live') {
     throw new TidemarkError('usage', 'a drill practises with a state that is kept', {
-      hint: 'name latest, baseline, run:N, snapshot:NAME, a time or file:PATH',
+      hint: `name file:PATH, ${POINT_FORMS}`,
     });
   }
   if (seed !== undefined && damage === undefined) {
@@ -138,7 +138,9 @@ function reportOptions(
   source: string | null,
 ): DrillReportOptions {
   const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
-  const mirror = isOfMirror(parseReference(options.from ?? 'latest')) ? opener.mirrorIfAny() : null;
+  const mirror = isOfMirror(parseReference(options.from ?? 'latest', systemClock.now()))
+    ? opener.mirrorIfAny()
+    : null;
   return {
     definitions,
     showsSecrets: options.showSecrets === true,

@@ -187,7 +187,7 @@ function comingBack(
   source: SourceConfig,
   { from = 'latest', kind }: EstimateOptions,
 ): ComingBack {
-  const point = resolvePoint(mirror, from, { source: source.name });
+  const point = resolvePoint(mirror, from, { source: source.name, now: systemClock.now() });
   const latest = mirror.runs.latest(source.name);
   if (latest === undefined) return { steps: 0, held: 0, looks: 0 };
   const written = new Map(

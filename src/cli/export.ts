@@ -22,7 +22,8 @@ import type { ExportRecord } from '../report/export/record.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { isSearched } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
-import { type Point, resolvePoint } from '../state/point.ts';
+import { type Point, pointOf, resolvePoint } from '../state/point.ts';
+import { LATEST } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
@@ -73,7 +74,10 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const unpublished = unpublishedSources(mirror, sources);
     const [only, ...others] = sources;
     const choice = only === undefined || others.length > 0 ? {} : { source: only };
-    const point = options.at === undefined ? null : resolvePoint(mirror, options.at, choice);
+    const point =
+      options.at === undefined
+        ? null
+        : resolvePoint(mirror, options.at, { ...choice, now: systemClock.now() });
     const run = point === null || point.ref === 'latest' ? null : point.run;
     const content = new ExportContent(mirror, recordFilter(sources, options), run);
     requireKnown(mirror, sources, options, () => content.look());
@@ -109,7 +113,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
 function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {
   const [source, ...others] = sources;
   if (source === undefined || (point === null && others.length > 0)) return null;
-  const { run, at } = point ?? resolvePoint(mirror, 'latest', { source });
+  const { run, at } = point ?? pointOf(mirror, LATEST, { source });
   return { run, at };
 }
 
@@ -261,7 +265,7 @@ function extentOf(
   const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
   const whole = sources.flatMap((source) => {
     if (mirror.runs.latest(source) === undefined) return [];
-    const at = point ?? resolvePoint(mirror, 'latest', { source });
+    const at = point ?? pointOf(mirror, LATEST, { source });
     const state = openMirrorState(mirror, source, at);
     const retired = new Set(
       mirror.runs

@@ -11,7 +11,8 @@ import { maskedFields, withMaskedId } from '../report/mask.ts';
 import { changeText } from '../report/recreated-text.ts';
 import { fieldsForPeople, SIGN } from '../report/sections.ts';
 import { fieldLines, paintOf } from '../report/text.ts';
-import { resolvePoint } from '../state/point.ts';
+import { pointOf } from '../state/point.ts';
+import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, type CommandContext } from './context.ts';
@@ -33,7 +34,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
   try {
     const found = lookUpRecord(mirror, config, options);
     const { row, definition } = found;
-    const point = resolvePoint(mirror, 'latest', { source: row.source });
+    const point = pointOf(mirror, LATEST, { source: row.source });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const entries = recordLog(definition, history.revisions, {
       mode: options.all === true ? 'all' : 'default',

@@ -75,7 +75,7 @@ function commandPart(command: NamedCommand): string[] {
 
 const DESCRIPTION = [
   'Results go to stdout; progress, notes and logs go to stderr. With --json a command prints one versioned document. What only reads cannot send anything but GET; restore, apply and undo print what they would send, and send it with --apply.',
-  'A state is named by a reference: latest, live, baseline, run:N, snapshot:NAME, a time such as 2026-03-01T12:00Z, or file:PATH for an export.',
+  'A state is named by a reference: latest, live, baseline, run:N, run:-1 for the run before the latest, snapshot:NAME, an age such as 24h or 7d, yesterday, a time such as 2026-03-01T12:00Z, or file:PATH for an export.',
 ];
 
 const ENVIRONMENT: readonly (readonly [name: string, text: string])[] = [

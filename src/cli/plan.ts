@@ -277,7 +277,7 @@ function needsDesired({ request }: PlanStep): boolean {
 }
 
 function referenceOf({ from }: Plan): Reference {
-  return parseReference(from.run === undefined ? from.ref : `run:${from.run}`);
+  return parseReference(from.run === undefined ? from.ref : `run:${from.run}`, systemClock.now());
 }
 
 function checkDesired(

@@ -64,7 +64,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         key: 'from',
         values: 'desired',
         description:
-          'what is wanted: latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
+          'what is wanted: latest, baseline, run:N, run:-1, snapshot:NAME, an age, a time or file:PATH (default: latest)',
       },
     ],
     options: [
@@ -167,7 +167,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         name: '[from]',
         key: 'from',
         values: 'desired',
-        description: 'latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
+        description:
+          'latest, baseline, run:N, run:-1, snapshot:NAME, an age, a time or file:PATH (default: latest)',
       },
     ],
     options: [

@@ -86,7 +86,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
 
 function checkOptions(context: CommandContext, options: RestoreOptions): Reference {
   planFormat(context, options);
-  const reference = parseReference(options.from ?? 'latest');
+  const reference = parseReference(options.from ?? 'latest', systemClock.now());
   const wrong = (message: string, hint: string): never => {
     throw new TidemarkError('usage', message, { hint });
   };

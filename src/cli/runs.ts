@@ -1,5 +1,6 @@
 /** `tidemark runs` and `tidemark runs show N`. */
 import { scopeText } from '../catalog/scope-text.ts';
+import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
@@ -73,7 +74,7 @@ export async function showRun(
     const run = mirror.runs.get(Number(options.run));
     if (run === undefined) {
       // Of one that retention dropped, this and where its changes are.
-      resolvePoint(mirror, `run:${Number(options.run)}`);
+      resolvePoint(mirror, `run:${Number(options.run)}`, { now: systemClock.now() });
       throw new TidemarkError('reference_unknown', `there is no run ${options.run}`, {
         hint: '`tidemark runs` lists them',
       });

@@ -1,5 +1,6 @@
 /** `tidemark show KIND ID`: one record, current or at a point in time. */
 import { createColors } from 'picocolors';
+import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
@@ -43,7 +44,10 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
   try {
     const found = lookUpRecord(mirror, config, options);
-    const point = resolvePoint(mirror, options.at ?? 'latest', { source: found.row.source });
+    const point = resolvePoint(mirror, options.at ?? 'latest', {
+      source: found.row.source,
+      now: systemClock.now(),
+    });
     const shown = stateAt(mirror, found, point.run);
     printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {

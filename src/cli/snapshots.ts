@@ -31,8 +31,8 @@ export async function pinSnapshot(
   context: CommandContext,
   options: { readonly name: string; readonly reference?: string },
 ): Promise<ExitCode> {
-  const wanted = parseReference(options.reference ?? 'latest');
-  if (wanted.form === 'time' && Date.parse(wanted.at) > systemClock.now()) {
+  const wanted = parseReference(options.reference ?? 'latest', systemClock.now());
+  if (wanted.form === 'time' && wanted.isAhead) {
     throw new TidemarkError('usage', `${wanted.text} is in the future: there is no state to pin yet`, {
       hint: 'leave it out to pin the latest run',
     });
@@ -55,7 +55,7 @@ export async function pinSnapshot(
 function refuseReference(name: string): void {
   let form: string;
   try {
-    ({ form } = parseReference(name.toLowerCase()));
+    ({ form } = parseReference(name.toLowerCase(), systemClock.now()));
   } catch (error) {
     if (error instanceof TidemarkError && error.code === 'reference_unknown') return;
     throw error;

@@ -1,7 +1,6 @@
 /** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
-import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withMappedIds } from '../restore/records.ts';
@@ -9,7 +8,7 @@ import { readExport } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
-import { type Reference, parseReference } from '../state/reference.ts';
+import { LATEST, type Reference } from '../state/reference.ts';
 import { relativeTo } from '../state/export-state.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror } from '../wire.ts';
@@ -131,7 +130,7 @@ export class StateOpener {
     }
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
-    const point = pointOf(this.mirror(), reference, { source, now: systemClock.now() });
+    const point = pointOf(this.mirror(), reference, { source });
     if (point.note !== undefined && !this.#said.has(point.note)) {
       this.#said.add(point.note);
       printNote(this.#context, [point.note]);
@@ -143,7 +142,7 @@ export class StateOpener {
   #latest(source: string): LoadedState | undefined {
     const mirror = this.mirrorIfAny();
     if (mirror === null || mirror.runs.latest(source) === undefined) return undefined;
-    return openMirrorState(mirror, source, pointOf(mirror, parseReference('latest'), { source }));
+    return openMirrorState(mirror, source, pointOf(mirror, LATEST, { source }));
   }
 
   async #live(name: string, wanted: Wanted): Promise<LoadedState> {

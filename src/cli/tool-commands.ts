@@ -31,7 +31,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       },
     ],
     notes: [
-      'Clients choose a state with ?as_of=latest, baseline, run:N, snapshot:NAME or a time. Any address other than',
+      'Clients choose a state with ?as_of=latest, baseline, run:N, run:-1, snapshot:NAME, an age or a time. Any address but',
       'loopback requires a token. It belongs to the replica; never use the key of the service.',
     ],
     examples: [

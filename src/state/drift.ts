@@ -21,7 +21,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
-import { parseReference } from './reference.ts';
+import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
 const NOT_CONFIGURED = 'they fill by themselves, which is no drift; name the kind with --kind to compare it';
@@ -155,9 +155,9 @@ function coverage(
 }
 
 /** What was accepted against the baseline may well not differ from another state: that says nothing against it. */
-function isBaseline(mirror: Mirror, from: LoadedState, { source, now }: DriftExtent): boolean {
+function isBaseline(mirror: Mirror, from: LoadedState, { source }: DriftExtent): boolean {
   if (mirror.snapshots.baseline() === undefined) return true;
-  return from.point?.run === pointOf(mirror, parseReference('baseline'), { source, now }).run;
+  return from.point?.run === pointOf(mirror, BASELINE, { source }).run;
 }
 
 function keyText({ kind, scope, id }: RecordKey): string {

@@ -1,13 +1,14 @@
 /** Points of the mirror: the published run that a reference means. */
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
+import { plural } from '../core/wording.ts';
 import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import type { SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
 import { isPublished } from './published-run.ts';
-import { type Reference, parseReference } from './reference.ts';
+import { type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
 export interface Point {
@@ -27,8 +28,6 @@ export interface Point {
 /** Whose runs a reference is about; every source's where none is given. */
 interface PointChoice {
   readonly source?: string;
-  /** Milliseconds since the epoch, to warn of a time in the future; left out, no warning. */
-  readonly now?: number;
 }
 
 /** Said of a time that no run can have ended at yet. */
@@ -46,23 +45,37 @@ interface PointSource {
  * there is a state of; `usage` for `live` and `file:`, which are no states of the mirror; `not_found` when nothing was
  * published yet
  */
-export function resolvePoint(mirror: PointSource, text: string, choice: PointChoice = {}): Point {
-  return pointOf(mirror, parseReference(text), choice);
+export function resolvePoint(
+  mirror: PointSource,
+  text: string,
+  { now, ...choice }: PointChoice & { readonly now: number },
+): Point {
+  return pointOf(mirror, parseReference(text, now), choice);
 }
 
-/** The same for a reference already taken apart. */
+/** The same for a parsed reference. */
 export function pointOf(mirror: PointSource, reference: Reference, choice: PointChoice = {}): Point {
   const { text } = reference;
   switch (reference.form) {
     case 'live':
     case 'file':
       throw new TidemarkError('usage', `${text} does not name a state of the mirror`, {
-        hint:
-          'here a reference names a state of the mirror: latest, baseline, run:N, snapshot:NAME or a time; ' +
-          'live and file:PATH are for `tidemark diff`, `drift` and `restore`',
+        hint: `name a state of the mirror: ${POINT_FORMS}; live and file:PATH are for \`tidemark diff\`, \`drift\` and \`restore\``,
       });
     case 'run':
       return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice);
+    case 'earlier_run': {
+      const runs = published(mirror, choice, { limit: reference.back + 1 });
+      const [latest] = runs;
+      if (latest === undefined) throw nothingPublished(choice);
+      const run = runs[reference.back];
+      if (run !== undefined) return pointAt(mirror, text, run, choice);
+      throw new TidemarkError(
+        'reference_unknown',
+        `${text} goes back further than the mirror: it keeps ${plural(runs.length, 'published run')}`,
+        { hint: `the oldest one is run:${runs.at(-1)?.run ?? latest.run}; \`tidemark runs\` lists them` },
+      );
+    }
     case 'snapshot': {
       const { name } = reference;
       const pinned = mirror.snapshots.list();
@@ -111,7 +124,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         );
       }
       const point = pointAt(mirror, text, run, choice);
-      const ahead = choice.now !== undefined && Date.parse(at) > choice.now ? AHEAD : undefined;
+      const ahead = reference.isAhead ? AHEAD : undefined;
       const forgotten = forgottenAfter(mirror, run, { at, source: choice.source });
       const gap =
         forgotten === undefined

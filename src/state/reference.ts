@@ -1,37 +1,43 @@
-/** References to states, as users write them: `live`, `latest`, `baseline`, `run:N`, `snapshot:NAME`, a time, `file:PATH`. */
+/** References to states, as users write them: the one parser for every command, option and address that names a state. */
+import { parseDuration } from '../config/duration.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import { parseTime } from './time-text.ts';
 
-export type Reference =
-  | { readonly form: 'latest'; readonly text: string }
-  | { readonly form: 'live'; readonly text: string }
-  | { readonly form: 'baseline'; readonly text: string }
-  | { readonly form: 'run'; readonly text: string; readonly run: number }
-  | { readonly form: 'snapshot'; readonly text: string; readonly name: string }
-  | {
-      readonly form: 'time';
-      readonly text: string;
-      /** ISO 8601 in UTC. */
-      readonly at: string;
-      /** Given when a zone or a time of day had to be assumed. */
-      readonly note?: string;
-    }
+export type Reference = { readonly text: string } & (
+  | { readonly form: 'latest' | 'live' | 'baseline' }
+  | { readonly form: 'run'; readonly run: number }
+  /** `back` runs before the latest one. */
+  | { readonly form: 'earlier_run'; readonly back: number }
+  | { readonly form: 'snapshot'; readonly name: string }
+  | ({ readonly form: 'time' } & ReferenceTime)
   /** An export; `-` is standard input. */
-  | { readonly form: 'file'; readonly text: string; readonly path: string };
+  | { readonly form: 'file'; readonly path: string }
+);
 
-/** The words that stand for a state. */
+interface ReferenceTime {
+  /** ISO 8601 in UTC. */
+  readonly at: string;
+  /** True for a time after the one at which the reference was read. */
+  readonly isAhead: boolean;
+  /** Given when a zone or a time of day had to be assumed. */
+  readonly note?: string;
+}
+
+export const LATEST: Reference = { form: 'latest', text: 'latest' };
+export const BASELINE: Reference = { form: 'baseline', text: 'baseline' };
+
 const WORDS = ['latest', 'live', 'baseline'] as const;
 
-const REFERENCE_HINT =
-  'write live, latest, baseline, run:N, snapshot:NAME, a time like 2026-03-01T12:00Z, or file:PATH';
+/** Every form of a state of the mirror. */
+export const POINT_FORMS =
+  'latest, baseline, run:N, run:-1 (the run before the latest), snapshot:NAME, an age (30m, 24h, 7d, 2w), yesterday or a time (2026-03-01, 2026-03-01T12:00Z)';
 
 /**
- * Parses a reference; whether it exists is not checked.
+ * Parses a reference; whether it exists is not checked. `now` in milliseconds: ages and `yesterday` count from it.
  * @throws TidemarkError `reference_unknown` when it has no such form, with the nearest one
  */
-export function parseReference(text: string): Reference {
+export function parseReference(text: string, now: number): Reference {
   const word = WORDS.find((known) => known === text);
   if (word !== undefined) return { form: word, text };
   const colon = text.indexOf(':');
@@ -40,7 +46,12 @@ export function parseReference(text: string): Reference {
     case 'run':
       // Longer numbers are not a run of any mirror, and would lose digits.
       if (/^\d{1,15}$/.test(value)) return { form: 'run', text, run: Number(value) };
-      throw unknown(text, undefined, 'write run:N with a number of `tidemark runs`');
+      if (/^-[1-9]\d{0,14}$/.test(value)) return { form: 'earlier_run', text, back: -Number(value) };
+      throw unknown(
+        text,
+        undefined,
+        'write run:N with a number of `tidemark runs`, or run:-1 for the run before the latest',
+      );
     case 'snapshot':
       if (value !== '') return { form: 'snapshot', text, name: value };
       throw unknown(text, undefined, 'write snapshot:NAME with a name of `tidemark snapshots`');
@@ -48,16 +59,16 @@ export function parseReference(text: string): Reference {
       if (value !== '') return { form: 'file', text, path: value };
       throw unknown(text, undefined, 'write file:PATH with the path of an export');
   }
-  const time = parseTime(text);
-  if (time !== undefined) {
-    return {
-      form: 'time',
-      text,
-      at: isoTime(time.epochMs),
-      ...(time.note === undefined ? {} : { note: time.note }),
-    };
-  }
-  throw unknown(text, nearest(text), REFERENCE_HINT);
+  const time = parsePastTime(text, now);
+  if (time === undefined) throw unknown(text, nearest(text), `write live, file:PATH, ${POINT_FORMS}`);
+  const { epochMs, note } = time;
+  return {
+    form: 'time',
+    text,
+    at: isoTime(epochMs),
+    isAhead: epochMs > now,
+    ...(note === undefined ? {} : { note }),
+  };
 }
 
 function unknown(text: string, near: string | undefined, hint: string): TidemarkError {
@@ -75,5 +86,67 @@ function nearest(text: string): string | undefined {
   const prefix = suggest(word, ['run', 'snapshot', 'file']);
   if (prefix !== undefined && value !== '') return `${prefix}:${value}`;
   if (/[/\\]|\.(?:nd)?json$|\.ya?ml$/.test(text)) return `file:${text}`;
-  return suggest(text, WORDS);
+  return suggest(text, [...WORDS, 'yesterday']);
+}
+
+// ISO 8601 times as people write them.
+
+interface ParsedTime {
+  readonly epochMs: number;
+  /** What was assumed where the text left something open; one line. */
+  readonly note?: string;
+}
+
+const DAY_MS = 86_400_000;
+
+/** An age (`30m`, `24h`, `7d`, `2w`), `yesterday` (its first instant, UTC), or a time. `now` in milliseconds. */
+export function parsePastTime(text: string, now: number): ParsedTime | undefined {
+  if (text === 'yesterday') {
+    const epochMs = (Math.floor(now / DAY_MS) - 1) * DAY_MS;
+    return { epochMs, note: `${text} is read as ${isoTime(epochMs)} (UTC)` };
+  }
+  const weeks = /^(\d{1,4})w$/.exec(text)?.[1];
+  const ageMs = parseDuration(weeks === undefined ? text : `${Number(weeks) * 7}d`);
+  return ageMs === undefined ? parseTime(text) : { epochMs: now - ageMs };
+}
+
+/** Date, optionally a time to the minute, second or a fraction of it, optionally a zone; extended or basic form. */
+const PATTERN =
+  /^(\d{4})-?(\d{2})-?(\d{2})(?:[Tt ](\d{2})(?::?(\d{2})(?::?(\d{2})(?:[.,](\d{1,9}))?)?)?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?$/;
+
+/**
+ * The time that a text means; undefined when it is none, or no day of the calendar. Without a zone it is UTC, and a day
+ * without a time is its first instant: `note` then says so.
+ */
+export function parseTime(text: string): ParsedTime | undefined {
+  const match = PATTERN.exec(text);
+  if (match === null) return undefined;
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
+    .slice(1, 7)
+    .map((part: string | undefined) => Number(part ?? 0));
+  // Beyond a millisecond nothing is recorded: the rest is cut, not rounded up into the future.
+  const ms = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'));
+  if (hour > 23 || minute > 59 || second > 59) return undefined;
+  const local = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, ms));
+  // Years below 100 would be taken for 19xx by `Date.UTC`.
+  local.setUTCFullYear(year, month - 1, day);
+  if (local.getUTCMonth() !== month - 1 || local.getUTCDate() !== day) return undefined;
+  const zone = match[8];
+  const offset = zoneOffset(zone);
+  if (offset === undefined) return undefined;
+  const epochMs = local.getTime() - offset;
+  if (zone !== undefined && match[4] !== undefined) return { epochMs };
+  return {
+    epochMs,
+    note: `${text} is read as ${new Date(epochMs).toISOString()}${zone === undefined ? ' (UTC)' : ''}`,
+  };
+}
+
+/** Milliseconds east of UTC; undefined where no zone is that far away. */
+function zoneOffset(zone: string | undefined): number | undefined {
+  if (zone === undefined || zone.toUpperCase() === 'Z') return 0;
+  const hours = Number(zone.slice(1, 3));
+  const minutes = Number(zone.slice(3).replace(':', '') || '0');
+  if (hours > 23 || minutes > 59) return undefined;
+  return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
 }

@@ -50,7 +50,7 @@ describe('diff of two states of the mirror', () => {
     });
     expect(first.changes[0]?.fields).toEqual([{ path: '/jit_provisioning_enabled', from: false, to: true }]);
     const at = first.from.at ?? '';
-    for (const from of ['baseline', 'snapshot:start', at, at.replace('Z', '+00:00')]) {
+    for (const from of ['baseline', 'run:-1', 'snapshot:start', at, at.replace('Z', '+00:00')]) {
       const again = await diff(2, from, 'run:2');
       expect({ ...again, from: null, to: null }).toEqual({ ...first, from: null, to: null });
       expect(again.from.run).toBe(1);

@@ -72,6 +72,8 @@ async function someHistory(): Promise<Mirror> {
   return mirror;
 }
 
+const NOW = Date.parse('2030-01-01T00:00:00.000Z');
+
 describe('forgetting', () => {
   it('a kept run without changes of its own counts those that it took over: their drift is still to be looked for', async () => {
     const clock = testClock();
@@ -313,7 +315,7 @@ describe('forgetting', () => {
     expect(mirror.retention.forgottenRun(4)).toEqual({ run: 4, at: second?.at, into: 9 });
     expect(mirror.retention.forgottenRun(9)).toBeUndefined();
     expect(mirror.retention.forgottenRun(99)).toBeUndefined();
-    expect(() => resolvePoint(mirror, 'run:2')).toThrow(
+    expect(() => resolvePoint(mirror, 'run:2', { now: NOW })).toThrow(
       expect.objectContaining({
         code: 'reference_unknown',
         message: `run 2 was dropped by retention on ${first?.at ?? ''}`,
@@ -330,9 +332,11 @@ describe('forgetting', () => {
     await forget(mirror, { last: 1 });
     expect(mirror.runs.list().map(({ run }) => run)).toEqual([6, 5, 4]);
     expect([4, 5, 6].map((run) => mirror.retention.sourcesForgottenAt(run))).toEqual([['a'], [], []]);
-    expect(resolvePoint(mirror, 'run:4').note).toMatch(/^retention dropped what a held as of run 4/);
-    expect(resolvePoint(mirror, 'run:5').note).toBeUndefined();
-    expect(() => resolvePoint(mirror, 'run:4', { source: 'a' })).toThrow(
+    expect(resolvePoint(mirror, 'run:4', { now: NOW }).note).toMatch(
+      /^retention dropped what a held as of run 4/,
+    );
+    expect(resolvePoint(mirror, 'run:5', { now: NOW }).note).toBeUndefined();
+    expect(() => resolvePoint(mirror, 'run:4', { source: 'a', now: NOW })).toThrow(
       expect.objectContaining({ message: 'what source a held as of run 4 was dropped by retention' }),
     );
   });

@@ -4,6 +4,9 @@ import type { RunFilter, RunRow } from '../../src/mirror/run-rows.ts';
 import type { SnapshotRow } from '../../src/mirror/snapshots.ts';
 import { resolvePoint } from '../../src/state/point.ts';
 
+/** After every run. */
+const NOW = Date.parse('2026-04-01T00:00:00.000Z');
+
 type Runs = Parameters<typeof resolvePoint>[0];
 
 function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): RunRow {
@@ -87,17 +90,49 @@ describe('a point of the mirror', () => {
     ['2026-03-01T12:59:59.999Z', 2, false],
     ['2026-03-01T13:00Z', 4, true],
     ['2026-03-31T00:00Z', 4, true],
+    ['run:-1', 2, false],
+    ['run:-2', 1, false],
+    ['2w', 4, true],
   ])('%s is run %i', (text, number, isLatest) => {
     const at = RUNS.find((each) => each.run === number)?.finishedAt;
-    expect(resolvePoint(mirror, text)).toEqual({ ref: text, run: number, at, isLatest });
+    expect(resolvePoint(mirror, text, { now: NOW })).toEqual({ ref: text, run: number, at, isLatest });
   });
 
   it('is of one source, whose state no run of another one changes', () => {
-    expect(resolvePoint(mirror, 'latest', { source: 'b' })).toMatchObject({ run: 2, isLatest: true });
-    expect(resolvePoint(mirror, 'run:4', { source: 'b' })).toMatchObject({ run: 4, isLatest: true });
-    expect(resolvePoint(mirror, '2026-03-01T13:00Z', { source: 'b' })).toMatchObject({ run: 2 });
-    const error = refusal(() => resolvePoint(mirror, 'baseline', { source: 'b' }));
+    expect(resolvePoint(mirror, 'latest', { source: 'b', now: NOW })).toMatchObject({
+      run: 2,
+      isLatest: true,
+    });
+    expect(resolvePoint(mirror, 'run:4', { source: 'b', now: NOW })).toMatchObject({
+      run: 4,
+      isLatest: true,
+    });
+    expect(resolvePoint(mirror, '2026-03-01T13:00Z', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
+    const error = refusal(() => resolvePoint(mirror, 'baseline', { source: 'b', now: NOW }));
     expect(error.message).toContain('its first run is 2');
+  });
+
+  it.each([
+    ['90m', '2026-03-01T14:30:00.000Z', 4],
+    ['2h', '2026-03-01T14:30:00.000Z', 2],
+    ['4h', '2026-03-01T14:30:00.000Z', 1],
+    ['1w', '2026-03-08T11:30:00.000Z', 2],
+    ['yesterday', '2026-03-03T23:59:00.000Z', 4],
+  ])('%s counts back from %s', (text, now, number) => {
+    expect(resolvePoint(mirror, text, { now: Date.parse(now) })).toMatchObject({ run: number });
+  });
+
+  it('counts back over the published runs of the source', () => {
+    expect(resolvePoint(mirror, 'run:-1', { source: 'a', now: NOW })).toMatchObject({
+      ref: 'run:-1',
+      run: 1,
+    });
+    const error = refusal(() => resolvePoint(mirror, 'run:-1', { source: 'b', now: NOW }));
+    expect(error).toMatchObject({
+      code: 'reference_unknown',
+      hint: expect.stringContaining('run:2') as string,
+    });
+    expect(error.message).toContain('it keeps 1 published run');
   });
 
   it('says that a time lies ahead', () => {
@@ -107,12 +142,13 @@ describe('a point of the mirror', () => {
       note: 'that time is in the future: the latest run is shown',
     });
     expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).note).toBeUndefined();
-    // Without a clock nothing is said by the machine's.
-    expect(resolvePoint(mirror, '2999-01-01T00:00Z').note).toBeUndefined();
+    // Not by the machine's clock.
+    const later = Date.parse('2999-02-01T00:00:00.000Z');
+    expect(resolvePoint(mirror, '2999-01-01T00:00Z', { now: later }).note).toBeUndefined();
   });
 
   it('says what it assumed of a time', () => {
-    expect(resolvePoint(mirror, '2026-03-02').note).toContain('2026-03-02T00:00:00.000Z (UTC)');
+    expect(resolvePoint(mirror, '2026-03-02', { now: NOW }).note).toContain('2026-03-02T00:00:00.000Z (UTC)');
   });
 
   it('says of a run that retention dropped where it went', () => {
@@ -123,20 +159,22 @@ describe('a point of the mirror', () => {
         forgottenRun: (number) => ({ run: number, at: '2026-03-03T00:00:00.000Z', into }),
       },
     });
-    const error = refusal(() => resolvePoint(gone(4), 'run:9'));
+    const error = refusal(() => resolvePoint(gone(4), 'run:9', { now: NOW }));
     expect(error).toMatchObject({
       code: 'reference_unknown',
       message: 'run 9 was dropped by retention on 2026-03-03T00:00:00.000Z',
     });
     expect(error.hint).toContain('run:4');
-    expect(refusal(() => resolvePoint(gone(null), 'run:9')).hint).toContain('never published');
+    expect(refusal(() => resolvePoint(gone(null), 'run:9', { now: NOW })).hint).toContain('never published');
   });
 
   it('says what retention dropped of the other sources, and does not show it as theirs', () => {
     const partly = { ...mirror, retention: { ...mirror.retention, sourcesForgottenAt: () => ['b'] } };
-    expect(resolvePoint(partly, 'run:4').note).toContain('what b held as of run 4');
-    expect(resolvePoint(partly, 'run:4', { source: 'a' }).note).toBeUndefined();
-    expect(refusal(() => resolvePoint(partly, 'run:4', { source: 'b' })).message).toContain('dropped');
+    expect(resolvePoint(partly, 'run:4', { now: NOW }).note).toContain('what b held as of run 4');
+    expect(resolvePoint(partly, 'run:4', { source: 'a', now: NOW }).note).toBeUndefined();
+    expect(refusal(() => resolvePoint(partly, 'run:4', { source: 'b', now: NOW })).message).toContain(
+      'dropped',
+    );
   });
 
   it.each([
@@ -147,7 +185,7 @@ describe('a point of the mirror', () => {
     ['live', 'usage', 'does not name a state of the mirror'],
     ['file:a.ndjson', 'usage', 'does not name a state of the mirror'],
   ])('%s is refused', (text, code, message) => {
-    const error = refusal(() => resolvePoint(mirror, text));
+    const error = refusal(() => resolvePoint(mirror, text, { now: NOW }));
     expect(error.code).toBe(code);
     expect(error.message).toContain(message);
     expect(error.hint).toBeDefined();
@@ -155,12 +193,12 @@ describe('a point of the mirror', () => {
 
   it('needs a published run, and a baseline that is set', () => {
     const empty = mirrorOf([run(1, '2026-03-01T10:00:00.000Z', { root: null, outcome: 'failed' })]);
-    for (const text of ['latest', '2026-03-02T00:00Z', 'run:1']) {
-      const error = refusal(() => resolvePoint(empty, text));
+    for (const text of ['latest', '2026-03-02T00:00Z', 'run:1', 'run:-1']) {
+      const error = refusal(() => resolvePoint(empty, text, { now: NOW }));
       expect(error.code).toBe('not_found');
       expect(error.hint).toContain('tidemark sync');
     }
-    const error = refusal(() => resolvePoint(mirrorOf(RUNS), 'baseline'));
+    const error = refusal(() => resolvePoint(mirrorOf(RUNS), 'baseline', { now: NOW }));
     expect(error.code).toBe('reference_unknown');
     expect(error.hint).toContain('tidemark snapshots baseline');
     expect(error.hint).not.toContain('--');

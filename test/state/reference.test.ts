@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { parseReference } from '../../src/state/reference.ts';
-import { parseTime } from '../../src/state/time-text.ts';
+import { parseReference, parseTime } from '../../src/state/reference.ts';
+
+const NOW = Date.parse('2026-03-05T08:30:00.000Z');
 
 function refusal(work: () => unknown): TidemarkError {
   try {
@@ -23,10 +24,35 @@ describe('a reference', () => {
     ['snapshot:a:b', { form: 'snapshot', name: 'a:b' }],
     ['file:./a b.ndjson', { form: 'file', path: './a b.ndjson' }],
     ['file:-', { form: 'file', path: '-' }],
-    ['2026-03-01T12:00:00Z', { form: 'time', at: '2026-03-01T12:00:00.000Z' }],
-    ['2026-03-01T12:00+02:00', { form: 'time', at: '2026-03-01T10:00:00.000Z' }],
+    ['run:-1', { form: 'earlier_run', back: 1 }],
+    ['run:-12', { form: 'earlier_run', back: 12 }],
+    ['2026-03-01T12:00:00Z', { form: 'time', at: '2026-03-01T12:00:00.000Z', isAhead: false }],
+    ['2026-03-01T12:00+02:00', { form: 'time', at: '2026-03-01T10:00:00.000Z', isAhead: false }],
+    ['2026-03-06T12:00Z', { form: 'time', at: '2026-03-06T12:00:00.000Z', isAhead: true }],
+    ['30m', { form: 'time', at: '2026-03-05T08:00:00.000Z', isAhead: false }],
+    ['1h', { form: 'time', at: '2026-03-05T07:30:00.000Z', isAhead: false }],
+    ['7d', { form: 'time', at: '2026-02-26T08:30:00.000Z', isAhead: false }],
+    ['2w', { form: 'time', at: '2026-02-19T08:30:00.000Z', isAhead: false }],
+    [
+      'yesterday',
+      {
+        form: 'time',
+        at: '2026-03-04T00:00:00.000Z',
+        isAhead: false,
+        note: 'yesterday is read as 2026-03-04T00:00:00.000Z (UTC)',
+      },
+    ],
+    [
+      '2026-03-01',
+      {
+        form: 'time',
+        at: '2026-03-01T00:00:00.000Z',
+        isAhead: false,
+        note: '2026-03-01 is read as 2026-03-01T00:00:00.000Z (UTC)',
+      },
+    ],
   ])('%s', (text, expected) => {
-    expect(parseReference(text)).toEqual({ text, ...expected });
+    expect(parseReference(text, NOW)).toEqual({ text, ...expected });
   });
 
   it.each([
@@ -36,22 +62,49 @@ describe('a reference', () => {
     ['run 12', 'run:12'],
     ['Run-3', 'run:3'],
     ['runs:3', 'run:3'],
+    ['yesterdy', 'yesterday'],
     ['snapshots:x', 'snapshot:x'],
     ['./backup', 'file:./backup'],
     ['backup.ndjson', 'file:backup.ndjson'],
   ])('%s is unknown: did you mean %s?', (text, near) => {
-    const error = refusal(() => parseReference(text));
+    const error = refusal(() => parseReference(text, NOW));
     expect(error.code).toBe('reference_unknown');
     expect(error.message).toContain(`did you mean ${near}?`);
     expect(error.hint).toBeDefined();
   });
 
-  it.each(['', 'run:', 'run:x', 'run:-1', 'run:1234567890123456', 'snapshot:', 'file:', '2026-02-30', 'zzz'])(
-    '%j is unknown',
-    (text) => {
-      expect(refusal(() => parseReference(text)).code).toBe('reference_unknown');
-    },
-  );
+  it.each([
+    '',
+    'run:',
+    'run:x',
+    'run:-0',
+    'run:--1',
+    '-1h',
+    '9999w',
+    'run:1234567890123456',
+    'snapshot:',
+    'file:',
+    '2026-02-30',
+    'zzz',
+  ])('%j is unknown', (text) => {
+    expect(refusal(() => parseReference(text, NOW)).code).toBe('reference_unknown');
+  });
+
+  it('that is unknown is answered with every form', () => {
+    const { hint } = refusal(() => parseReference('zzz', NOW));
+    for (const form of [
+      'live',
+      'latest',
+      'baseline',
+      'run:N',
+      'run:-1',
+      'snapshot:NAME',
+      'file:PATH',
+      '7d',
+      'yesterday',
+    ])
+      expect(hint).toContain(form);
+  });
 });
 
 describe('a time', () => {

@@ -9,7 +9,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
-import { parseReference } from '../../state/reference.ts';
+import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from './changes.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
@@ -61,9 +61,7 @@ export class DriftNow {
 }
 
 async function findDrift(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift> {
-  const point = (text: string): ReturnType<typeof pointOf> =>
-    pointOf(mirror, parseReference(text), { source, now });
-  const [from, to] = [point('baseline'), point('latest')];
+  const [from, to] = [pointOf(mirror, BASELINE, { source }), pointOf(mirror, LATEST, { source })];
   const changes = mirror.runs.countChangesBetween({
     source,
     after: Math.min(from.run, to.run),

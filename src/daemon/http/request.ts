@@ -3,11 +3,10 @@ import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
 import { isKind } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
-import { parseDuration } from '../../config/duration.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
-import { parseTime } from '../../state/time-text.ts';
+import { parsePastTime } from '../../state/reference.ts';
 
 // Query parameters: valid, or refused by name.
 
@@ -45,9 +44,7 @@ export function kindsIn(query: URLSearchParams, name: string): Kind[] | null {
 export function timeIn(query: URLSearchParams, name: string, usual: string, now: number): string {
   const text = query.get(name);
   if (text === null || text === '') return usual;
-  const ageMs = parseDuration(text);
-  if (ageMs !== undefined) return isoTime(now - ageMs);
-  const time = parseTime(text);
+  const time = parsePastTime(text, now);
   if (time !== undefined) return isoTime(time.epochMs);
   throw new TidemarkError('usage', `${name} is not a time`, {
     hint: 'write it like 2026-03-01T12:00Z, or an age like 7d',

@@ -7,7 +7,7 @@ import { maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
-import { parseReference } from '../../state/reference.ts';
+import { BASELINE, LATEST } from '../../state/reference.ts';
 import { type DriftSummary, type FindingSummary, NAMED_FINDINGS, storedSummary } from './summaries.ts';
 import { type JobResult, type JobWork, sourceOf } from './work.ts';
 
@@ -17,8 +17,8 @@ export const DRIFT_JOB: Pick<JobWork, 'run'> = {
     const source = sourceOf(context).name;
     // Without a baseline there is nothing to measure from, which is a choice and no failure.
     if (mirror.snapshots.baseline() === undefined) return resultOf(NO_BASELINE, EXIT.done);
-    const [from, to] = (['baseline', 'latest'] as const).map((text) =>
-      openMirrorState(mirror, source, pointOf(mirror, parseReference(text), { source })),
+    const [from, to] = [BASELINE, LATEST].map((reference) =>
+      openMirrorState(mirror, source, pointOf(mirror, reference, { source })),
     );
     if (from === undefined || to === undefined) throw new Error('two states are two');
     try {

@@ -8,7 +8,7 @@ import { configuredSecrets } from '../../restore/secrets.ts';
 import { type DrillSandbox, openDrillSandbox } from '../../server/drill-sandbox.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
-import { parseReference } from '../../state/reference.ts';
+import { LATEST } from '../../state/reference.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { type DrillSummary, storedSummary } from './summaries.ts';
 import { type JobContext, type JobWork, sourceOf } from './work.ts';
@@ -33,7 +33,7 @@ async function practise(context: JobContext): Promise<DrillDocument> {
   const { clock, host, pid, random } = effects;
   const source = sourceOf(context);
   const definitions = definitionsFor(config, source.name);
-  const point = pointOf(mirror, parseReference('latest'), { source: source.name });
+  const point = pointOf(mirror, LATEST, { source: source.name });
   const state = openMirrorState(mirror, source.name, point);
   const services: DrillSandbox[] = [];
   // Log lines of the sandbox and its client are left out of the daemon's log: the document has the results.

@@ -16,6 +16,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordPage } from '../../mirror/record-page.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { type Point, resolvePoint } from '../../state/point.ts';
+import { POINT_FORMS } from '../../state/reference.ts';
 import type { SeenCollection } from '../../state/sweeps-as-of.ts';
 import { type AccessKey, type Authenticate, createAuthenticator } from '../authorization.ts';
 import { type Interface, type StoreView, createInterface } from '../interface.ts';
@@ -142,7 +143,7 @@ function createCallers(tokens: readonly Secret[]): Authenticate {
 const AS_OF = 'as_of';
 
 const LATEST = 'latest';
-const FORMS = 'It takes latest, baseline, run:N, snapshot:NAME or a time like 2026-03-01T12:00Z.';
+const FORMS = `It takes ${POINT_FORMS}.`;
 
 /** A point, and the root that seals all history up to its run. */
 interface SealedPoint extends Point {
