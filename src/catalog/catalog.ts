@@ -8,7 +8,9 @@ export const CATALOG: readonly ResourceDefinition[] = ROWS.map((row) => compileD
 /** The row, once every kind that it refers to is one. @throws Error for a mistake in the catalog */
 function knownKinds(row: (typeof ROWS)[number]): KindRow {
   const { creation, derived, follows, replacedBy } = row.restore;
+  const { from } = row.discovery;
   const others = [
+    ...(from === 'root' ? [] : [from]),
     ...[...row.references, ...derived, ...follows].map(({ kind }) => kind),
     ...(creation.by === 'invitation' ? [creation.kind] : []),
     ...(replacedBy === null ? [] : [replacedBy.kind]),

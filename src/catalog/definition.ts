@@ -75,14 +75,6 @@ export interface Operation {
   readonly permission: string | null;
 }
 
-/** Where a collection's scopes come from. */
-type Discovery =
-  | { readonly from: 'root' } // one collection in the whole source
-  | { readonly from: 'organizations' } // one per organization
-  | { readonly from: 'roles' } // one per role
-  | { readonly from: 'projects' } // one per project: of the projects lists and of organizations' `teams`
-  | { readonly from: 'session_recordings' }; // one request per recording
-
 /** How the kind is read. */
 type Reading =
   | 'list' // listed whole in every run
@@ -138,7 +130,11 @@ export interface KindDefinition<Name extends string> {
   readonly path: string;
   /** Path parameters that form the scope, in path order. */
   readonly scope: readonly ScopeKey[];
-  readonly discovery: Discovery;
+  /**
+   * The kind whose records each have a collection of this one, or a single object where it is read `each`; `root`: one
+   * collection in the whole source.
+   */
+  readonly discovery: { readonly from: 'root' | Name };
   readonly reading: Reading;
   /** Member names that lead to the remote id in a body; empty for kinds read `each` (the parent's id is theirs). */
   readonly idPath: readonly string[];

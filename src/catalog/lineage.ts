@@ -1,6 +1,6 @@
 /** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
 import { CATALOG, definitionOf } from './catalog.ts';
-import { type ScopeKey, SCOPE_KEYS } from './definition.ts';
+import { type Scope, type ScopeKey, SCOPE_KEYS } from './definition.ts';
 import type { Kind, KindRow } from './kinds.ts';
 
 /** The kinds whose records lead to this kind's collections, outermost first; none for the root. */
@@ -26,6 +26,22 @@ export function scopeKeyNaming(kind: Kind): ScopeKey | undefined {
   return CATALOG.find(({ discovery, reading }) => discovery.from === kind && reading !== 'each')?.scope.at(
     -1,
   );
+}
+
+/** The scope of a kind's collection below one record of the kind that leads to it. */
+export function scopeBelow(definition: KindRow, scopeOfRecord: Scope, id: string): Scope {
+  const { from } = definition.discovery;
+  const key = from === 'root' ? undefined : scopeKeyNaming(from);
+  return scopeOf(definition, key === undefined ? scopeOfRecord : { ...scopeOfRecord, [key]: id });
+}
+
+/** The values that make up the scope of a kind's collections. */
+export function scopeOf({ scope }: KindRow, values: Scope): Scope {
+  const named = scope.flatMap((key): [ScopeKey, string][] => {
+    const value = values[key];
+    return value === undefined ? [] : [[key, value]];
+  });
+  return Object.fromEntries(named);
 }
 
 /** The kind whose record's id a scope value is: `roles` for `role_id`. */

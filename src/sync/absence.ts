@@ -2,28 +2,19 @@
  * Settles records that a proven walk did not show. Only this file decides that a record is removed from the mirror
  * (design.md, The sync: Absence; Never broken 1).
  */
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeKeyNaming } from '../catalog/lineage.ts';
-import type { ReadClient } from '../api/read-client.ts';
 import type { WalkVerdict } from '../api/walk-verdict.ts';
-import { isoTime, type Clock } from '../core/clock.ts';
-import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
+import type { Scope } from '../catalog/definition.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { isoTime } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import {
-  confirmationCutoff,
-  isAlarming,
-  removalLimit,
-  type RemovalLimits,
-  type AcceptedRemovals,
-} from './removals.ts';
+import type { SweepContext } from './options.ts';
 import type { SweepOutcome } from './outcome.ts';
-import type { Logger } from '../core/logger.ts';
-import type { RunWriter } from '../mirror/run-rows.ts';
-import type { SyncEvents } from './events.ts';
+import { confirmationCutoff, isAlarming, removalLimit } from './removals.ts';
+import { retrieveAll, type RetrievedRecords } from './retrieve.ts';
 
 /** Ids held in memory at a time. */
 const BATCH = 1000;
@@ -32,81 +23,103 @@ const SAMPLE = 10;
 const LEAK_HINT =
   "the server's list leaks rows: look at its ordering, and expect the next run to see them again";
 
+/** What shows that a record is gone which a complete list did not show. */
+export function proofOfAbsence(
+  definition: ResourceDefinition,
+  isOnePage: boolean,
+): 'retrieve' | 'one page' | 'second walk' {
+  if (definition.operation('retrieve') !== undefined) return 'retrieve';
+  return isOnePage ? 'one page' : 'second walk';
+}
+
+/** The result for the records that a walk did not show. */
+export interface Settlement {
+  readonly outcome: SweepOutcome;
+  readonly removed: number;
+  readonly held: number;
+  readonly leaked: number;
+  readonly error: TidemarkError | null;
+}
+
+/** A collection whose walk was complete. */
+interface Walked {
+  readonly context: SweepContext;
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  readonly stage: CollectionStage;
+  readonly proof: ReturnType<typeof proofOfAbsence>;
+}
+
 /**
  * Settles the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are fetched
- * by id: if one exists, the list is unreliable; otherwise their removal is held. Else each one is confirmed by a
- * retrieve or, for kinds without one, by a list in one page or a second walk.
+ * by id: if one exists, the list is unreliable; otherwise their removal is held. Else each one is confirmed
+ * (`proofOfAbsence`).
  */
 export async function settleAbsences(
-  context: SweepContext,
-  definition: ResourceDefinition,
-  scope: Scope,
-  stage: CollectionStage,
-  verdict: WalkVerdict,
+  walked: Walked,
   walkAgain: () => Promise<WalkVerdict>,
 ): Promise<Settlement> {
-  const settled: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
+  const { context, stage, proof } = walked;
   const { limits } = context;
+  const settled: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
   const heldBy = confirmationCutoff(limits, context.clock.now());
   let counts = await stage.countAbsent(heldBy);
   if (counts.absent === 0) return settled;
 
-  const canRetrieve = definition.operation('retrieve') !== undefined;
-  if (!canRetrieve && !verdict.isOnePage) {
+  if (proof === 'second walk') {
     const second = await walkAgain();
     context.signal.throwIfAborted();
     if (second.outcome !== 'complete') {
-      return {
-        ...settled,
-        outcome: 'incomplete',
-        error: new TidemarkError(
-          'walk_unproven',
-          `${counts.absent} ${counts.absent === 1 ? 'record' : 'records'} did not show, and the second walk could not confirm it`,
-          {
-            hint: 'nothing was removed; the next run looks again',
-            cause: second.error ?? undefined,
-          },
-        ),
-      };
+      const message = `${plural(counts.absent, 'record')} did not show, and the second walk could not confirm it`;
+      const hint = 'nothing was removed; the next run looks again';
+      return { ...settled, ...unproven(message, hint, second.error) };
     }
     counts = await stage.countAbsent(heldBy);
     if (counts.absent === 0) return settled;
   }
 
-  const removal = { context, definition, scope, stage, canRetrieve };
   const waiting: AbsentShare = { which: 'waiting', heldBy };
   const waitingCount = counts.absent - counts.confirmed;
   // A record that a restore recreated under another id is not lost.
   const lost = counts.absent - counts.replaced;
-  const dependents = waitingCount === 0 ? 0 : await countBelow(context, stage, waiting);
+  const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
   // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
   const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, stage.known, lost));
-  if (isHeld && !context.accepted.take(lost + dependents)) {
-    const sample = canRetrieve ? await findLeaked(removal, waiting, waitingCount) : null;
-    if (sample !== null && sample.leaked > 0) return sample;
-    // Records found absent long enough ago are confirmed by this run; only the others wait.
-    const result = await removeAbsent({ ...removal, share: { which: 'confirmed', heldBy } });
-    const held = await stage.decideAbsent('hold', waiting);
-    return {
-      ...result,
-      outcome: 'held',
-      held,
-      error: result.error ?? heldError(context, stage.known, counts, dependents),
-    };
+  if (!isHeld || context.accepted.take(lost + dependents)) return await removeAbsent(walked);
+
+  const sample = proof === 'retrieve' ? await retrieveSample(walked, waiting, waitingCount) : null;
+  if (sample !== null && sample.found.size > 0) {
+    const asked = sample.found.size + sample.absent.length + sample.failed.size;
+    const leaked = sample.found.size;
+    const message = `the list did not show ${plural(waitingCount, 'record')}, and ${leaked} of ${asked} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
+    return { ...settled, leaked, ...unproven(message, LEAK_HINT) };
   }
-  return await removeAbsent(removal);
+  // Records found absent long enough ago are confirmed by this run; only the others wait.
+  const result = await removeAbsent(walked, { which: 'confirmed', heldBy });
+  const held = await stage.decideAbsent('hold', waiting);
+  const error = result.error ?? heldError(context, stage.known, counts, dependents);
+  return { ...result, outcome: 'held', held, error };
+}
+
+function unproven(
+  message: string,
+  hint: string,
+  cause?: TidemarkError | null,
+): Pick<Settlement, 'outcome' | 'error'> {
+  const error = new TidemarkError('walk_unproven', message, { hint, cause: cause ?? undefined });
+  return { outcome: 'incomplete', error };
 }
 
 /**
- * Fetches a sample of the absent records, spread over all of them. If one exists, the list is not reliable, and
- * nothing is known about the others. A refusal proves nothing.
+ * Retrieves some of the absent records, spread over all of them. If one exists, the list is not reliable, and nothing is
+ * known about the others. A refusal proves nothing.
  */
-async function findLeaked(
-  { context, definition, scope, stage }: Removal,
+async function retrieveSample(
+  { context, definition, scope, stage }: Walked,
   share: AbsentShare,
   count: number,
-): Promise<Settlement> {
+): Promise<RetrievedRecords> {
   const ids: string[] = [];
   const stride = Math.max(1, Math.floor(count / SAMPLE));
   let at = 0;
@@ -115,57 +128,23 @@ async function findLeaked(
     at += 1;
     if (ids.length === SAMPLE) break;
   }
-  let leaked = 0;
-  await eachConcurrently(ids, context.concurrency, async (id) => {
-    try {
-      const { found } = await context.client.retrieve(definition, scope, id, context.signal);
-      if (!found) return;
-      stage.keep(id);
-      leaked += 1;
-    } catch (error) {
-      context.signal.throwIfAborted();
-      if (isLocalError(asTidemarkError(error).code)) throw error;
-    }
-  });
-  return {
-    outcome: 'incomplete',
-    removed: 0,
-    held: 0,
-    leaked,
-    error: new TidemarkError(
-      'walk_unproven',
-      `the list did not show ${count} ${count === 1 ? 'record' : 'records'}, and ${leaked} of ${ids.length} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`,
-      { hint: LEAK_HINT },
-    ),
-  };
+  const sample = await retrieveAll(context, { definition, scope, ids });
+  for (const id of sample.found.keys()) stage.keep(id);
+  return sample;
 }
 
 /** Records that the mirror holds below these, for kinds with children: there are few, so each is counted. */
-async function countBelow(
-  context: SweepContext,
-  stage: CollectionStage,
-  share: AbsentShare,
-): Promise<number> {
+async function countBelow({ context, stage }: Walked, share: AbsentShare): Promise<number> {
   if (scopeKeyNaming(stage.kind) === undefined) return 0;
   let sum = 0;
   for await (const { id } of stage.absent(share)) sum += context.dependents(stage.kind, id);
   return sum;
 }
 
-interface Removal {
-  readonly context: SweepContext;
-  readonly definition: ResourceDefinition;
-  readonly scope: Scope;
-  readonly stage: CollectionStage;
-  readonly canRetrieve: boolean;
-  /** Left out: all that are absent. */
-  readonly share?: AbsentShare;
-}
-
-/** Removes records that a retrieve no longer finds, or for kinds without one, that the walks did not show. */
-async function removeAbsent(removal: Removal): Promise<Settlement> {
-  const { context, stage, canRetrieve, share } = removal;
-  if (canRetrieve) return await confirmEach(removal);
+/** Removes absent records, all or a share of them; each is confirmed by a retrieve where the kind has one. */
+async function removeAbsent(walked: Walked, share?: AbsentShare): Promise<Settlement> {
+  const { context, stage, proof } = walked;
+  if (proof === 'retrieve') return await confirmEach(walked, share);
   await reportRemoved(context, stage, share);
   const removed = await stage.decideAbsent('remove', share);
   return { outcome: 'complete', removed, held: 0, leaked: 0, error: null };
@@ -181,83 +160,52 @@ export async function reportRemoved(
   for await (const { id } of stage.absent(share)) context.removed(stage.kind, id);
 }
 
-interface Confirmations {
-  removed: number;
-  leaked: number;
-  unconfirmed: number;
-  firstError: TidemarkError | null;
-}
-
-async function confirmEach({ context, definition, scope, stage, share }: Removal): Promise<Settlement> {
-  const found: Confirmations = { removed: 0, leaked: 0, unconfirmed: 0, firstError: null };
-  const namesScopes = scopeKeyNaming(definition.kind) !== undefined;
-  const confirm = async (id: string): Promise<void> => {
-    try {
-      const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
-      if (retrieved.found) {
-        stage.keep(id);
-        found.leaked += 1;
-        context.log.warn(
-          { kind: definition.kind, scope, id },
-          'a proven list did not show a record that exists: kept',
-        );
-        return;
-      }
-    } catch (error) {
-      context.signal.throwIfAborted();
-      const known = asTidemarkError(error);
-      if (isLocalError(known.code)) throw error;
+async function confirmEach(
+  { context, definition, scope, stage }: Walked,
+  share: AbsentShare | undefined,
+): Promise<Settlement> {
+  const counts = { removed: 0, leaked: 0, unconfirmed: 0 };
+  let firstError: TidemarkError | undefined;
+  const confirm = async (ids: readonly string[]): Promise<void> => {
+    const { found, absent, failed } = await retrieveAll(context, { definition, scope, ids });
+    for (const id of found.keys()) {
       stage.keep(id);
-      found.unconfirmed += 1;
-      found.firstError ??= known;
-      return;
+      context.log.warn(
+        { kind: definition.kind, scope, id },
+        'a proven list did not show a record that exists: kept',
+      );
     }
-    stage.remove(id);
-    if (namesScopes) context.removed(definition.kind, id);
-    found.removed += 1;
+    for (const id of failed.keys()) stage.keep(id);
+    for (const id of absent) {
+      stage.remove(id);
+      if (scopeKeyNaming(definition.kind) !== undefined) context.removed(definition.kind, id);
+    }
+    counts.leaked += found.size;
+    counts.unconfirmed += failed.size;
+    counts.removed += absent.length;
+    firstError ??= failed.values().next().value;
   };
   let batch: string[] = [];
-  const settle = async (): Promise<void> => {
-    const ids = batch;
-    batch = [];
-    await eachConcurrently(ids, context.concurrency, confirm);
-  };
   for await (const { id } of stage.absent(share)) {
     batch.push(id);
-    if (batch.length === BATCH) await settle();
+    if (batch.length < BATCH) continue;
+    await confirm(batch);
+    batch = [];
   }
-  await settle();
-  return confirmed(found);
-}
+  await confirm(batch);
 
-function confirmed({ removed, leaked, unconfirmed, firstError }: Confirmations): Settlement {
+  const { removed, leaked, unconfirmed } = counts;
+  const result: Settlement = { outcome: 'complete', removed, held: 0, leaked, error: null };
   if (unconfirmed > 0) {
-    return {
-      outcome: 'incomplete',
-      removed,
-      held: 0,
-      leaked,
-      error: new TidemarkError(
-        'walk_unproven',
-        `${unconfirmed} ${unconfirmed === 1 ? 'record' : 'records'} did not show, and retrieving ${unconfirmed === 1 ? 'it' : 'them'} could not confirm it`,
-        {
-          hint: 'they were kept; the next run looks again',
-          cause: firstError ?? undefined,
-        },
-      ),
-    };
+    const message = `${plural(unconfirmed, 'record')} did not show, and retrieving ${unconfirmed === 1 ? 'it' : 'them'} could not confirm it`;
+    return { ...result, ...unproven(message, 'they were kept; the next run looks again', firstError) };
   }
-  const error =
-    leaked === 0
-      ? null
-      : new TidemarkError(
-          'walk_unproven',
-          leaked === 1
-            ? 'the list did not show 1 record that exists; it was kept'
-            : `the list did not show ${leaked} records that exist; they were kept`,
-          { hint: LEAK_HINT },
-        );
-  return { outcome: leaked === 0 ? 'complete' : 'incomplete', removed, held: 0, leaked, error };
+  if (leaked === 0) return result;
+  const message =
+    leaked === 1
+      ? 'the list did not show 1 record that exists; it was kept'
+      : `the list did not show ${leaked} records that exist; they were kept`;
+  return { ...result, ...unproven(message, LEAK_HINT) };
 }
 
 function heldError(
@@ -268,15 +216,14 @@ function heldError(
 ): TidemarkError {
   const { limits } = context;
   const waiting = absent - confirmed;
-  const they = waiting + dependents === 1 ? 'it' : 'they';
+  const isOne = waiting + dependents === 1;
   const gone =
     known === 1
       ? 'its only record'
       : waiting >= known
         ? `any of its ${known} records`
         : `${waiting} of ${known} records`;
-  const below =
-    dependents === 0 ? '' : `, with ${dependents} ${dependents === 1 ? 'record' : 'records'} below`;
+  const below = dependents === 0 ? '' : `, with ${plural(dependents, 'record')} below`;
   const limit = removalLimit(limits, known);
   const why =
     absent >= known
@@ -287,38 +234,7 @@ function heldError(
   const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
     hint:
-      `${they} ${they === 'it' ? 'goes' : 'go'} if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find ${they === 'it' ? 'it' : 'them'}, ` +
+      `${isOne ? 'it goes' : 'they go'} if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find ${isOne ? 'it' : 'them'}, ` +
       `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\``,
   });
-}
-
-/** The result for the records that a walk did not show. */
-export interface Settlement {
-  readonly outcome: SweepOutcome;
-  readonly removed: number;
-  readonly held: number;
-  readonly leaked: number;
-  readonly error: TidemarkError | null;
-}
-
-/** What every sweep of a run works with. */
-export interface SweepContext {
-  readonly client: ReadClient;
-  readonly run: RunWriter;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly events: SyncEvents;
-  readonly limits: RemovalLimits;
-  readonly accepted: AcceptedRemovals;
-  /** The effective definition of a kind: the catalog's with profile and configuration applied. */
-  readonly definitionOf: (kind: Kind) => ResourceDefinition;
-  /** Called for every record of a kind with children whose removal this run decided. */
-  readonly removed: (kind: Kind, id: string) => void;
-  /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
-  readonly dependents: (kind: Kind, id: string) => number;
-  /** Records that the mirror holds of the whole source. */
-  readonly sourceRecords: number;
-  readonly pageSize: number;
-  readonly concurrency: number;
-  readonly signal: AbortSignal;
 }

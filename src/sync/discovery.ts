@@ -1,90 +1,14 @@
 /**
- * Finds the collections to read: organizations from the root list, projects from the projects lists and from
- * organizations' `teams`, roles from the roles lists; and those of earlier runs, so that children are read even if the
- * list of their parents could not be read (design.md, The sync).
+ * Finds the collections of each kind below the parent records that are known: from the lists of this run, from
+ * organizations' `teams`, and from earlier runs, so that children are read even if the list of their parents could not be
+ * read (design.md, The sync). Everything follows from the catalog's rows.
  */
-import type { Scope, ScopeKey } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind, KindRow } from '../catalog/kinds.ts';
+import { scopeBelow, SCOPE_KIND, scopeKeyNaming, scopeOf } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { ParentLimits } from './run-extent.ts';
-
-/** The parent records found so far in this run, and those that earlier runs knew. */
-export class Discovery {
-  readonly #organizations = new Map<string, Origin>();
-  readonly #projects = new Map<string, Origin>();
-  /** Role id → its organization and where it was found. */
-  readonly #roles = new Map<string, { organization: string; origin: Origin }>();
-  readonly #limits: ParentLimits;
-
-  constructor(limits: ParentLimits) {
-    this.#limits = limits;
-  }
-
-  /** Takes a parent record that the service showed in this run. Records of other kinds are ignored. */
-  found(kind: Kind, scope: Scope, id: string, text: string): void {
-    if (kind === 'organizations') {
-      this.#organizations.set(id, 'live');
-      for (const team of teamIds(text)) this.#projects.set(team, 'live');
-    } else if (kind === 'projects') this.#projects.set(id, 'live');
-    else if (kind === 'roles' && scope.organization_id !== undefined) {
-      this.#roles.set(id, { organization: scope.organization_id, origin: 'live' });
-    }
-  }
-
-  /** Takes the scope of a collection in the mirror; parents found live keep that origin. */
-  knew(scope: Scope): void {
-    const { organization_id: organization, project_id: project, role_id: role } = scope;
-    if (organization !== undefined && !this.#organizations.has(organization))
-      this.#organizations.set(organization, 'mirror');
-    if (project !== undefined && !this.#projects.has(project)) this.#projects.set(project, 'mirror');
-    if (role !== undefined && organization !== undefined && !this.#roles.has(role)) {
-      this.#roles.set(role, { organization, origin: 'mirror' });
-    }
-  }
-
-  /** The scopes of the kind's collections, each with its parent's origin. Sharing has the scopes of its recordings. */
-  scopesOf(definition: ResourceDefinition): DiscoveredScope[] {
-    switch (definition.discovery.from) {
-      case 'root':
-        return [{ scope: {}, origin: 'live' }];
-      case 'organizations':
-        return this.#each(this.#organizations, 'organization_id', this.#limits.organizations);
-      case 'projects':
-      case 'session_recordings':
-        return this.#projectScopes();
-      case 'roles':
-        return [...this.#roles]
-          .filter(([, { organization }]) => isAllowed(this.#limits.organizations, organization))
-          .map(([role, { organization, origin }]) => ({
-            scope: { organization_id: organization, role_id: role },
-            origin,
-          }));
-    }
-  }
-
-  #projectScopes(): DiscoveredScope[] {
-    const { projects, areProjectsTrusted } = this.#limits;
-    if (areProjectsTrusted) return this.#each(this.#projects, 'project_id', projects);
-    const seen = new Map([...this.#projects].filter(([, origin]) => origin === 'live'));
-    return this.#each(seen, 'project_id', 'all').filter(({ scope }) =>
-      isAllowed(projects, scope.project_id ?? ''),
-    );
-  }
-
-  #each(
-    found: ReadonlyMap<string, Origin>,
-    key: ScopeKey,
-    only: 'all' | readonly string[],
-  ): DiscoveredScope[] {
-    const ids = new Map(found);
-    // Parents that the configuration names are read even if no list shows them.
-    if (only !== 'all') for (const id of only) if (!ids.has(id)) ids.set(id, 'configured');
-    return [...ids]
-      .filter(([id]) => isAllowed(only, id))
-      .map(([id, origin]) => ({ scope: { [key]: id }, origin }));
-  }
-}
 
 /** Where a parent is known from: this run, the mirror only, or the configuration only. */
 type Origin = 'live' | 'mirror' | 'configured';
@@ -92,8 +16,90 @@ type Origin = 'live' | 'mirror' | 'configured';
 export interface DiscoveredScope {
   readonly scope: Scope;
   readonly origin: Origin;
+  /** All known parents, also those that the scope does not name: the organization of a project. */
+  readonly path: Scope;
 }
 
-function isAllowed(only: 'all' | readonly string[], id: string): boolean {
-  return only === 'all' || only.includes(id);
+interface Parent {
+  readonly scope: Scope;
+  readonly id: string;
+  readonly origin: Origin;
+}
+
+/** The parent records found so far in this run, and those that earlier runs knew. */
+export class Discovery {
+  readonly #limits: ParentLimits;
+  /** By kind, then by scope and id. */
+  readonly #parents = new Map<Kind, Map<string, Parent>>(
+    Object.values(SCOPE_KIND).map((kind) => [kind, new Map()]),
+  );
+
+  constructor(limits: ParentLimits) {
+    this.#limits = limits;
+  }
+
+  /** Takes a record that the service showed in this run. Kinds without collections below them are ignored. */
+  found(kind: Kind, scope: Scope, id: string, text: string): void {
+    this.#add(kind, scope, id, 'live');
+    if (kind !== SCOPE_KIND.organization_id) return;
+    for (const team of teamIds(text)) this.#add(SCOPE_KIND.project_id, { organization_id: id }, team, 'live');
+  }
+
+  /** Takes the scope of a collection in the mirror; parents found live keep that origin. */
+  knew(scope: Scope): void {
+    for (const key of SCOPE_KEYS) {
+      const id = scope[key];
+      const kind = SCOPE_KIND[key];
+      if (id !== undefined) this.#add(kind, scopeOf(definitionOf(kind), scope), id, 'mirror');
+    }
+  }
+
+  #add(kind: Kind, scope: Scope, id: string, origin: Origin): void {
+    const known = this.#parents.get(kind);
+    if (known === undefined) return;
+    const key = `${scopeKey(scope)} ${id}`;
+    if (origin === 'live' || !known.has(key)) known.set(key, { scope, id, origin });
+  }
+
+  /** The scopes of the kind's collections. A kind that is read one by one has the scopes of its parents' lists. */
+  scopesOf(definition: KindRow): DiscoveredScope[] {
+    const { from } = definition.discovery;
+    if (from === 'root') return [{ scope: {}, origin: 'live', path: {} }];
+    if (definition.reading === 'each') return this.scopesOf(definitionOf(from));
+    const found = new Map<string, DiscoveredScope>();
+    const add = (parent: Parent): void => {
+      const scope = scopeBelow(definition, parent.scope, parent.id);
+      const key = scopeKey(scope);
+      const known = found.get(key);
+      if (known !== undefined && (known.origin === 'live' || parent.origin !== 'live')) return;
+      const own = scopeKeyNaming(from);
+      const path = own === undefined ? scope : { ...parent.scope, [own]: parent.id };
+      found.set(key, { scope, origin: parent.origin, path });
+    };
+    for (const parent of this.#parents.get(from)?.values() ?? []) add(parent);
+    // Parents that the configuration names are read even if no list shows them.
+    for (const id of this.#named(from)) add({ scope: {}, id, origin: 'configured' });
+    return [...found.values()].filter((each) => this.#isAllowed(each));
+  }
+
+  #named(kind: Kind): readonly string[] {
+    const { organizations, projects, areProjectsTrusted } = this.#limits;
+    if (kind === SCOPE_KIND.organization_id) return organizations === 'all' ? [] : organizations;
+    if (kind !== SCOPE_KIND.project_id || projects === 'all' || !areProjectsTrusted) return [];
+    return projects;
+  }
+
+  #isAllowed({
+    scope: { organization_id: organization, project_id: project },
+    origin,
+  }: DiscoveredScope): boolean {
+    const { organizations, projects, areProjectsTrusted } = this.#limits;
+    if (organization !== undefined && !isWithin(organizations, organization)) return false;
+    if (project === undefined) return true;
+    return isWithin(projects, project) && (areProjectsTrusted || origin === 'live');
+  }
+}
+
+function isWithin(limit: 'all' | readonly string[], id: string): boolean {
+  return limit === 'all' || limit.includes(id);
 }

@@ -4,7 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { SweepReport } from './outcome.ts';
 
 /** How a sweep reads: all pages, a feed's newest ones, or one request per parent record. */
-type SweepReading = 'full' | 'head' | 'each';
+export type SweepReading = 'full' | 'head' | 'each';
 
 /** A sweep that is still to come. */
 export interface PlannedSweep {

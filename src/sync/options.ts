@@ -1,13 +1,15 @@
-/** What a run is given, and what it hands back. */
+/** What a run is given, and what its sweeps work with. */
 import type { ReadClient } from '../api/read-client.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RunWriter } from '../mirror/run-rows.ts';
 import type { SyncEvents } from './events.ts';
+import type { AcceptedRemovals, RemovalLimits } from './removals.ts';
 import type { ParentFilter } from './run-extent.ts';
-import type { RunOutcome, SweepError, SweepReport } from './outcome.ts';
 
 export interface SyncOptions {
   readonly mirror: Mirror;
@@ -31,16 +33,24 @@ export interface SyncOptions {
   readonly acceptRemovals: number;
 }
 
-/** One run as `tidemark.sync/1` shows it. Times are ISO 8601 UTC. */
-export interface RunReport {
-  readonly run: number;
-  readonly source: string;
-  readonly outcome: RunOutcome;
-  readonly started_at: string;
-  readonly finished_at: string;
-  readonly requests: number;
-  readonly retries: number;
-  readonly sweeps: readonly SweepReport[];
-  /** Why it failed; left out where it did not. */
-  readonly error?: SweepError;
+/** What every sweep of a run works with. */
+export interface SweepContext {
+  readonly client: ReadClient;
+  readonly run: RunWriter;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: SyncEvents;
+  readonly limits: RemovalLimits;
+  readonly accepted: AcceptedRemovals;
+  /** The effective definition of a kind: the catalog's with profile and configuration applied. */
+  readonly definitionOf: (kind: Kind) => ResourceDefinition;
+  /** Called for every record of a kind with children whose removal this run decided. */
+  readonly removed: (kind: Kind, id: string) => void;
+  /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
+  readonly dependents: (kind: Kind, id: string) => number;
+  /** Records that the mirror holds of the whole source. */
+  readonly sourceRecords: number;
+  readonly pageSize: number;
+  readonly concurrency: number;
+  readonly signal: AbortSignal;
 }

@@ -45,6 +45,32 @@ export interface SweepError {
   readonly permission: string | null;
 }
 
+/** A report of a sweep, with zeros and nulls for what is not named. */
+export function sweepReport(
+  own: Pick<SweepReport, 'kind' | 'scope' | 'outcome' | 'mode'> & Partial<SweepReport>,
+): SweepReport {
+  const { kind, scope, outcome, mode } = own;
+  return {
+    ...{ kind, scope, outcome, mode, pages: 0, records: 0, added: 0, changed: 0, removed: 0, unchanged: 0 },
+    ...{ held: 0, leaked: 0, pending: 0, count: null, pageCap: null, error: null },
+    ...own,
+  };
+}
+
+/** One run as `tidemark.sync/1` shows it. Times are ISO 8601 UTC. */
+export interface RunReport {
+  readonly run: number;
+  readonly source: string;
+  readonly outcome: RunOutcome;
+  readonly started_at: string;
+  readonly finished_at: string;
+  readonly requests: number;
+  readonly retries: number;
+  readonly sweeps: readonly SweepReport[];
+  /** Why it failed; left out where it did not. */
+  readonly error?: SweepError;
+}
+
 const READ: ReadonlySet<SweepOutcome> = new Set(['complete', 'incomplete', 'held']);
 
 /** True when the sweep read its collection, completely or not. */

@@ -9,14 +9,13 @@ import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts'
 import { duration } from '../core/wording.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './run-extent.ts';
-import type { RunReport, SyncOptions } from './options.ts';
-import { failureOf, runOutcome } from './outcome.ts';
+import type { SweepContext, SyncOptions } from './options.ts';
+import { failureOf, runOutcome, type RunReport } from './outcome.ts';
 import { SyncRun } from './sync-run.ts';
 import { AcceptedRemovals } from './removals.ts';
 import { redactionWith } from './redaction.ts';
-import type { SweepContext } from './absence.ts';
 
-export type { RunReport, SyncOptions } from './options.ts';
+export type { RunReport } from './outcome.ts';
 
 /**
  * Syncs one source. Errors of the service are part of the report; only local errors and interruptions are thrown, and then

@@ -3,33 +3,34 @@
  * (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
 import type { ReadClient } from '../api/read-client.ts';
-import type { WalkVerdict } from '../api/walk-verdict.ts';
-import type { WalkSink } from '../api/walk-verdict.ts';
 import { RecordsWithoutId } from '../api/records-without-id.ts';
-import { type Scope } from '../catalog/definition.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { WalkSink, WalkVerdict } from '../api/walk-verdict.ts';
+import type { Scope } from '../catalog/definition.ts';
 import { isIdSecret, shownId } from '../catalog/masks.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
-import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, TidemarkError, isLocalError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
+import { plural } from '../core/wording.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import { settleAbsences, reportRemoved, type Settlement, type SweepContext } from './absence.ts';
-import type { SweepError, SweepMode, SweepReport } from './outcome.ts';
+import { proofOfAbsence, reportRemoved, settleAbsences, type Settlement } from './absence.ts';
+import type { SweepContext } from './options.ts';
+import { sweepReport, type SweepError, type SweepMode, type SweepReport } from './outcome.ts';
+import { retrieveEach } from './retrieve.ts';
 
 interface SweepOptions {
   /** `head`: only a feed's newest pages. */
   readonly mode: 'full' | 'head';
   /** Called for every record that the service shows, also again when a page overlaps. */
-  readonly onRecord?: (record: ScannedRecord, id: string) => void;
+  readonly onRecord: (record: ScannedRecord, id: string) => void;
   /** Called for every record that the mirror did not hold. */
-  readonly onAdded?: (id: string) => void;
+  readonly onAdded: (id: string) => void;
   /**
    * Set when this collection's parent was removed: an answer 404 then means that the collection is gone with it. If an
    * earlier run removed the parent (`before`) and no list showed it again, so does an answer 403.
    */
-  readonly parentRemoved?: 'now' | 'before' | null;
+  readonly parentRemoved: 'now' | 'before' | null;
 }
 
 /** What the scanner looks for in records of this kind. */
@@ -48,15 +49,14 @@ export async function sweepCollection(
   options: SweepOptions,
 ): Promise<SweepReport> {
   const { client, run, events, signal } = context;
-  const stage = run.stage(definition.kind, scope);
-  const startedAt = context.clock.monotonicMs();
-  events.sweepStarted({ kind: definition.kind, scope, reading: options.mode, known: stage.known });
+  const { kind } = definition;
+  const stage = run.stage(kind, scope);
   const target = { definition, scope, shape: shapeOf(definition), pageSize: context.pageSize };
   const full = definition.listing.needsRetrieve ? new Set<string>() : null;
   const nameless = new RecordsWithoutId();
 
   const isDebug = context.log.isLevelEnabled('debug');
-  const log = isDebug ? context.log.child({ kind: definition.kind, scope }) : context.log;
+  const log = isDebug ? context.log.child({ kind, scope }) : context.log;
   const walkOnce = async (): Promise<WalkVerdict> => {
     stage.startWalk();
     const seen = new Set<string>();
@@ -64,10 +64,10 @@ export async function sweepCollection(
       accept: ({ records }) => {
         const named = withIds(records);
         nameless.note(records, records.length - named.length);
-        for (const record of named) options.onRecord?.(record, record.id);
+        for (const record of named) options.onRecord(record, record.id);
         if (full === null) {
           const page = stage.accept(named);
-          if (options.onAdded !== undefined) for (const id of page.addedIds) options.onAdded(id);
+          for (const id of page.addedIds) options.onAdded(id);
           return page;
         }
         const before = seen.size;
@@ -83,7 +83,7 @@ export async function sweepCollection(
         stage.startWalk();
         seen.clear();
       },
-      progress: (state) => events.sweepProgressed({ kind: definition.kind, scope, ...state }),
+      progress: (state) => events.sweepProgressed({ kind, scope, ...state }),
     };
     return options.mode === 'head'
       ? client.walkHead(target, sink, signal)
@@ -100,56 +100,43 @@ export async function sweepCollection(
   if (full !== null && full.size > 0)
     verdict = await stageFullRecords(context, definition, scope, stage, full, first);
 
-  let settlement: Settlement = {
-    outcome: verdict.outcome,
-    removed: 0,
-    held: 0,
-    leaked: 0,
-    error: verdict.error,
-  };
+  const { outcome, error, pages } = verdict;
+  let settlement: Settlement = { outcome, removed: 0, held: 0, leaked: 0, error };
   let mode: SweepMode = verdict.mode;
+  const proof = proofOfAbsence(definition, verdict.isOnePage);
   const unkept = unkeptError(stage, definition);
-  if (unkept !== null && verdict.outcome === 'complete') {
+  if (unkept !== null && outcome === 'complete') {
     settlement = { ...settlement, outcome: 'incomplete', error: unkept };
-  } else if (verdict.outcome === 'complete' && verdict.mode === 'full') {
+  } else if (outcome === 'complete' && mode === 'full') {
     const walkAgain = (): Promise<WalkVerdict> => {
       log.debug({}, 'second walk: records did not show, and they cannot be retrieved one by one');
       return walkOnce();
     };
     const logging = isDebug ? { ...context, client: withLookupLogging(client, definition, log) } : context;
-    settlement = await settleAbsences(logging, definition, scope, stage, verdict, walkAgain);
+    settlement = await settleAbsences({ context: logging, definition, scope, stage, proof }, walkAgain);
   } else if (isGoneWithParent(verdict, options)) {
-    settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
+    await reportRemoved(context, stage);
+    settlement = { ...settlement, outcome: 'complete', removed: await run.retire(kind, scope), error: null };
     mode = 'parent';
-  }
-  const counts = stage.counts();
-  if (isDebug && mode === 'parent')
     log.debug({ removed: settlement.removed }, 'the collection went with its parent');
-  const report: SweepReport = {
-    kind: definition.kind,
-    scope,
-    outcome: settlement.outcome,
-    mode,
-    pages: verdict.pages,
-    records: full === null ? counts.distinct : full.size,
-    added: counts.added,
-    changed: counts.changed,
-    removed: settlement.removed,
-    unchanged: counts.unchanged,
-    held: settlement.held,
-    leaked: settlement.leaked,
-    pending: 0,
-    count: verdict.count,
-    pageCap: verdict.pageCap,
+  }
+  const { added, changed, unchanged, distinct } = stage.counts();
+  const { removed, held, leaked } = settlement;
+  const report = sweepReport({
+    ...{
+      kind,
+      scope,
+      outcome: settlement.outcome,
+      mode,
+      pages,
+      records: full === null ? distinct : full.size,
+    },
+    ...{ added, changed, removed, unchanged, held, leaked, count: verdict.count, pageCap: verdict.pageCap },
     error: sweepError(settlement.error, definition),
-  };
+  });
   if (nameless.count > 0)
-    context.log.warn(
-      { kind: definition.kind, scope, records: nameless.count },
-      'records without an id were not mirrored',
-    );
-  if (isDebug) logVerdict(log, definition, report, verdict);
-  events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
+    context.log.warn({ kind, scope, records: nameless.count }, 'records without an id were not mirrored');
+  if (isDebug) logReport(log, report, proof);
   return report;
 }
 
@@ -162,7 +149,7 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
   const more = unkept.length > MOST_NAMED ? `; and ${unkept.length - MOST_NAMED} more` : '';
   return new TidemarkError(
     'malformed',
-    `${unkept.length} ${unkept.length === 1 ? one : many} cannot be kept: ${named.join('; ')}${more}`,
+    `${plural(unkept.length, one, many)} cannot be kept: ${named.join('; ')}${more}`,
     { hint: 'the mirror keeps what it held of them, and nothing was removed; correct them in the service' },
   );
 }
@@ -192,27 +179,12 @@ function withLookupLogging(client: ReadClient, definition: ResourceDefinition, l
   };
 }
 
-function logVerdict(
-  log: Logger,
-  definition: ResourceDefinition,
-  report: SweepReport,
-  verdict: WalkVerdict,
-): void {
-  const { outcome, mode, removed, held, leaked, error } = report;
-  let confirmedBy = null;
-  if (removed > 0 && mode === 'parent') confirmedBy = 'parent';
-  else if (removed > 0)
-    confirmedBy =
-      definition.operation('retrieve') === undefined
-        ? verdict.isOnePage
-          ? 'one page'
-          : 'second walk'
-        : 'retrieve';
+function logReport(log: Logger, report: SweepReport, proof: string): void {
+  const { outcome, mode, records, added, changed, removed, held, leaked, error } = report;
   log.debug(
     {
-      ...{ outcome, mode, records: report.records, added: report.added, changed: report.changed },
-      ...{ removed, held, leaked },
-      ...(confirmedBy === null ? {} : { confirmedBy }),
+      ...{ outcome, mode, records, added, changed, removed, held, leaked },
+      ...(removed > 0 ? { confirmedBy: mode === 'parent' ? 'parent' : proof } : {}),
       ...(error === null ? {} : { code: error.code, reason: error.message, permission: error.permission }),
     },
     `collection ${outcome}`,
@@ -225,13 +197,7 @@ function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly
   );
 }
 
-/** Removes every record of a collection whose parent was removed. */
-async function retire(context: SweepContext, stage: CollectionStage): Promise<number> {
-  await reportRemoved(context, stage);
-  return await context.run.retire(stage.kind, stage.scope);
-}
-
-function isGoneWithParent({ outcome }: WalkVerdict, { parentRemoved = null }: SweepOptions): boolean {
+function isGoneWithParent({ outcome }: WalkVerdict, { parentRemoved }: SweepOptions): boolean {
   return (
     (outcome === 'missing' && parentRemoved !== null) || (outcome === 'denied' && parentRemoved === 'before')
   );
@@ -240,44 +206,23 @@ function isGoneWithParent({ outcome }: WalkVerdict, { parentRemoved = null }: Sw
 /** An error as a sweep's report carries it: one line, what to do, the permission that is missing. */
 export function sweepError(error: unknown, definition: ResourceDefinition): SweepError | null {
   if (error === null || error === undefined) return null;
-  const known = asTidemarkError(error);
-  const permission = known.code === 'forbidden' ? (known.permission ?? readPermission(definition)) : null;
-  return {
-    code: known.code,
-    message: known.message,
-    hint: rootHint(known, definition, permission) ?? known.hint ?? hintFor(known, definition, permission),
-    permission,
-  };
-}
-
-/** Without the root nothing is found at all: excluding it is not a way out. */
-function rootHint(
-  { code }: TidemarkError,
-  { discovery }: ResourceDefinition,
-  permission: string | null,
-): string | null {
-  if (discovery.from !== 'root') return null;
-  if (permission !== null) return `give the key the permission ${permission}`;
-  return code === 'not_found'
-    ? 'check baseUrl, and the ids under `organizations` where some are named'
-    : null;
-}
-
-function readPermission(definition: ResourceDefinition): string {
+  const { code, message, hint, permission: named } = asTidemarkError(error);
   const operation = definition.operation(definition.reading === 'each' ? 'retrieve' : 'list');
-  return operation?.permission ?? definition.permission.read;
-}
-
-function hintFor(
-  error: TidemarkError,
-  definition: ResourceDefinition,
-  permission: string | null,
-): string | null {
-  if (permission !== null)
-    return `give the key the permission ${permission}, or exclude ${definition.kind} in the configuration`;
-  if (error.code === 'not_found')
-    return `not offered here? then exclude ${definition.kind} in the configuration`;
-  return null;
+  const needed = named ?? operation?.permission ?? definition.permission.read;
+  const permission = code === 'forbidden' ? needed : null;
+  // Without the root nothing is found at all: excluding it is not a way out.
+  const isRoot = definition.discovery.from === 'root';
+  const { forbidden, notFound } = isRoot
+    ? {
+        forbidden: `give the key the permission ${needed}`,
+        notFound: 'check baseUrl, and the ids under `organizations` where some are named',
+      }
+    : {
+        forbidden: `give the key the permission ${needed}, or exclude ${definition.kind} in the configuration`,
+        notFound: `not offered here? then exclude ${definition.kind} in the configuration`,
+      };
+  const advice = code === 'forbidden' ? forbidden : code === 'not_found' ? notFound : null;
+  return { code, message, hint: (isRoot ? (advice ?? hint) : (hint ?? advice)) ?? null, permission };
 }
 
 // Kinds whose list rows are abridged: the list proves which records exist, retrieve returns each one in full.
@@ -294,53 +239,46 @@ async function stageFullRecords(
   ids: ReadonlySet<string>,
   verdict: WalkVerdict,
 ): Promise<WalkVerdict> {
+  const { kind } = definition;
   const shape = shapeOf(definition);
+  const tally = { received: 0, notFound: 0 };
   const errors: TidemarkError[] = [];
-  let asked = 0;
-  let notFound = 0;
-  await eachConcurrently(ids, context.concurrency, async (id) => {
-    try {
-      const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
-      if (retrieved.found) {
-        stage.accept([{ ...scanRecord(retrieved.text, shape), id }]);
-      } else {
+  const progressed = (): void => {
+    const { received, notFound } = tally;
+    const pages = verdict.pages + received + notFound + errors.length;
+    context.events.sweepProgressed({ kind, scope, pages, received, count: ids.size });
+  };
+  await retrieveEach(context, {
+    ...{ definition, scope, ids },
+    answered: (id, text) => {
+      if (text === null) {
         stage.keep(id);
-        notFound += 1;
+        tally.notFound += 1;
         context.log.warn(
-          { kind: definition.kind, scope, id },
+          { kind, scope, id },
           'a record is listed, but cannot be retrieved: the mirror keeps what it held of it',
         );
+      } else {
+        stage.accept([{ ...scanRecord(text, shape), id }]);
+        tally.received += 1;
       }
-    } catch (error) {
-      context.signal.throwIfAborted();
-      const known =
-        error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
-      if (isLocalError(known.code)) throw error;
-      errors.push(known);
-    }
-    asked += 1;
-    context.events.sweepProgressed({
-      kind: definition.kind,
-      scope,
-      pages: verdict.pages + asked,
-      received: asked - errors.length - notFound,
-      count: ids.size,
-    });
+      progressed();
+    },
+    failed: (_id, error) => {
+      errors.push(error);
+      progressed();
+    },
   });
-  const unread = errors.length + notFound;
+  const unread = errors.length + tally.notFound;
   if (unread === 0 || verdict.outcome !== 'complete') return verdict;
+  const message =
+    errors.length === 0
+      ? `${unread} of ${ids.size} records are listed, but cannot be retrieved (404)`
+      : `${unread} of ${ids.size} records could not be retrieved whole`;
+  const hint = 'the mirror keeps what it held of them; the next run tries again';
   return {
     ...verdict,
     outcome: 'incomplete',
-    error: new TidemarkError(
-      'walk_unproven',
-      errors.length === 0
-        ? `${notFound} of ${ids.size} records are listed, but cannot be retrieved (404)`
-        : `${unread} of ${ids.size} records could not be retrieved whole`,
-      {
-        hint: 'the mirror keeps what it held of them; the next run tries again',
-        cause: errors[0],
-      },
-    ),
+    error: new TidemarkError('walk_unproven', message, { hint, cause: errors[0] }),
   };
 }

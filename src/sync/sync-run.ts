@@ -2,23 +2,21 @@
  * One pass over all kinds of a source, level by level: parents are complete before their children start (design.md, The
  * sync).
  */
-import { scopeKey } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
 import { Discovery, type DiscoveredScope } from './discovery.ts';
-import type { PlannedSweep } from './events.ts';
+import type { PlannedSweep, SweepReading } from './events.ts';
+import type { SweepContext, SyncOptions } from './options.ts';
+import { sweepReport, wasRead, type SweepError, type SweepReport } from './outcome.ts';
 import { parentLimits, wantedKinds, type ParentLimits } from './run-extent.ts';
-import { sweepNamed } from './named.ts';
-import type { SyncOptions } from './options.ts';
-import { wasRead, type SweepError, type SweepReport } from './outcome.ts';
-import { retireEach, budgetByParent, sweepByParent } from './sharing.ts';
+import { budgetByParent, sweepByParent, sweepNamed } from './sweep-by-id.ts';
 import { sweepCollection } from './sweep.ts';
-import { type SweepContext } from './absence.ts';
 
 /** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
 const ADDED_PARENTS_KEPT = 10_000;
@@ -32,8 +30,9 @@ export class SyncRun {
   readonly #held: readonly CollectionRow[];
   readonly #gone: ReadonlySet<string>;
   readonly #reports: SweepReport[] = [];
+  /** By collection, for kinds whose records are asked for one by one. */
   readonly #addedParents = new Map<string, Set<string>>();
-  /** Collections with removals that wait, as `kind scope`: only a walk of the whole list can settle them. */
+  /** Collections with removals that wait, by `collectionKey`: only a walk of the whole list can settle them. */
   readonly #waiting: ReadonlySet<string>;
 
   /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
@@ -47,11 +46,7 @@ export class SyncRun {
     this.#context = context;
     this.#options = options;
     this.#held = held;
-    this.#waiting = new Set(
-      options.mirror.runs
-        .heldRemovals(options.source.name)
-        .map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
-    );
+    this.#waiting = new Set(options.mirror.runs.heldRemovals(options.source.name).map(collectionKey));
     this.#limits = parentLimits(options.source, options.only);
     this.#discovery = new Discovery(this.#limits);
   }
@@ -126,23 +121,49 @@ export class SyncRun {
   }
 
   async #sweep(definition: ResourceDefinition, { scope, origin }: DiscoveredScope): Promise<SweepReport> {
-    if (definition.reading === 'each') return await this.#sweepByParent(definition, scope);
+    const { kind, reading, discovery } = definition;
+    if (reading === 'each') return await this.#sweepByParent(definition, scope, discovery.from as Kind);
     const { organizations } = this.#limits;
-    if (definition.discovery.from === 'root' && organizations !== 'all') {
-      return await sweepNamed(this.#context, definition, scope, {
-        ids: organizations,
-        namedIn: this.#options.only?.organizations === undefined ? 'sources[].organizations' : null,
-        onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
-      });
+    if (discovery.from === 'root' && organizations !== 'all') {
+      return await this.#observed(definition, scope, 'each', organizations.length, () =>
+        sweepNamed(this.#context, definition, scope, {
+          ids: organizations,
+          namedIn: this.#options.only?.organizations === undefined ? 'sources[].organizations' : null,
+          onRecord: (record, id) => this.#discovery.found(kind, scope, id, record.text),
+        }),
+      );
     }
-    const isFeedHead =
-      definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
-    return await sweepCollection(this.#context, definition, scope, {
-      mode: isFeedHead ? 'head' : 'full',
-      parentRemoved: origin === 'mirror' ? this.#parentRemoval(definition, scope) : null,
-      onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
-      onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
-    });
+    if (
+      this.#options.source.definitions.some((each) => each.reading === 'each' && each.discovery.from === kind)
+    )
+      this.#addedParents.set(collectionKey({ kind, scope }), new Set());
+    const isFeedHead = reading === 'feed' && this.#isHeadEnough(this.#heldOf(kind, scope));
+    const mode = isFeedHead ? 'head' : 'full';
+    const { known } = this.#context.run.stage(kind, scope);
+    return await this.#observed(definition, scope, mode, known, () =>
+      sweepCollection(this.#context, definition, scope, {
+        mode,
+        parentRemoved: origin === 'mirror' ? this.#parentRemoval(definition, scope) : null,
+        onRecord: (record, id) => this.#discovery.found(kind, scope, id, record.text),
+        onAdded: (id) => this.#rememberAdded(kind, scope, id),
+      }),
+    );
+  }
+
+  /** Tells listeners of the sweep's start and end. */
+  async #observed(
+    { kind }: ResourceDefinition,
+    scope: Scope,
+    reading: SweepReading,
+    known: number,
+    sweep: () => Promise<SweepReport>,
+  ): Promise<SweepReport> {
+    const { clock, events } = this.#context;
+    const startedAt = clock.monotonicMs();
+    events.sweepStarted({ kind, scope, reading, known });
+    const report = await sweep();
+    events.sweepEnded(report, clock.monotonicMs() - startedAt);
+    return report;
   }
 
   /**
@@ -201,7 +222,7 @@ export class SyncRun {
   }
 
   #reportOf(kind: Kind, scope: Scope): SweepReport | undefined {
-    return this.#reports.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
+    return this.#reports.find(isOf(kind, scope));
   }
 
   /** Removes records read one by one whose parents are gone, also of kinds that this run did not read. */
@@ -216,35 +237,48 @@ export class SyncRun {
     }
   }
 
-  async #sweepByParent(definition: ResourceDefinition, scope: Scope): Promise<SweepReport> {
+  async #sweepByParent(definition: ResourceDefinition, scope: Scope, parentKind: Kind): Promise<SweepReport> {
     const { mirror, source } = this.#options;
+    const { run } = this.#context;
+    const { kind } = definition;
     const { sharingPerRun } = source.recordings;
-    const parentKind = definition.discovery.from as Kind;
     // If the parents could not be read, nothing is known about their children.
     const parentReport = this.#reportOf(parentKind, scope);
     if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
       return skipped(definition, scope, parentReport.error);
     }
-    if (parentReport?.mode === 'parent') return await retireEach(this.#context, definition, scope);
-    const parents = this.#context.run.stage(parentKind, scope);
+    if (parentReport?.mode === 'parent') {
+      // The parents' whole collection went with its own parent, and so does what belongs to each of them.
+      return await this.#observed(definition, scope, 'each', 0, async () =>
+        sweepReport({
+          kind,
+          scope,
+          outcome: 'complete',
+          mode: 'parent',
+          removed: await run.retire(kind, scope),
+        }),
+      );
+    }
+    const parents = run.stage(parentKind, scope);
     const total = parents.known + parents.counts().added;
-    const budget =
-      sharingPerRun === 'all' ? total : budgetByParent(this.#context, definition.kind, sharingPerRun);
+    const budget = sharingPerRun === 'all' ? total : budgetByParent(this.#context, kind, sharingPerRun);
     // Parents that are new in this run are not in the mirror yet; the mirror selects the others.
-    const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
+    const added = this.#addedParents.get(collectionKey({ kind: parentKind, scope })) ?? new Set<string>();
     const ids = new Set([...added].slice(0, budget));
-    const due = mirror.records.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
+    const due = mirror.records.dueForCheck(source.name, kind, scope, budget - ids.size);
     // Parents that this run removes are not asked for: their records are removed with them.
     for (const id of due) if (ids.size < budget && !parents.willBeRemoved(id)) ids.add(id);
-    return sweepByParent(this.#context, definition, scope, {
-      parentKind,
-      ids: [...ids],
-      mayWait: sharingPerRun !== 'all',
-      isMirrored: (id) =>
-        mirror.records
-          .find(definition.kind, id, { sources: [source.name], scope })
-          .some(({ isRemoved }) => !isRemoved),
-    });
+    return await this.#observed(definition, scope, 'each', ids.size, () =>
+      sweepByParent(this.#context, definition, scope, {
+        parentKind,
+        ids: [...ids],
+        mayWait: sharingPerRun !== 'all',
+        isMirrored: (id) =>
+          mirror.records
+            .find(kind, id, { sources: [source.name], scope })
+            .some(({ isRemoved }) => !isRemoved),
+      }),
+    );
   }
 
   /**
@@ -253,8 +287,7 @@ export class SyncRun {
    */
   #isHeadEnough(collection: CollectionRow | undefined): boolean {
     if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;
-    if (collection !== undefined && this.#waiting.has(`${collection.kind} ${scopeKey(collection.scope)}`))
-      return false;
+    if (collection !== undefined && this.#waiting.has(collectionKey(collection))) return false;
     const last = collection?.lastFullAt ?? null;
     if (last === null) return false;
     const age = this.#context.clock.now() - Date.parse(last);
@@ -263,36 +296,22 @@ export class SyncRun {
   }
 
   #heldOf(kind: Kind, scope: Scope): CollectionRow | undefined {
-    return this.#held.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
+    return this.#held.find(isOf(kind, scope));
   }
 
   #rememberAdded(kind: Kind, scope: Scope, id: string): void {
-    const key = `${kind} ${scope.project_id ?? ''}`;
-    const ids = this.#addedParents.get(key) ?? new Set<string>();
-    if (ids.size < ADDED_PARENTS_KEPT) ids.add(id);
-    this.#addedParents.set(key, ids);
+    const ids = this.#addedParents.get(collectionKey({ kind, scope }));
+    if (ids !== undefined && ids.size < ADDED_PARENTS_KEPT) ids.add(id);
   }
 }
 
-function skipped(definition: ResourceDefinition, scope: Scope, error: SweepError): SweepReport {
-  return {
-    kind: definition.kind,
-    scope,
-    outcome: 'skipped',
-    mode: 'none',
-    pages: 0,
-    records: 0,
-    added: 0,
-    changed: 0,
-    removed: 0,
-    unchanged: 0,
-    held: 0,
-    leaked: 0,
-    pending: 0,
-    count: null,
-    pageCap: null,
-    error,
-  };
+function skipped({ kind }: ResourceDefinition, scope: Scope, error: SweepError): SweepReport {
+  return sweepReport({ kind, scope, outcome: 'skipped', mode: 'none', error });
+}
+
+function isOf(kind: Kind, scope: Scope): (each: { readonly kind: Kind; readonly scope: Scope }) => boolean {
+  const key = collectionKey({ kind, scope });
+  return (each) => each.kind === kind && collectionKey(each) === key;
 }
 
 function compareScopes(a: Scope, b: Scope): number {
@@ -317,36 +336,29 @@ interface ForecastInput {
 
 /** The sweeps to come, and the kinds of which there may be more than these. */
 export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: Kind[] } {
-  const held = new Map(input.held.map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row]));
+  const { definitions, discovery, isHeadEnough, settled, source } = input;
+  const held = new Map(input.held.map((row) => [collectionKey(row), row]));
+  const { sharingPerRun } = source.recordings;
   const sweeps: PlannedSweep[] = [];
   const open = new Set<Kind>();
   const unread = new Set<Kind>();
-  for (const definition of input.definitions) {
-    const { kind, reading, discovery } = definition;
-    const parent = discovery.from === 'root' ? undefined : discovery.from;
+  for (const definition of definitions) {
+    const { kind } = definition;
+    const { from } = definition.discovery;
+    const isEach = definition.reading === 'each';
+    const budget = isEach && sharingPerRun !== 'all' ? sharingPerRun : null;
     // A parent list that was never read may hold any number. Kinds read one by one share the scopes of their parents' lists.
-    if (
-      !input.settled.includes(kind) &&
-      parent !== undefined &&
-      (open.has(parent) || (reading !== 'each' && unread.has(parent)))
-    ) {
+    if (!settled.includes(kind) && from !== 'root' && (open.has(from) || (!isEach && unread.has(from)))) {
       open.add(kind);
     }
-    for (const { scope } of input.discovery.scopesOf(definition)) {
-      const own = held.get(`${kind} ${scopeKey(scope)}`);
-      const { sharingPerRun } = input.source.recordings;
-      const budget = reading === 'each' && sharingPerRun !== 'all' ? sharingPerRun : null;
-      const counted = reading === 'each' ? held.get(`${parent ?? ''} ${scopeKey(scope)}`) : own;
+    for (const { scope } of discovery.scopesOf(definition)) {
+      const own = held.get(collectionKey({ kind, scope }));
+      const counted = isEach && from !== 'root' ? held.get(collectionKey({ kind: from, scope })) : own;
       if (own?.lastRun === undefined || own.lastRun === null) unread.add(kind);
-      sweeps.push({
-        kind,
-        scope,
-        reading:
-          reading === 'each' ? 'each' : reading === 'feed' && input.isHeadEnough(own) ? 'head' : 'full',
-        known: counted === undefined ? null : Math.min(counted.records, budget ?? counted.records),
-        pageRows: own?.pageCap ?? null,
-        budget,
-      });
+      const isHead = definition.reading === 'feed' && isHeadEnough(own);
+      const reading = isEach ? 'each' : isHead ? 'head' : 'full';
+      const known = counted === undefined ? null : Math.min(counted.records, budget ?? counted.records);
+      sweeps.push({ kind, scope, reading, known, pageRows: own?.pageCap ?? null, budget });
     }
   }
   return { sweeps, open: [...open] };

@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
+import type { KindRow } from '../../src/catalog/kinds.ts';
+import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { Discovery } from '../../src/sync/discovery.ts';
 
 const all = { organizations: 'all', projects: 'all', areProjectsTrusted: true } as const;
+
+function scopesOf(discovery: Discovery, definition: KindRow) {
+  return discovery.scopesOf(definition).map(({ scope, origin }) => ({ scope, origin }));
+}
 
 describe('discovery', () => {
   it('finds projects in the projects list and in teams, whatever the type of their ids', () => {
@@ -22,8 +28,8 @@ describe('discovery', () => {
     const discovery = new Discovery(all);
     for (const text of ['{"id":"o"}', '{"id":"o","teams":null}', '{"id":"o","teams":{}}'])
       discovery.found('organizations', {}, 'o', text);
-    expect(discovery.scopesOf(definitionOf('session_recordings'))).toEqual([]);
-    expect(discovery.scopesOf(definitionOf('domains'))).toEqual([
+    expect(scopesOf(discovery, definitionOf('session_recordings'))).toEqual([]);
+    expect(scopesOf(discovery, definitionOf('domains'))).toEqual([
       { scope: { organization_id: 'o' }, origin: 'live' },
     ]);
   });
@@ -33,11 +39,11 @@ describe('discovery', () => {
     discovery.found('organizations', {}, 'o1', '{}');
     discovery.knew({ organization_id: 'o1' });
     discovery.knew({ organization_id: 'o2', role_id: 'r1' });
-    expect(discovery.scopesOf(definitionOf('members'))).toEqual([
+    expect(scopesOf(discovery, definitionOf('members'))).toEqual([
       { scope: { organization_id: 'o1' }, origin: 'live' },
       { scope: { organization_id: 'o2' }, origin: 'mirror' },
     ]);
-    expect(discovery.scopesOf(definitionOf('role_memberships'))).toEqual([
+    expect(scopesOf(discovery, definitionOf('role_memberships'))).toEqual([
       { scope: { organization_id: 'o2', role_id: 'r1' }, origin: 'mirror' },
     ]);
   });
@@ -52,11 +58,11 @@ describe('discovery', () => {
     discovery.found('organizations', {}, 'o2', '{}');
     discovery.found('roles', { organization_id: 'o1' }, 'r1', '{}');
     discovery.found('roles', { organization_id: 'o2' }, 'r2', '{}');
-    expect(discovery.scopesOf(definitionOf('domains'))).toEqual([
+    expect(scopesOf(discovery, definitionOf('domains'))).toEqual([
       { scope: { organization_id: 'o2' }, origin: 'live' },
       { scope: { organization_id: 'o3' }, origin: 'configured' },
     ]);
-    expect(discovery.scopesOf(definitionOf('session_recordings'))).toEqual([
+    expect(scopesOf(discovery, definitionOf('session_recordings'))).toEqual([
       { scope: { project_id: '5' }, origin: 'live' },
     ]);
     expect(discovery.scopesOf(definitionOf('role_memberships')).map(({ scope }) => scope.role_id)).toEqual([
@@ -72,8 +78,33 @@ describe('discovery', () => {
     });
     discovery.found('organizations', {}, 'o1', '{"teams":[{"id":4},{"id":7}]}');
     discovery.knew({ project_id: '5' });
-    expect(discovery.scopesOf(definitionOf('session_recordings'))).toEqual([
+    expect(scopesOf(discovery, definitionOf('session_recordings'))).toEqual([
       { scope: { project_id: '4' }, origin: 'live' },
+    ]);
+  });
+
+  it('finds a further kind below projects or roles where the first one is found', () => {
+    const discovery = new Discovery(all);
+    discovery.found('organizations', {}, 'o1', '{"teams":[{"id":4}]}');
+    discovery.found('projects', { organization_id: 'o2' }, '5', '{}');
+    discovery.found('roles', { organization_id: 'o1' }, 'r1', '{}');
+    for (const kind of ['session_recordings', 'role_memberships'] as const) {
+      const known = definitionOf(kind);
+      const further = changedDefinition(definitionOf('proxy_records'), {
+        scope: known.scope,
+        discovery: known.discovery,
+      });
+      expect(discovery.scopesOf(further)).toEqual(discovery.scopesOf(known));
+    }
+  });
+
+  it('names all parents of a collection, also the organization of a project', () => {
+    const discovery = new Discovery(all);
+    discovery.found('organizations', {}, 'o1', '{"teams":[{"id":4}]}');
+    discovery.knew({ project_id: '5' });
+    expect(discovery.scopesOf(definitionOf('recording_sharing')).map(({ path }) => path)).toEqual([
+      { organization_id: 'o1', project_id: '4' },
+      { project_id: '5' },
     ]);
   });
 });

@@ -1,7 +1,8 @@
 /** The sandbox's store: every record in memory as JSON text, each request's changes kept in a data file if one is named. */
-import { CATALOG } from '../../catalog/catalog.ts';
+import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { scopeBelow } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
@@ -247,33 +248,23 @@ export class MemoryStore implements WritableStore {
   }
 
   #scopesOf(definition: ResourceDefinition): readonly Scope[] {
-    const idsOf = (table: string): readonly string[] =>
-      this.#tables.all(table).flatMap((each) => each.rows().map((row) => row.id));
-    switch (definition.discovery.from) {
-      case 'root':
-        return [{}];
-      case 'organizations':
-        return idsOf('organizations').map((organization_id) => ({ organization_id }));
-      case 'roles':
-        return this.#tables
-          .all('roles')
-          .flatMap((each) => each.rows().map((row) => ({ ...each.scope, role_id: row.id })));
-      case 'projects':
-      case 'session_recordings':
-        return idsOf('projects').map((project_id) => ({ project_id }));
-    }
+    const { from } = definition.discovery;
+    if (from === 'root') return [{}];
+    if (definition.reading === 'each') return this.#scopesOf(definitionOf(from));
+    return this.#tables
+      .all(from)
+      .flatMap((each) => each.rows().map((row) => scopeBelow(definition, each.scope, row.id)));
   }
 
   *#collection(reading: TablesReading, definition: ResourceDefinition, scope: Scope): Iterable<StoredRecord> {
-    const { kind } = definition;
-    const implied = RULES[kind].implied;
-    if (implied === undefined) {
+    const { kind, discovery } = definition;
+    if (RULES[kind].implied === undefined || discovery.from === 'root') {
       for (const { row } of reading.rows(kind, scope)) {
         yield { kind, scope, id: row.id, body: objectOf(reading.present(kind, scope, row)) };
       }
       return;
     }
-    for (const { row } of reading.rows('session_recordings', scope)) {
+    for (const { row } of reading.rows(discovery.from, scope)) {
       const text = this.retrieve(kind, scope, row.id, reading.viewer);
       if (text !== undefined) yield { kind, scope, id: row.id, body: objectOf(text) };
     }

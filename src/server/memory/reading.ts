@@ -1,7 +1,8 @@
 /** What is in the tables, seen kind by kind: views, shared rows, presented records. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Scope } from '../../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Reading } from '../rules/kind-rules.ts';
 import { RULES } from '../rules/rules.ts';
@@ -70,16 +71,12 @@ export class TablesReading implements Reading {
 
   /** True where every parent that a scope names exists. */
   hasParents(scope: Scope): boolean {
-    const { organization_id, project_id, role_id } = scope;
-    if (
-      organization_id !== undefined &&
-      this.tables.find('organizations', {})?.get(organization_id) === undefined
-    ) {
-      return false;
-    }
-    if (project_id !== undefined && this.organizationOf(project_id) === undefined) return false;
-    if (role_id === undefined || organization_id === undefined) return true;
-    return this.tables.find('roles', { organization_id })?.get(role_id) !== undefined;
+    return SCOPE_KEYS.every((key) => {
+      const id = scope[key];
+      if (id === undefined) return true;
+      const parents = this.tables.all(SCOPE_KIND[key]).filter((table) => isIn(table.scope, scope));
+      return parents.some((table) => table.get(id) !== undefined);
+    });
   }
 
   organizationOf(projectId: string): string | undefined {
@@ -98,4 +95,9 @@ export class TablesReading implements Reading {
           .map((row) => ({ row, scope: table.scope })),
       );
   }
+}
+
+/** True where the scopes name no different record. */
+function isIn(one: Scope, other: Scope): boolean {
+  return SCOPE_KEYS.every((key) => (one[key] ?? other[key]) === (other[key] ?? one[key]));
 }

@@ -1,0 +1,76 @@
+/**
+ * Retrieves records by id, several at a time. 404 and 410 are answers, a failure of the service is a result of that one
+ * record; only interruptions and errors of this machine are thrown.
+ */
+import type { ReadClient } from '../api/read-client.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
+
+interface Reader {
+  readonly client: Pick<ReadClient, 'retrieve'>;
+  readonly concurrency: number;
+  readonly signal: AbortSignal;
+}
+
+export interface Retrieval {
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  readonly ids: Iterable<string>;
+  /** The record's text; null where the service has no such record. A `SyntaxError` of it is a malformed answer. */
+  readonly answered: (id: string, text: string | null) => void | Promise<void>;
+  readonly failed: (id: string, error: TidemarkError) => void;
+  /** Asked before each request; true leaves the other ids out. */
+  readonly isOver?: () => boolean;
+}
+
+/** Hands each answer on as it arrives: for collections of any size. */
+export async function retrieveEach(reader: Reader, retrieval: Retrieval): Promise<void> {
+  const { definition, scope, ids, answered, failed, isOver } = retrieval;
+  await eachConcurrently(ids, reader.concurrency, async (id) => {
+    if (isOver?.() === true) return;
+    try {
+      const retrieved = await reader.client.retrieve(definition, scope, id, reader.signal);
+      await answered(id, retrieved.found ? retrieved.text : null);
+    } catch (error) {
+      failed(id, serviceError(error, reader.signal));
+    }
+  });
+}
+
+export interface RetrievedRecords {
+  /** Texts by id. */
+  readonly found: ReadonlyMap<string, string>;
+  /** 404 or 410. */
+  readonly absent: readonly string[];
+  readonly failed: ReadonlyMap<string, TidemarkError>;
+}
+
+/** All answers at once: for some hundreds of ids. */
+export async function retrieveAll(
+  reader: Reader,
+  target: Pick<Retrieval, 'definition' | 'scope' | 'ids'>,
+): Promise<RetrievedRecords> {
+  const found = new Map<string, string>();
+  const absent: string[] = [];
+  const failed = new Map<string, TidemarkError>();
+  await retrieveEach(reader, {
+    ...target,
+    answered: (id, text) => {
+      if (text === null) absent.push(id);
+      else found.set(id, text);
+    },
+    failed: (id, error) => void failed.set(id, error),
+  });
+  return { found, absent, failed };
+}
+
+/** An error as the service's. @throws the abort reason, and what is no failure of the service */
+export function serviceError(thrown: unknown, signal: AbortSignal): TidemarkError {
+  signal.throwIfAborted();
+  if (thrown instanceof SyntaxError) return new TidemarkError('malformed', thrown.message);
+  const error = asTidemarkError(thrown);
+  if (isLocalError(error.code)) throw thrown;
+  return error;
+}

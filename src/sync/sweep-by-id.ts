@@ -1,0 +1,206 @@
+/**
+ * Sweeps that read records by id instead of a list: organizations that are named, and kinds with one object per parent
+ * record (recording sharing). They prove no absence but that of the records that they ask for.
+ */
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { TidemarkError, type ErrorCode } from '../core/errors.ts';
+import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
+import type { SweepContext } from './options.ts';
+import { sweepReport, type SweepOutcome, type SweepReport } from './outcome.ts';
+import { retrieveEach } from './retrieve.ts';
+import { shapeOf, sweepError, unkeptError } from './sweep.ts';
+
+interface NamedOptions {
+  readonly ids: readonly string[];
+  /** The option that names them; null where the caller of the run does. */
+  readonly namedIn: string | null;
+  readonly onRecord: (record: ScannedRecord, id: string) => void;
+}
+
+/**
+ * Reads the named records. Not a list, so it testifies to no absence: one that answers 404 leaves the sweep `missing`
+ * (or `incomplete` where others answered) and what the mirror holds of it stays.
+ */
+export async function sweepNamed(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  { ids, namedIn, onRecord }: NamedOptions,
+): Promise<SweepReport> {
+  const { kind } = definition;
+  const stage = context.run.stage(kind, scope);
+  const shape = shapeOf(definition);
+  const failures: TidemarkError[] = [];
+  let asked = 0;
+  const progressed = (): void => {
+    asked += 1;
+    const counts = { pages: asked, received: asked - failures.length, count: ids.length };
+    context.events.sweepProgressed({ kind, scope, ...counts });
+  };
+  await retrieveEach(context, {
+    ...{ definition, scope, ids },
+    answered: (id, text) => {
+      if (text === null) {
+        const where = namedIn === null ? '' : ` (${namedIn})`;
+        const message = `the service does not know the ${definition.title.one} ${id}${where}`;
+        failures.push(new TidemarkError('not_found', message));
+      } else {
+        const record = { ...scanRecord(text, shape), id };
+        stage.accept([record]);
+        onRecord(record, id);
+      }
+      progressed();
+    },
+    failed: (_id, error) => {
+      failures.push(error);
+      progressed();
+    },
+  });
+  const unkept = unkeptError(stage, definition);
+  if (unkept !== null) failures.push(unkept);
+  const { distinct, added, changed, unchanged } = stage.counts();
+  return sweepReport({
+    ...{ kind, scope, outcome: outcomeOfNamed(failures, ids.length), mode: 'each', pages: ids.length },
+    ...{ records: distinct, added, changed, unchanged },
+    error: sweepError(failures[0] ?? null, definition),
+  });
+}
+
+function outcomeOfNamed(failures: readonly TidemarkError[], asked: number): SweepOutcome {
+  if (failures.length === 0) return 'complete';
+  if (failures.length < asked) return 'incomplete';
+  if (failures.every(({ code }) => REFUSED.has(code))) return 'denied';
+  return failures.every(({ code }) => code === 'not_found') ? 'missing' : 'failed';
+}
+
+// Kinds read one request per parent record, within a budget per run: parents that are new first, then never checked ones,
+// then the longest unchecked (design.md, The sync).
+
+interface EachOptions {
+  readonly parentKind: Kind;
+  /** Ids of the parents to ask for, in this order, each once. */
+  readonly ids: readonly string[];
+  /** True when the mirror holds a current record of this kind for the parent. */
+  readonly isMirrored: (id: string) => boolean;
+  /** True where a run need not ask for all of them: then what the source's own limits leave no room for waits as well. */
+  readonly mayWait: boolean;
+}
+
+const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
+/** Errors that hold for every parent: one answer says it, thousands would only repeat it. */
+const STOPPING: ReadonlySet<ErrorCode> = new Set([
+  ...REFUSED,
+  'retry_budget',
+  'throttled',
+  'unreachable',
+  'unresponsive',
+]);
+
+/**
+ * Checks parents of one scope, and removes what lost its parent. `pending` of the report counts the parents that no run
+ * has had an answer for: those beyond the budget, and those that the limits had no room for.
+ */
+export async function sweepByParent(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  options: EachOptions,
+): Promise<SweepReport> {
+  const { run, client, events, signal } = context;
+  const { kind } = definition;
+  const { ids } = options;
+  const stage = run.stage(kind, scope);
+  const shape = shapeOf(definition);
+  const tally = { asked: 0, found: 0, absent: 0, removed: 0 };
+  const failures: TidemarkError[] = [];
+  // A list, so that what a callback adds is seen by those that follow.
+  const noRoom: TidemarkError[] = [];
+  const progressed = (): void => {
+    tally.asked += 1;
+    const received = tally.found + tally.absent;
+    events.sweepProgressed({ kind, scope, pages: tally.asked, received, count: ids.length });
+  };
+  await retrieveEach(context, {
+    ...{ definition, scope, ids },
+    isOver: () => noRoom.length > 0 || failures.some(({ code }) => STOPPING.has(code)),
+    answered: async (id, text) => {
+      if (text !== null) {
+        stage.accept([{ ...scanRecord(text, shape), id }]);
+        tally.found += 1;
+      } else {
+        tally.absent += 1;
+        // If the parent is gone, its own sweep removes this record; here only its sharing ended.
+        const parent = context.definitionOf(options.parentKind);
+        if (options.isMirrored(id) && (await client.retrieve(parent, scope, id, signal)).found) {
+          stage.remove(id);
+          tally.removed += 1;
+        }
+      }
+      stage.markChecked(id);
+      progressed();
+    },
+    failed: (_id, error) => {
+      if (options.mayWait && isOwnLimit(error)) {
+        noRoom.push(error);
+        return;
+      }
+      failures.push(error);
+      progressed();
+    },
+  });
+
+  // None was requested: not reported as work that continues in later runs.
+  if (tally.asked === 0) failures.push(...noRoom.slice(0, 1));
+  tally.removed += await run.removeOrphans(kind, scope);
+  const unkept = unkeptError(stage, definition);
+  if (unkept !== null) failures.push(unkept);
+  const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
+  const hadAny = stage.known > 0 || stage.hasRemoved;
+  // A 404 says that this record has none. Only where every answer was that, and nobody ever saw one of the kind, may it be
+  // that the service does not offer it.
+  const notOffered =
+    !hadAny && tally.found === 0 && tally.absent > 0
+      ? new TidemarkError('not_found', `none of the ${tally.absent} records asked for exists here`)
+      : null;
+  const { distinct, added, changed, unchanged } = stage.counts();
+  let outcome: SweepOutcome = notOffered === null ? 'complete' : 'missing';
+  if (failure !== null && REFUSED.has(failure.code) && tally.found === 0) outcome = 'denied';
+  else if (failure !== null) outcome = tally.found + tally.absent === 0 ? 'failed' : 'incomplete';
+  return sweepReport({
+    ...{
+      kind,
+      scope,
+      outcome,
+      mode: 'each',
+      pages: tally.asked,
+      records: distinct,
+      added,
+      changed,
+      unchanged,
+    },
+    removed: tally.removed,
+    pending: await run.countUnchecked(kind, scope),
+    error: sweepError(failure ?? notOffered, definition),
+  });
+}
+
+/** The service said nothing: the wait that our own limits ask for is longer than a single one may be. */
+function isOwnLimit({ code, status }: TidemarkError): boolean {
+  return code === 'throttled' && status === undefined;
+}
+
+/** The share of a kind's own hour that what is read one by one may use: the rest is for the lists of the runs to come. */
+const SHARE_OF_HOUR = 0.5;
+/** Requests that a run may always use here, so that there is progress even if the lists alone use up the budget. */
+const LEAST_SHARE = 0.01;
+
+/** How many parents a run may request: within its budget, and within a share of the kind's own limit. */
+export function budgetByParent({ client }: SweepContext, kind: Kind, budget: number): number {
+  const own = client.stats().kinds?.find(({ kinds }) => kinds.includes(kind));
+  if (own === undefined || own.perHour.limit === 0) return budget;
+  const { limit, used } = own.perHour;
+  const room = Math.floor(limit * SHARE_OF_HOUR) - used;
+  return Math.min(budget, Math.max(room, Math.ceil(limit * LEAST_SHARE)));
+}
