@@ -3,8 +3,9 @@ import type { ProbeClient, ProbedPage } from '../api/probe-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
-import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
+import { serviceError } from '../sync/retrieve.ts';
 import { shapeOf } from '../sync/sweep.ts';
 import { type ListShape, listShapeOf } from './list-shape.ts';
 
@@ -68,8 +69,7 @@ export async function probeCollection(
       seen: page.records.flatMap(({ id, text }) => (id === undefined ? [] : [{ id, text }])),
     };
   } catch (error) {
-    signal.throwIfAborted();
-    return failed(scope, farSideError(error));
+    return failed(scope, serviceError(error, signal));
   }
 }
 
@@ -88,8 +88,7 @@ export async function probeObject(
       recordBytes: text === null ? null : Buffer.byteLength(text),
     };
   } catch (error) {
-    signal.throwIfAborted();
-    return failed(scope, farSideError(error));
+    return failed(scope, serviceError(error, signal));
   }
 }
 
@@ -143,8 +142,7 @@ async function lookBehind(
     const known = new Set(first.keys);
     return { ...look, advances: second.keys.some((key) => !known.has(key)) };
   } catch (error) {
-    signal.throwIfAborted();
-    farSideError(error);
+    serviceError(error, signal);
     return { ...look, advances: null };
   }
 }
@@ -162,8 +160,7 @@ async function retrieveProblem(
     const text = await client.retrieve(definition, scope, id, signal);
     return text === null ? new TidemarkError('walk_unproven', 'it is listed, and cannot be retrieved') : null;
   } catch (error) {
-    signal.throwIfAborted();
-    return farSideError(error);
+    return serviceError(error, signal);
   }
 }
 
@@ -209,11 +206,4 @@ function failed(scope: Scope, error: TidemarkError | null): CollectionProbe {
 function stateOf({ code }: TidemarkError): ProbeState {
   if (code === 'forbidden' || code === 'unauthorized') return 'denied';
   return code === 'not_found' ? 'not_offered' : 'failing';
-}
-
-/** What the service did; an error of this machine is thrown on. */
-function farSideError(thrown: unknown): TidemarkError {
-  const error = asTidemarkError(thrown);
-  if (isLocalError(error.code)) throw thrown;
-  return error;
 }

@@ -9,9 +9,10 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
+import { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
+import { serviceError } from '../sync/retrieve.ts';
 import { parentLimits, wantedKinds } from '../sync/run-extent.ts';
 import { clockSkew } from './source-reach.ts';
 import {
@@ -308,9 +309,8 @@ async function keyPermissions(
     const text = await client.text(`/${keyPath.replace(/^\/+/, '')}`, signal);
     return text === null ? null : permissionsIn(JSON.parse(text));
   } catch (error) {
-    signal.throwIfAborted();
+    serviceError(error, signal);
     // Only a courtesy of some deployments: what it says badly, or not at all, stops nothing.
-    if (!(error instanceof SyntaxError) && isLocalError(asTidemarkError(error).code)) throw error;
     return null;
   }
 }

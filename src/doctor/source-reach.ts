@@ -4,7 +4,8 @@ import { parseHttpDate } from '../api/retry.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import { serviceError } from '../sync/retrieve.ts';
 import { type CollectionProbe, type ProbeState, type ProbeContext, targetOf } from './collection-probe.ts';
 
 /** How many organizations, projects and roles are probed for their children, each. */
@@ -83,9 +84,8 @@ export async function findPageCap(
       isCap: page.more === true && received < pageSize,
     };
   } catch (error) {
-    signal.throwIfAborted();
+    serviceError(error, signal);
     // If the page is too large for the service, a sweep reports it and requests smaller ones.
-    if (isLocalError(asTidemarkError(error).code)) throw error;
     return null;
   }
 }

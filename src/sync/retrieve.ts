@@ -14,7 +14,7 @@ interface Reader {
   readonly signal: AbortSignal;
 }
 
-export interface Retrieval {
+interface Retrieval {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
   readonly ids: Iterable<string>;
