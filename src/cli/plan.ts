@@ -23,7 +23,7 @@ import {
   planDocument,
   type PlanStep,
 } from '../restore/plan/plan.ts';
-import { recordKeyText } from '../restore/records.ts';
+import { recordKey } from '../restore/records.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { print, printNote, printReason, type CommandContext, isColoured } from './context.ts';
@@ -94,10 +94,8 @@ export async function showAndSend(
 export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
   let byPlace: ReadonlyMap<string, ParsedRecord> | null = null;
   return ({ kind, scope, id }) => {
-    byPlace ??= new Map(
-      records.map((record) => [recordKeyText(record.kind, record.scope, record.id), record]),
-    );
-    return byPlace.get(recordKeyText(kind, scope, id))?.body;
+    byPlace ??= new Map(records.map((record) => [recordKey(record), record]));
+    return byPlace.get(recordKey({ kind, scope, id }))?.body;
   };
 }
 
@@ -247,7 +245,7 @@ export async function desiredOf(session: RestoreSession, plan: Plan): Promise<De
   if (kinds.size === 0) return () => undefined;
   const bodies = await bodiesOf(session, plan, [...kinds], filling.length > 0);
   checkDesired(session, filling, bodies);
-  return ({ kind, scope, id }) => bodies.get(recordKeyText(kind, scope, id));
+  return (record) => bodies.get(recordKey(record));
 }
 
 async function bodiesOf(
@@ -260,7 +258,7 @@ async function bodiesOf(
   try {
     const state = await session.open(referenceOf(plan), { kinds });
     for (const { kind, scope, id, body } of state.records({ kinds })) {
-      bodies.set(recordKeyText(kind, scope, id), parseLossless(body));
+      bodies.set(recordKey({ kind, scope, id }), parseLossless(body));
     }
   } catch (error) {
     if (isNeeded) throw error;
@@ -290,7 +288,7 @@ function checkDesired(
   for (const { n, name, desired, request } of steps) {
     if (desired === null) continue;
     const { kind, scope, id } = desired;
-    const body = bodies.get(recordKeyText(kind, scope, id));
+    const body = bodies.get(recordKey({ kind, scope, id }));
     if (body === undefined || valueDigest(body) !== desired.digest) {
       throw new TidemarkError(
         'unsafe_plan',

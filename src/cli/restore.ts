@@ -9,7 +9,7 @@ import { unfinishedNote, readResumable, type ResumableRestore } from '../restore
 import { readPlanInput, type Gathered, type RestoreRequest } from '../restore/plan/gather.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { planRestore } from '../restore/plan/planner.ts';
-import { idLookup, recordKeyText } from '../restore/records.ts';
+import { idLookup, recordKey } from '../restore/records.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import { plannedPlaces } from '../restore/undo/undo.ts';
 import { isPublished } from '../state/published-run.ts';
@@ -210,7 +210,7 @@ async function desiredFor(session: RestoreSession, { row, plan }: ResumableResto
   // Live holds by now what the undo itself has made: only what was desired when it was planned is.
   const { standing } = row.approved;
   const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);
-  return (key) => (planned.has(recordKeyText(key.kind, key.scope, key.id)) ? lookup(key) : undefined);
+  return (key) => (planned.has(recordKey(key)) ? lookup(key) : undefined);
 }
 
 // The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.

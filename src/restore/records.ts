@@ -9,15 +9,21 @@ import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { comparedMembers } from '../diff/compare.ts';
+import type { RecordKey } from '../diff/order.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 
-/** Equal for equal places only: no id holds the character between the parts. */
-export function recordKeyText(kind: Kind, scope: Scope, id: string): string {
+/** A record's key as one text: equal for equal records only, since no id holds the character between the parts. */
+export function recordKey({ kind, scope, id }: RecordKey): string {
   return `${kind}\0${scope.organization_id ?? ''}\0${scope.project_id ?? ''}\0${scope.role_id ?? ''}\0${id}`;
 }
 
-/** What is in a text that begins with a place. */
-export function partsOf(place: string): { readonly kind: string; readonly id: string } {
+/** Equal for the records of one family, whichever kind shows them. */
+export function familyRecordKey({ kind, family }: ResourceDefinition, record: RecordKey): string {
+  return family === null ? recordKey(record) : `${family}${recordKey(record).slice(kind.length)}`;
+}
+
+/** The record that a step's key is about. */
+export function recordOfKey(place: string): { readonly kind: string; readonly id: string } {
   const [kind = '', , , , id = ''] = place.split('\0');
   return { kind, id };
 }
@@ -52,11 +58,8 @@ export class PlacesOfKind<T> {
 }
 
 /** The key of a step: the record that it is about and what it does to it. */
-export function draftKey(
-  record: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
-  what: string,
-): string {
-  return `${recordKeyText(record.kind, record.scope, record.id)}\0${what}`;
+export function stepKey(record: RecordKey, what: string): string {
+  return `${recordKey(record)}\0${what}`;
 }
 
 // Digests by which a plan identifies the records that it was made from.

@@ -8,7 +8,7 @@ import { type FieldChange, equalValues } from '../../diff/compare.ts';
 import { textsWhere } from '../places.ts';
 import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
 import { isExecutable, type Plan, type PlanStep, type PlanState } from '../plan/plan.ts';
-import { managedDigest, naturalKeyDigest, recordKeyText } from '../records.ts';
+import { managedDigest, naturalKeyDigest, recordKey } from '../records.ts';
 import { HIDDEN, hiddenFields } from '../secrets.ts';
 import { holdsContent } from './differences.ts';
 import type { DesiredLookup } from './ready-step.ts';
@@ -33,9 +33,7 @@ export function changedSincePlan(
   definitions: (kind: Kind) => ResourceDefinition,
   desired: DesiredLookup,
 ): Moved[] {
-  const byPlace = new Map(
-    live.records.map((record) => [recordKeyText(record.kind, record.scope, record.id), record]),
-  );
+  const byPlace = new Map(live.records.map((record) => [recordKey(record), record]));
   const names = new Map<string, string[]>();
   const adopted = new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`));
   const isKnown = (step: PlanStep, id: string): boolean =>
@@ -66,7 +64,7 @@ export function changedSincePlan(
       const by = namesakes.find((id) => !goesFirst(plan, kind, id) && !isKnown(step, id));
       return by === undefined ? [] : [{ step, how: 'taken', fields: [], by }];
     }
-    const record = byPlace.get(recordKeyText(kind, scope, precondition.id));
+    const record = byPlace.get(recordKey({ kind, scope, id: precondition.id }));
     if (record === undefined) {
       return [
         { step, how: whole.has(`${kind} ${scopeKey(scope)}`) ? 'gone' : 'unread', fields: [], by: null },
@@ -108,13 +106,13 @@ function unplannedBelow(
   if (kinds.length === 0) return undefined;
   const planned = new Set(
     steps.flatMap(({ action, kind, scope, id }) =>
-      action === 'remove' ? [recordKeyText(kind, scope, id)] : [],
+      action === 'remove' ? [recordKey({ kind, scope, id })] : [],
     ),
   );
   return live.records.find(
     (record) =>
       kinds.some((definition) => isRemovedWith(definition, record, definitions(removed.kind), removed)) &&
-      !planned.has(recordKeyText(record.kind, record.scope, record.id)),
+      !planned.has(recordKey(record)),
   );
 }
 

@@ -2,13 +2,9 @@
  * A drill: a restore of a snapshot into a service that holds nothing, or half of it, by the very code that restores a
  * real one; then what is there is read back and compared (design.md, Commands: drill).
  */
-import { createWriteClient } from '../../api/write-client.ts';
 import { CATALOG } from '../../catalog/catalog.ts';
-import { KINDS, type Kind } from '../../catalog/kinds.ts';
+import { type Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import type { Clock } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
-import type { Logger } from '../../core/logger.ts';
 import {
   type DrillDocument,
   type DrillTask,
@@ -20,47 +16,12 @@ import {
   type DrillVerdict,
   DRILL_VERDICTS,
 } from '../../diff/drill-document.ts';
-import type { StateFilter } from '../../state/filter.ts';
-import type { LoadedState } from '../../state/state.ts';
-import { type Reader, openTemporaryMirror } from '../../state/temporary-mirror.ts';
 import { memberPointer } from '../places.ts';
-import { type PlanInput, isExecutable } from '../plan/plan.ts';
-import {
-  type DrillEvents,
-  type Restored,
-  restoreInPasses,
-  drillSnapshot,
-  type DrillSnapshot,
-} from './passes.ts';
-import {
-  type DamageChoice,
-  type DrillService,
-  drillSource,
-  startDamaged,
-  startEmpty,
-  keyUserOf,
-} from './start.ts';
+import { isExecutable } from '../plan/plan.ts';
+import { type Restored, type DrillOptions, restoreInPasses } from './passes.ts';
+import { drillSnapshot, type DrillSnapshot } from './snapshot.ts';
+import { startDamaged, startEmpty, keyUserOf } from './start.ts';
 import { remainingChanges, type RecordVerdict, type Verdicts, drillVerdicts } from './verdicts.ts';
-
-export interface DrillOptions {
-  readonly state: LoadedState;
-  readonly filter: StateFilter;
-  readonly definitions: PlanInput['definitions'];
-  readonly secrets: PlanInput['secrets'];
-  /** The key's own user as configured: uuid or e-mail address; null if not configured. */
-  readonly ownUser: string | null;
-  /** Null for a drill that begins with nothing. */
-  readonly damage: DamageChoice | null;
-  /** Uniform in [0, 1) and the same for the same seed. */
-  readonly random: (seed: number) => () => number;
-  /** Opens the service with a key of that user. The caller closes it. */
-  readonly openService: (userUuid: string) => Promise<DrillService>;
-  readonly reader: Reader;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly signal: AbortSignal;
-  readonly events: DrillEvents;
-}
 
 /**
  * Practises a restore of the state. Nothing but the service is written; the mirror is not touched.
@@ -79,7 +40,10 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
           ...damage,
           random: options.random(damage.seed),
         });
-  const restored = await restoreOn(options, service, snapshot, start.organizations, keyUser.uuid);
+  const restored = await restoreInPasses(options, service, snapshot, {
+    keyUser: keyUser.uuid,
+    organizations: start.organizations,
+  });
   events.phase('comparing', null);
   const assessment = assess(snapshot, restored);
   const kinds = drillKinds(assessment.records, snapshot.never, definitions);
@@ -108,53 +72,6 @@ const ALWAYS_ASSUMED = [
   'the sandbox behaves as the interface is documented: what a deployment refuses, renames or ignores beyond that shows only there',
   'a record comes back when all of its managed fields are equal; ids, times and other values that the service gives by itself are new',
 ];
-
-async function restoreOn(
-  options: DrillOptions,
-  service: DrillService,
-  snapshot: DrillSnapshot,
-  organizations: ReadonlyMap<string, string>,
-  keyUser: string,
-): Promise<Restored> {
-  const { definitions, secrets, reader, clock, log, signal, events, state } = options;
-  const source = drillSource(state.source ?? 'drill', service, snapshot.kinds, definitions, KINDS);
-  const temporary = openTemporaryMirror(reader);
-  const client = createWriteClient({
-    baseUrl: source.baseUrl,
-    apiKey: source.apiKey,
-    rate: source.rate,
-    retry: source.retry,
-    userAgent: 'tidemark',
-    clock,
-    // Only spreads waits between attempts.
-    random: () => 0.5,
-    log,
-  });
-  try {
-    return await restoreInPasses({
-      desired: snapshot.desired,
-      kinds: snapshot.kinds,
-      source,
-      client,
-      mirror: temporary.mirror,
-      reader,
-      clock,
-      log,
-      signal,
-      events,
-      definitions,
-      secrets,
-      keyUser,
-      organizations,
-    });
-  } catch (error) {
-    if (signal.aborted) throw interruption(error);
-    throw error;
-  } finally {
-    await client.close();
-    temporary.discard();
-  }
-}
 
 interface Assessment {
   readonly records: readonly RecordVerdict[];
@@ -204,17 +121,6 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
       },
     ];
   });
-}
-
-function interruption(cause: unknown): TidemarkError {
-  return new TidemarkError(
-    'interrupted',
-    'the drill was interrupted; nothing but its own sandbox was written',
-    {
-      hint: 'run `tidemark drill` again',
-      cause,
-    },
-  );
 }
 
 // Verdicts of single records added up by kind, reason and field. Pure.

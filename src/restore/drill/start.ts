@@ -1,7 +1,6 @@
 /** What the service of a drill holds before the restore: nothing but an owner, or the damaged snapshot. */
-import type { FieldDefinition, ScopeKey } from '../../catalog/definition.ts';
-import type { Kind } from '../../catalog/kinds.ts';
-import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { FieldDefinition } from '../../catalog/definition.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
@@ -9,13 +8,13 @@ import { type JsonObject, isJsonObject, type JsonValue, getOwn } from '../../cor
 import type { Secret } from '../../core/secret.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
 import type { DrillDamage } from '../../diff/drill-document.ts';
-import { idText } from '../../diff/match-records.ts';
 import { recordName } from '../../diff/name.ts';
-import { placesOf } from '../places.ts';
+import { compareTexts } from '../../diff/order.ts';
+import { recordsNamedBy } from '../plan/dependents.ts';
 import type { PlanInput } from '../plan/plan.ts';
 import { writableFields } from '../plan/settings.ts';
-import { recordKeyText } from '../records.ts';
-import type { DrillSnapshot } from './passes.ts';
+import { familyRecordKey } from '../records.ts';
+import type { DrillSnapshot } from './snapshot.ts';
 
 export interface DrillService {
   /** The interface, over HTTP. */
@@ -51,10 +50,10 @@ export function startEmpty(
   definitions: PlanInput['definitions'],
 ): DrillStart {
   service.reserve(snapshot.desired.records);
-  service.insert([userOf(keyUser)], []);
+  service.insert([keyUser.user], []);
   const organizations = new Map<string, string>();
-  for (const record of organizationsOf(snapshot)) {
-    const { kind, id, body } = record;
+  for (const { kind, id, body } of snapshot.desired.records) {
+    if (kind !== 'organizations') continue;
     organizations.set(id, service.found(recordName(definitions(kind), body, id)));
   }
   // Organizations known only by their children keep their id: nothing else identifies them.
@@ -92,7 +91,7 @@ export function startDamaged(
       return isJsonObject(user) ? [{ ...user, uuid: id }] : [];
     });
   service.reserve(snapshot.desired.records);
-  service.insert([userOf(keyUser), ...users], damaged.records);
+  service.insert([keyUser.user, ...users], damaged.records);
   return {
     damage: { percent, seed, removed: damaged.removed, altered: damaged.altered },
     organizations: new Map(),
@@ -109,7 +108,6 @@ export function drillSource(
   service: Pick<DrillService, 'baseUrl' | 'apiKey'>,
   kinds: readonly Kind[],
   definitions: PlanInput['definitions'],
-  all: readonly Kind[],
 ): SourceConfig {
   return {
     name,
@@ -128,16 +126,12 @@ export function drillSource(
     restore: { maxShare: 1, minRecords: 1, maxAgeMs: 0, ownUser: null },
     redact: false,
     secrets: [],
-    definitions: all.map(definitions),
+    definitions: KINDS.map(definitions),
   };
 }
 
 /** As a service of that kind would be asked by default. */
 const CONCURRENCY = 4;
-
-function organizationsOf({ desired }: DrillSnapshot): ParsedRecord[] {
-  return desired.records.filter(({ kind }) => kind === 'organizations');
-}
 
 function shellOf(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
   return [
@@ -146,17 +140,7 @@ function shellOf(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
   ];
 }
 
-function userOf({ uuid, user }: KeyUser): JsonObject & { uuid: string } {
-  return { ...user, uuid };
-}
-
 // Damage for a drill: some records gone, some altered, by a chance that gives the same every time. Pure.
-
-interface Damaged {
-  readonly records: readonly ParsedRecord[];
-  readonly removed: number;
-  readonly altered: number;
-}
 
 interface DamageOptions {
   /** Share of the records, 0 to 100. */
@@ -172,7 +156,10 @@ interface DamageOptions {
  * Damages that share of the records: every second one is removed, with all that hangs from it or refers to it, the others
  * get another value in one of the fields that the service lets people change. Organizations are altered, never removed.
  */
-export function damage(records: readonly ParsedRecord[], options: DamageOptions): Damaged {
+export function damage(
+  records: readonly ParsedRecord[],
+  options: DamageOptions,
+): { readonly records: readonly ParsedRecord[]; readonly removed: number; readonly altered: number } {
   const { random, definitions, keyUser } = options;
   const candidates = records.filter(
     ({ kind, id }) => !(definitions(kind).restore.protectsOwnUser && id === keyUser),
@@ -184,14 +171,14 @@ export function damage(records: readonly ParsedRecord[], options: DamageOptions)
     const definition = definitions(record.kind);
     const isRoot = definition.discovery.from === 'root';
     const other = isRoot || random() < 0.5 ? alteredRecord(definition, record, random) : null;
-    if (other !== null) altered.set(keyOf(definition, record), other);
-    else if (!isRoot) gone.add(keyOf(definition, record));
+    if (other !== null) altered.set(familyRecordKey(definition, record), other);
+    else if (!isRoot) gone.add(familyRecordKey(definition, record));
   }
   addDependents(records, gone, definitions);
   const kept: ParsedRecord[] = [];
   let changes = 0;
   for (const record of records) {
-    const key = keyOf(definitions(record.kind), record);
+    const key = familyRecordKey(definitions(record.kind), record);
     if (gone.has(key)) continue;
     const other = altered.get(key);
     if (other !== undefined) changes += 1;
@@ -199,13 +186,6 @@ export function damage(records: readonly ParsedRecord[], options: DamageOptions)
     kept.push(other === undefined ? record : { ...record, body: other.body });
   }
   return { records: kept, removed: records.length - kept.length, altered: changes };
-}
-
-/** Kinds of one family share their records, and so the damage. */
-function keyOf({ kind, family }: ResourceDefinition, { scope, id }: ParsedRecord): string {
-  return family === null
-    ? recordKeyText(kind, scope, id)
-    : `${family}${recordKeyText(kind, scope, id).slice(kind.length)}`;
 }
 
 /** What goes with a record: its children, and whatever names it. Until nothing more does. */
@@ -218,31 +198,16 @@ function addDependents(
     before = gone.size;
     const ids = new Set(
       records
-        .filter((record) => gone.has(keyOf(definitions(record.kind), record)))
+        .filter((record) => gone.has(familyRecordKey(definitions(record.kind), record)))
         .map(({ kind, id }) => `${kind} ${id}`),
     );
     for (const record of records) {
       const definition = definitions(record.kind);
-      const isChild = (Object.entries(record.scope) as [ScopeKey, string][]).some(([key, id]) =>
-        ids.has(`${SCOPE_KIND[key]} ${id}`),
-      );
-      if (isChild || namesOf(definition, record).some((name) => ids.has(name)))
-        gone.add(keyOf(definition, record));
+      const needed = recordsNamedBy(definition, record);
+      if (needed.some(({ kind, id }) => ids.has(`${kind} ${id}`)))
+        gone.add(familyRecordKey(definition, record));
     }
   }
-}
-
-/** The records that a body names, as `kind id`. */
-function namesOf({ references, restore }: ResourceDefinition, { body }: ParsedRecord): string[] {
-  return [
-    ...references.map(({ pointer, kind }) => ({ pointer, kind })),
-    ...restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind }))),
-  ].flatMap(({ pointer, kind }) =>
-    placesOf(body, pointer).flatMap((place) => {
-      const value = resolvePointer(body, place);
-      return value === undefined || value === null ? [] : [`${kind} ${idText(value)}`];
-    }),
-  );
 }
 
 /** The record with another value in one of its fields; null where nothing of it can be changed by a request. */
@@ -291,7 +256,7 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
 interface KeyUser {
   readonly uuid: string;
   /** As a member's `user` shows them. */
-  readonly user: JsonObject;
+  readonly user: JsonObject & { readonly uuid: string };
   /** How they were found; one line for the report. */
   readonly assumption: string;
 }
@@ -355,8 +320,4 @@ function keyUser(member: ParsedRecord, assumption: string): KeyUser {
 function nameOf(member: ParsedRecord): string {
   const email = resolvePointer(member.body, '/user/email');
   return typeof email === 'string' ? email : member.id;
-}
-
-function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -1,25 +1,24 @@
 /** The result of a restore for each record and field of a state, from the plan that remains after it. */
 import { CATALOG } from '../../catalog/catalog.ts';
-import type { Scope, ScopeKey } from '../../catalog/definition.ts';
 import { familyKinds } from '../../catalog/families.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import { resolvePointer } from '../../core/json-pointer.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ParsedRecord, RecordChange } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
 import type { DrillVerdict } from '../../diff/drill-document.ts';
-import { idText } from '../../diff/match-records.ts';
+import type { RecordKey } from '../../diff/order.ts';
 import { diffSources } from '../../diff/sources.ts';
 import type { State } from '../../diff/states.ts';
-import { placesOf, topMember } from '../places.ts';
+import { topMember } from '../places.ts';
+import { recordsNamedBy } from '../plan/dependents.ts';
 import { matchStates, type Matching } from '../plan/matching.ts';
 import type { Obstacle, PlanStep } from '../plan/plan.ts';
 import { referencesOf, remapped, type References } from '../plan/references.ts';
 import { creatableFields, writableFields } from '../plan/settings.ts';
-import { recordKeyText } from '../records.ts';
-import { type Restored, isForeign, type DrillSnapshot } from './passes.ts';
+import { familyRecordKey, recordKey } from '../records.ts';
+import type { Restored } from './passes.ts';
+import { isForeign, type DrillSnapshot } from './snapshot.ts';
 
 type Failing = Exclude<DrillVerdict, 'comes_back'>;
 
@@ -85,12 +84,9 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
   const matching = matchStates(input);
   const references = referencesOf(input, matching);
   const { definitions } = input;
-  const keyOf = (kind: Kind, scope: Scope, id: string): string => recordKey(definitions(kind), scope, id);
-  const desired = new Map(
-    input.desired.records.map((record) => [keyOf(record.kind, record.scope, record.id), record]),
-  );
-  const keyOfStep = ({ desired: about }: PlanStep): string =>
-    about === null ? '' : keyOf(about.kind, about.scope, about.id);
+  const keyOf = (record: RecordKey): string => familyRecordKey(definitions(record.kind), record);
+  const desired = new Map(input.desired.records.map((record) => [keyOf(record), record]));
+  const keyOfStep = ({ desired: about }: PlanStep): string => (about === null ? '' : keyOf(about));
   const left = plan.steps.filter((step) => {
     const body = desired.get(keyOfStep(step))?.body;
     const isOfSandbox =
@@ -107,7 +103,13 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     if (step.obstacle !== 'depends_on_blocked')
       return (step.obstacle === null ? undefined : BY_OBSTACLE[step.obstacle]) ?? 'unknown';
     const own = keyOfStep(step);
-    const needed = neededBy(definitions, desired.get(own)).map(({ kind, id }) => findKey(kind, id));
+    const record = desired.get(own);
+    const needed =
+      record === undefined
+        ? []
+        : recordsNamedBy(definitions(record.kind), record).map(
+            ({ kind, id }) => idKeys.get(`${kind} ${id}`) ?? '',
+          );
     const causes = [own, ...needed].flatMap((key) =>
       passed.has(key)
         ? []
@@ -118,11 +120,10 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     return causes.length === 0 ? 'unknown' : worst(causes);
   };
   const idKeys = new Map([...desired].map(([key, { kind, id }]) => [`${kind} ${id}`, key]));
-  const findKey = (kind: Kind, id: string): string => idKeys.get(`${kind} ${id}`) ?? '';
 
   const of = (record: ParsedRecord): RecordVerdict => {
     const definition = definitions(record.kind);
-    const key = keyOf(record.kind, record.scope, record.id);
+    const key = keyOf(record);
     const own = steps.get(key) ?? [];
     const considered = own.map((step) => ({ step, verdict: ofStep(step) }));
     const other = live.get(key);
@@ -141,20 +142,13 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
         const why = plan.left.find(({ kind, names }) => kind === record.kind && names.length > 0);
         return { verdict: 'cannot', reason: why?.reason ?? 'the restore leaves it alone' };
       }
-      const change = remaining.get(recordKeyText(record.kind, record.scope, record.id));
+      const change = remaining.get(recordKey(record));
       if (change === undefined) return { verdict: 'comes_back', reason: null };
       const paths = change.fields.slice(0, 5).map(({ path }) => path);
       return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
     }
   };
   return { steps: left, of, ofStep: (step) => ofStep(step), reasonOf: (step) => reasonOf(step, failures) };
-}
-
-/** Equal for the records of one family, whichever kind shows them. */
-function recordKey({ kind, family }: ResourceDefinition, scope: Scope, id: string): string {
-  return family === null
-    ? recordKeyText(kind, scope, id)
-    : `${family}${recordKeyText(kind, scope, id).slice(kind.length)}`;
 }
 
 function livePairs(
@@ -164,7 +158,7 @@ function livePairs(
   const pairs = new Map<string, ParsedRecord>();
   for (const { definition, pairs: own } of matching.kinds.values()) {
     for (const { desired, live } of own) {
-      pairs.set(recordKey(definitions(definition.kind), desired.scope, desired.id), live);
+      pairs.set(familyRecordKey(definitions(definition.kind), desired), live);
     }
   }
   return pairs;
@@ -195,29 +189,6 @@ function rankOf(verdict: DrillVerdict): number {
 
 function worst(verdicts: readonly Failing[]): Failing {
   return verdicts.reduce((worst, each) => (rankOf(each) > rankOf(worst) ? each : worst));
-}
-
-/** The parents of a record and the records that it refers to. */
-function neededBy(
-  definitions: (kind: Kind) => ResourceDefinition,
-  record: ParsedRecord | undefined,
-): { kind: Kind; id: string }[] {
-  if (record === undefined) return [];
-  const { references, restore } = definitions(record.kind);
-  const parents = (Object.entries(record.scope) as [ScopeKey, string][]).map(([key, id]) => ({
-    kind: SCOPE_KIND[key],
-    id,
-  }));
-  const named = [
-    ...references,
-    ...restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind }))),
-  ].flatMap(({ pointer, kind }) =>
-    placesOf(record.body, pointer).flatMap((place) => {
-      const value = resolvePointer(record.body, place);
-      return value === undefined || value === null ? [] : [{ kind, id: idText(value) }];
-    }),
-  );
-  return [...parents, ...named];
 }
 
 function fieldVerdicts(
@@ -269,13 +240,11 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const counterparts = matchesOf(input);
   const from: State = { reference: snapshot.desired.reference, records: snapshot.states };
   const own = new Set(
-    input.live.records
-      .filter((record) => !isForeign(definitions(record.kind), record))
-      .map(({ kind, scope, id }) => recordKeyText(kind, scope, id)),
+    input.live.records.filter((record) => !isForeign(definitions(record.kind), record)).map(recordKey),
   );
   const to: State = {
     reference: input.live.reference,
-    records: states.filter(({ kind, scope, id }) => own.has(recordKeyText(kind, scope, id))),
+    records: states.filter((record) => own.has(recordKey(record))),
   };
   const modeOf = (kind: Kind): 'managed' | 'default' =>
     writableFields(definitions(kind)).length > 0 || definitions(kind).family !== null ? 'managed' : 'default';
@@ -298,7 +267,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
           ? change
           : withoutStrangers(change, counterparts.desired(kind, change)?.body);
       if (own.change === 'changed' && own.fields.length === 0) continue;
-      byRecord.set(recordKeyText(kind, desired.scope, desired.id), own);
+      byRecord.set(recordKey({ ...desired, kind }), own);
       changes.push(own);
     }
   }
@@ -331,9 +300,9 @@ function matchesOf(input: Restored['input']): {
     for (const { desired, live } of pairs) {
       for (const kind of kinds) {
         list.push({ kind, from: desired.id, to: live.id });
-        places.set(recordKeyText(kind, live.scope, live.id), desired);
+        places.set(recordKey({ ...live, kind }), desired);
       }
     }
   }
-  return { list, desired: (kind, { scope, id }) => places.get(recordKeyText(kind, scope, id)) };
+  return { list, desired: (kind, { scope, id }) => places.get(recordKey({ kind, scope, id })) };
 }

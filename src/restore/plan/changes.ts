@@ -9,7 +9,7 @@ import type { ParsedRecord } from '../../diff/change.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { memberPointer, topMember } from '../places.ts';
-import { draftKey, managedDigest, shareText } from '../records.ts';
+import { stepKey, managedDigest, shareText } from '../records.ts';
 import {
   asConfiguredText,
   isAsConfigured,
@@ -73,7 +73,7 @@ export function planChange(
   );
   if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return false;
   const draft: Draft = {
-    ...draftOf(planning, definition, desired, live, draftKey(desired, 'update')),
+    ...draftOf(planning, definition, desired, live, stepKey(desired, 'update')),
     fields: hiddenFields(definition, changes),
   };
   const put = (step: Draft): void => void planning.drafts.set(step.key, step);
@@ -83,7 +83,7 @@ export function planChange(
   }
   if (untouchedReason !== null) planning.addUntouched(definition.kind, untouchedReason, draft.name);
   if (unmanaged.length > 0 && ownerObstacle(definition, live) === null) {
-    const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
+    const step = { ...draft, key: stepKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
     put(stopped(step, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)));
   }
   if (changes.length === 0 && persons.length === 0) return true;
@@ -110,12 +110,12 @@ export function planChange(
       personReason(planning, definition, each, live.body, draft.name),
     );
     const then = sorted.waiting.length === 0 ? '' : `; then restore again: sets ${sorted.waiting.join(', ')}`;
-    const step = { ...draft, key: draftKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
+    const step = { ...draft, key: stepKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
     put(stopped(step, 'manual', 'needs_person', `${what.join('; ')}${then}`));
   }
   const { byHand, lasting } = sorted.letters;
   if (byHand.length > 0) {
-    const step = { ...draft, key: draftKey(desired, 'letters'), fields: only(draft.fields, byHand) };
+    const step = { ...draft, key: stepKey(desired, 'letters'), fields: only(draft.fields, byHand) };
     put(stopped(step, 'manual', 'needs_person', RENAME_BY_HAND));
   }
   if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
@@ -177,19 +177,19 @@ function planSorted(
     id: live.id,
     digest: managedDigest(definition, live.body),
   } as const;
-  const actKey = draftKey(desired, act?.action ?? '');
+  const actKey = stepKey(desired, act?.action ?? '');
   let isStopped = sorted.blocked.length > 0;
   const blockedPaths = new Set(sorted.blocked.flatMap(({ paths = [] }) => paths));
   for (const { name, obstacle, reason, paths } of sorted.blocked) {
     const fields = only(draft.fields, [name]).filter(({ path }) => paths?.includes(path) !== false);
-    const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields };
+    const step = { ...draft, key: stepKey(desired, `stuck ${name}`), fields };
     drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
   }
   for (const { name, needs, obstacle, reason } of built.stopped) {
     isStopped = true;
     const step = {
       ...draft,
-      key: draftKey(desired, `stuck ${name}`),
+      key: stepKey(desired, `stuck ${name}`),
       fields: only(draft.fields, [name]).filter(({ path }) => !blockedPaths.has(path)),
       needs,
     };
@@ -448,7 +448,7 @@ function planReplacement(
     planning.drafts.set(draft.key, stopped(draft, 'blocked', 'not_replaceable', reason));
     return;
   }
-  const createKey = draftKey(desired, 'create');
+  const createKey = stepKey(desired, 'create');
   const { replacesNamesake } = definition.restore;
   planCreation(planning, definition, desired, replacesNamesake ? [] : [removalKey(live)]);
   const creation = planning.drafts.get(createKey);

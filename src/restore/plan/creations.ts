@@ -8,7 +8,7 @@ import { type ParsedRecord, compareRecords } from '../../diff/change.ts';
 import { equalValues } from '../../diff/compare.ts';
 import { idText } from '../../diff/match-records.ts';
 import { memberPointer, topMember } from '../places.ts';
-import { naturalKeyDigest, draftKey } from '../records.ts';
+import { naturalKeyDigest, stepKey } from '../records.ts';
 import { otherSecretsText, hiddenFields } from '../secrets.ts';
 import { buildBody } from './body.ts';
 import { ownerObstacle } from './guards.ts';
@@ -46,7 +46,7 @@ export function planCreation(
 ): void {
   const { restore, kind } = definition;
   const scope = planning.references.scope(desired.scope);
-  const key = draftKey(desired, 'create');
+  const key = stepKey(desired, 'create');
   const draft: Draft = {
     ...draftOf(planning, definition, desired, null, key),
     scope: shownScope(desired.scope, scope),
@@ -239,7 +239,7 @@ function planFollowingAct(
   slots: Readonly<Record<string, KnownOrStepId>>,
   act: string,
 ): void {
-  const key = draftKey(desired, act);
+  const key = stepKey(desired, act);
   const field = definition.restore.state?.field ?? '';
   const before = definition.restore.state?.onCreation ?? null;
   const withId = { ...slots, [definition.idParameter]: { step: created.key } };
@@ -266,7 +266,7 @@ function planSilent(
 ): void {
   const silent = unmanagedChanges(definition, undefined, desired.body);
   if (silent.length === 0) return;
-  const key = draftKey(desired, 'silent');
+  const key = stepKey(desired, 'silent');
   planning.drafts.set(key, {
     ...stopped({ ...created, key }, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)),
     fields: hiddenFields(definition, silent),
@@ -295,7 +295,7 @@ function planPersonAfter(
     .map((each) => personReason(planning, definition, each, null, created.name))
     .join('; ');
   const then = names.length === 0 ? '' : `; then restore again: sets ${names.join(', ')}`;
-  const key = draftKey(desired, 'person');
+  const key = stepKey(desired, 'person');
   planning.drafts.set(key, {
     ...stopped({ ...created, key }, 'manual', 'needs_person', `${what}${then}`),
     fields: created.fields.filter(({ path }) => names.some((name) => path === memberPointer(name))),
@@ -394,7 +394,7 @@ function awaitedAcceptance(
   for (const { definition, missing } of planning.matching.kinds.values()) {
     const { creation } = definition.restore;
     if (creation.by !== 'invitation') continue;
-    const needed = missing.find((record) => needs.includes(draftKey(record, 'create')));
+    const needed = missing.find((record) => needs.includes(stepKey(record, 'create')));
     if (needed === undefined) continue;
     const { one } = definition.title;
     return invitedAs(planning, needed, creation).isSame
@@ -417,7 +417,7 @@ function planInvitation(
   const invitation = input.definitions(creation.kind);
   const { body, to, open, isSame } = invitedAs(planning, desired, creation);
   // Whoever waits for the member waits in vain: an invitation gives no member's id.
-  const key = draftKey(desired, 'invite');
+  const key = stepKey(desired, 'invite');
   if (isSame) {
     // Nothing is left to send, and the member is not back: a person has to accept.
     drafts.set(key, stopped({ ...draft, key, fields: [] }, 'manual', 'needs_person', COMES_BACK));

@@ -133,3 +133,22 @@ export function kindsToRead(
   }
   return CATALOG.map(({ kind }) => kind).filter((kind) => needed.has(kind));
 }
+
+/** The records that a record needs: its parents, and those that its body names. */
+export function recordsNamedBy(
+  { references, restore }: ResourceDefinition,
+  { scope, body }: Pick<ParsedRecord, 'scope' | 'body'>,
+): { readonly kind: Kind; readonly id: string }[] {
+  const parents = (Object.entries(scope) as [keyof Scope, string][]).map(([key, id]) => ({
+    kind: SCOPE_KIND[key],
+    id,
+  }));
+  const shown = restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind })));
+  const named = [...references, ...shown].flatMap(({ pointer, kind }) =>
+    placesOf(body, pointer).flatMap((place) => {
+      const value = resolvePointer(body, place);
+      return value === undefined || value === null ? [] : [{ kind, id: idText(value) }];
+    }),
+  );
+  return [...parents, ...named];
+}

@@ -34,7 +34,7 @@ import {
   scopeKeys,
   type BodyText,
   textRecord,
-  recordKeyText,
+  recordKey,
 } from '../records.ts';
 import { configuredSecrets, fingerprintsOf } from '../secrets.ts';
 import { kindsToRead } from './dependents.ts';
@@ -361,8 +361,8 @@ function skippedCollections(
 
 /** Collections that live has something in which the desired state has not, as `kind scope`. */
 function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]): ReadonlySet<string> {
-  const known = new Set(wanted.map(({ kind, scope, id }) => recordKeyText(kind, scope, id)));
-  const extra = there.filter(({ kind, scope, id }) => !known.has(recordKeyText(kind, scope, id)));
+  const known = new Set(wanted.map(recordKey));
+  const extra = there.filter((record) => !known.has(recordKey(record)));
   return new Set(extra.map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`));
 }
 

@@ -4,7 +4,7 @@ import { splitPointer } from '../../core/json-pointer.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
 import { compareScopes, compareTexts } from '../../diff/order.ts';
 import { placesOf, withMember, topMember } from '../places.ts';
-import { partsOf, naturalKeyDigest, PlacesOfKind } from '../records.ts';
+import { recordOfKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import {
   type Draft,
   isExecutable,
@@ -58,7 +58,7 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
   for (const draft of steps.values()) {
     const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
     if (lost !== undefined) {
-      const { kind, id } = partsOf(lost);
+      const { kind, id } = recordOfKey(lost);
       const reason = `it needs ${titleOf(kind)} ${id}, which is neither live nor created by this plan: restore that one as well, with --id ${id}`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(draft.key, step);

@@ -5,7 +5,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { recordName } from '../../diff/name.ts';
-import { naturalKeyDigest, draftKey } from '../records.ts';
+import { naturalKeyDigest, stepKey } from '../records.ts';
 import { planChange } from './changes.ts';
 import { awaitedInvitations, planCreation } from './creations.ts';
 import { refusalsOf, keepLastHolders } from './guards.ts';
@@ -98,7 +98,7 @@ function planKind(planning: Planning, match: KindMatch): number {
     const candidates = live.map(({ id }) => id).join(' and ');
     const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
     for (const record of desired.filter(isInScope)) {
-      const draft = draftOf(planning, definition, record, null, draftKey(record, 'create'));
+      const draft = draftOf(planning, definition, record, null, stepKey(record, 'create'));
       const called = `live has ${candidates} called ${JSON.stringify(name)}`;
       const reason =
         goneSince === undefined

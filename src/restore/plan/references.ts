@@ -9,7 +9,7 @@ import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../../
 import type { ParsedRecord } from '../../diff/change.ts';
 import { idText } from '../../diff/match-records.ts';
 import { placesOf, withMember } from '../places.ts';
-import { draftKey, recordKeyText } from '../records.ts';
+import { stepKey, recordKey } from '../records.ts';
 import { type Matching, isIdStable, parentOf } from './matching.ts';
 import type { DraftFill, KnownOrStepId, PlanInput } from './plan.ts';
 
@@ -40,10 +40,10 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
   const named = namedKinds(input);
   for (const [kind, match] of matching.kinds) {
     if (!named.has(kind)) continue;
-    for (const { scope, id } of match.live) liveKeys.add(recordKeyText(kind, scope, id)).add(`${kind} ${id}`);
-    for (const record of match.missing) missing.set(recordKeyText(kind, record.scope, record.id), record);
+    for (const record of match.live) liveKeys.add(recordKey(record)).add(`${kind} ${record.id}`);
+    for (const record of match.missing) missing.set(recordKey(record), record);
     for (const { desired, live } of match.pairs) {
-      pairs.set(recordKeyText(kind, desired.scope, desired.id), live.id);
+      pairs.set(recordKey(desired), live.id);
     }
   }
 
@@ -62,16 +62,17 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     const { title } = input.definitions(kind);
     const scope = within(kind, from);
     if (scope !== null) {
-      const key = recordKeyText(kind, scope, id);
+      const key = recordKey({ kind, scope, id });
       const paired = pairs.get(key);
       if (paired !== undefined) return { value: paired };
-      if (missing.has(key)) return { step: draftKey({ kind, scope, id }, 'create') };
+      if (missing.has(key)) return { step: stepKey({ kind, scope, id }, 'create') };
       const liveScope = matching.liveScope(scope);
       if (liveScope !== null) {
         const isLasting = isIdStable(input.definitions(kind), scope, liveScope);
-        if (isLasting && liveKeys.has(recordKeyText(kind, liveScope, id))) return { value: id };
+        if (isLasting && liveKeys.has(recordKey({ kind, scope: liveScope, id }))) return { value: id };
         const now = input.idMap(kind, id);
-        if (now !== undefined && liveKeys.has(recordKeyText(kind, liveScope, now))) return { value: now };
+        if (now !== undefined && liveKeys.has(recordKey({ kind, scope: liveScope, id: now })))
+          return { value: now };
       }
     } else if (liveKeys.has(`${kind} ${id}`)) {
       return { value: id };

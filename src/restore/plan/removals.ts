@@ -7,7 +7,7 @@ import { isJsonObject } from '../../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../../diff/change.ts';
 import { recordName } from '../../diff/name.ts';
 import { compareTexts } from '../../diff/order.ts';
-import { managedDigest, draftKey } from '../records.ts';
+import { managedDigest, stepKey } from '../records.ts';
 import { hiddenFields, withoutSecrets } from '../secrets.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
@@ -147,7 +147,7 @@ function recordNameOf({
 
 /** The key of the step that removes a live record; live and desired scopes never share one. */
 export function removalKey(live: ParsedRecord): string {
-  return draftKey(live, 'remove');
+  return stepKey(live, 'remove');
 }
 
 /**

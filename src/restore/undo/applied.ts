@@ -2,20 +2,18 @@
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import type { RecordKey } from '../../diff/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow, IdMapping } from '../../mirror/restores.ts';
 import { type Inverse, type PlannedRequest, type PlanStep, readPlan } from '../plan/plan.ts';
-import { idLookup, recordKeyText } from '../records.ts';
+import { idLookup, recordKey } from '../records.ts';
 
 /** A step that was applied, with the record that it was about. */
-export interface AppliedStep {
+export interface AppliedStep extends RecordKey {
   readonly row: RestoreStepRow;
   readonly name: string;
   readonly inverse: Inverse | null;
   readonly request: PlannedRequest;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
 }
 
 export interface AppliedSteps {
@@ -72,24 +70,17 @@ function appliedStep(
   return { row, name, inverse, request, kind: request.kind, scope: within, id };
 }
 
-interface Place {
-  readonly scope: Scope;
-  readonly id: string;
-}
-
-type Key = Pick<AppliedStep, 'kind' | 'scope' | 'id'>;
-
 export interface UndoChain {
   /** The undos of the restore, their undos and so on, oldest first, of those that applied something. */
   readonly links: readonly { readonly restore: number; readonly takesBack: boolean }[];
   /** Where a record of the restore is after what the chain made of it: first its own place, the latest one last. */
-  places(record: Key): readonly Place[];
+  places(record: RecordKey): readonly RecordKey[];
   /** Digest of a record at its latest place, as the restore and its chain left it; null where that was not read. */
-  digest(record: Key): string | null;
+  digest(record: RecordKey): string | null;
   /** The undo of the record's change, if it is still in effect; undefined if the change was made again. */
-  takenBackBy(record: Key): number | undefined;
+  takenBackBy(record: RecordKey): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
-  idSince(record: Key): string | undefined;
+  idSince(record: RecordKey): string | undefined;
 }
 
 /**
@@ -113,23 +104,21 @@ export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSIT
   const last = new Map<string, { readonly restore: number; readonly takesBack: boolean }>();
   for (const { steps: applied, ...link } of steps) {
     for (const each of applied) {
-      digests.set(keyOf(each), each.row.digest);
-      last.set(keyOf(each), link);
+      digests.set(recordKey(each), each.row.digest);
+      last.set(recordKey(each), link);
     }
   }
-  const places = ({ kind, scope, id }: Key): Place[] => {
-    const found: Place[] = [{ scope, id }];
-    const passed = new Set<string>();
-    for (let at: Place | undefined = found[0]; at !== undefined;) {
-      const key = keyOf({ kind, ...at });
-      passed.add(key);
-      const to = next.get(key);
-      at = to === undefined || passed.has(keyOf({ kind, ...to })) ? undefined : to;
-      if (at !== undefined) found.push(at);
+  const places = ({ kind, scope, id }: RecordKey): RecordKey[] => {
+    const found = new Map<string, RecordKey>();
+    for (let at: RecordKey | undefined = { kind, scope, id }; at !== undefined;) {
+      const key = recordKey(at);
+      if (found.has(key)) break;
+      found.set(key, at);
+      at = next.get(key);
     }
-    return found;
+    return [...found.values()];
   };
-  const latest = (record: Key): string => keyOf({ kind: record.kind, ...(places(record).at(-1) ?? record) });
+  const latest = (record: RecordKey): string => recordKey(places(record).at(-1) ?? record);
   const lookup = idLookup(mappings);
   return {
     links: steps
@@ -149,24 +138,20 @@ export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSIT
 function recreated(
   chain: readonly { readonly restore: number; readonly steps: readonly AppliedStep[] }[],
   mappings: readonly IdMapping[],
-): ReadonlyMap<string, Place> {
+): ReadonlyMap<string, RecordKey> {
   const made = new Set(
     chain.flatMap(({ restore, steps }) =>
-      steps.filter(({ request }) => request.role === 'create').map((each) => `${restore} ${keyOf(each)}`),
+      steps.filter(({ request }) => request.role === 'create').map((each) => `${restore} ${recordKey(each)}`),
     ),
   );
   return new Map(
     mappings
       .filter(({ restore, kind, newScope, newId }) =>
-        made.has(`${restore} ${keyOf({ kind, scope: newScope, id: newId })}`),
+        made.has(`${restore} ${recordKey({ kind, scope: newScope, id: newId })}`),
       )
       .map(({ kind, oldScope, oldId, newScope, newId }) => [
-        keyOf({ kind, scope: oldScope, id: oldId }),
-        { scope: newScope, id: newId },
+        recordKey({ kind, scope: oldScope, id: oldId }),
+        { kind, scope: newScope, id: newId },
       ]),
   );
-}
-
-function keyOf({ kind, scope, id }: Key): string {
-  return recordKeyText(kind, scope, id);
 }

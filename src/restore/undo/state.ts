@@ -1,10 +1,12 @@
 /** The state before a restore, put together from live and the inverses that were kept when it was applied. */
-import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
+import { familyKinds } from '../../catalog/families.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import type { ParsedRecord, Skipped } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
+import type { RecordKey } from '../../diff/order.ts';
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nothingCompared } from '../../state/nothing-compared.ts';
@@ -19,7 +21,7 @@ import {
   type PlanStep,
   isExecutable,
 } from '../plan/plan.ts';
-import { managedDigest, recordKeyText } from '../records.ts';
+import { managedDigest, recordKey } from '../records.ts';
 import { appliedSteps, type AppliedStep, undoChain, type UndoChain } from './applied.ts';
 
 export interface UndoStateOptions {
@@ -49,7 +51,7 @@ export interface UndoneState {
   readonly skipped: readonly Skipped[];
 }
 
-export interface ChangedSince extends Pick<ParsedRecord, 'kind' | 'scope' | 'id'> {
+export interface ChangedSince extends RecordKey {
   readonly name: string;
   /** E.g. `it was changed since restore 3`. */
   readonly why: string;
@@ -83,7 +85,7 @@ class BeforeRestore {
   readonly #liveIds: ReadonlySet<string>;
   readonly #records: Map<string, ParsedRecord>;
   readonly #created: ReadonlySet<string>;
-  readonly #extent: UndoExtent;
+  readonly #extent = new UndoExtent();
   readonly #changed = new Map<string, ChangedSince>();
   readonly #gone = new Map<string, ParsedRecord>();
   readonly #settled = new Map<string, Settled>();
@@ -93,23 +95,21 @@ class BeforeRestore {
     this.#restore = restore;
     this.#options = options;
     this.#chain = chain;
-    this.#live = new Map(options.live.records.map((record) => [keyOf(record), record]));
+    this.#live = new Map(options.live.records.map((record) => [recordKey(record), record]));
     this.#liveIds = new Set(options.live.records.map(({ kind, id }) => `${kind} ${id}`));
     this.#records = new Map(this.#live);
-    this.#extent = new UndoExtent(options.definitions);
     this.#unread = new UndoUnread(options.known ?? null);
     this.#created = new Set(
       steps
         .filter(({ inverse }) => inverse?.action === 'remove')
-        .flatMap((each) => chain.places(each).map((place) => keyOf({ kind: each.kind, ...place }))),
+        .flatMap((each) => chain.places(each).map(recordKey)),
     );
   }
 
   takeBack(applied: AppliedStep): void {
     const { inverse } = applied;
-    if (inverse === null) return;
-    if (inverse.action === 'create') this.#putBack(applied, inverse.body);
-    else this.#changeBack(applied, inverse);
+    if (inverse?.action === 'create') this.#putBack(applied, inverse.body);
+    else if (inverse !== null) this.#changeBack(applied, inverse);
   }
 
   state(at: string): UndoneState {
@@ -128,7 +128,7 @@ class BeforeRestore {
   /** What the restore removed: there again, unless it is there already. */
   #putBack(applied: AppliedStep, body: JsonValue): void {
     const { kind, scope, id } = applied;
-    const own = keyOf(applied);
+    const own = recordKey(applied);
     if (!this.#live.has(own)) {
       const now = this.#chain.idSince(applied);
       if (now !== undefined && this.#liveIds.has(`${kind} ${now}`)) {
@@ -145,17 +145,14 @@ class BeforeRestore {
   #changeBack(applied: AppliedStep, inverse: Exclude<Inverse, { action: 'create' }>): void {
     const { definitions, forceChanged } = this.#options;
     const definition = definitions(applied.kind);
-    const at = this.#chain
-      .places(applied)
-      .map((place) => ({ ...applied, ...place }))
-      .findLast((each) => this.#records.has(keyOf(each)));
-    const live = at === undefined ? undefined : this.#records.get(keyOf(at));
+    const at = this.#chain.places(applied).findLast((each) => this.#records.has(recordKey(each)));
+    const live = at === undefined ? undefined : this.#records.get(recordKey(at));
     if (!this.#isKnown(applied)) return;
     if (at === undefined || live === undefined) {
       this.#tellAbsent(applied, inverse);
       return;
     }
-    const place = keyOf(at);
+    const place = recordKey(at);
     if (this.#changed.has(place)) return;
     const body = inverse.action === 'remove' ? undefined : beforeStep(definition, live, inverse);
     const isAsBefore =
@@ -172,12 +169,11 @@ class BeforeRestore {
       return;
     }
     // Other kinds that show the record would keep its present state.
-    for (const counterpart of placesOf(at, definitions))
-      if (counterpart !== place) this.#records.delete(counterpart);
+    for (const key of familyKeys(at)) if (key !== place) this.#records.delete(key);
     if (body === undefined) {
       for (const record of [live, ...added]) {
-        this.#records.delete(keyOf(record));
-        this.#gone.set(keyOf(record), record);
+        this.#records.delete(recordKey(record));
+        this.#gone.set(recordKey(record), record);
         this.#extent.add(record, 'whole');
       }
     } else {
@@ -188,9 +184,9 @@ class BeforeRestore {
 
   /** False where live does not show the record and does not prove it gone: then nothing is done about it. */
   #isKnown(applied: AppliedStep): boolean {
-    const { kind, name } = applied;
-    const places = this.#chain.places(applied).map((place) => ({ kind, ...place }));
-    if (!places.some((place) => this.#live.has(keyOf(place)))) return this.#unread.isGone(name, places);
+    const places = this.#chain.places(applied);
+    if (!places.some((place) => this.#live.has(recordKey(place))))
+      return this.#unread.isGone(applied.name, places);
     this.#unread.see();
     return true;
   }
@@ -198,7 +194,7 @@ class BeforeRestore {
   /** What is not there any more: gone is as before where the restore created it, and a loss where it changed it. */
   #tellAbsent(applied: AppliedStep, inverse: Inverse): void {
     const { kind, scope, id, name } = applied;
-    const isCreated = this.#created.has(keyOf(applied));
+    const isCreated = this.#created.has(recordKey(applied));
     // Its creation tells of it.
     if (isCreated && inverse.action !== 'remove') return;
     const undo = this.#chain.takenBackBy(applied);
@@ -210,14 +206,14 @@ class BeforeRestore {
     const again =
       now !== undefined && this.#liveIds.has(`${kind} ${now}`) ? ', and was created again since' : '';
     const why = `what the restore changed in it cannot be taken back: it was removed since restore ${this.#restore}${again}`;
-    this.#changed.set(keyOf(applied), { kind, scope, id, name, why });
+    this.#changed.set(recordKey(applied), { kind, scope, id, name, why });
   }
 
   #settle(applied: AppliedStep, otherwise: string): void {
     const undo = this.#chain.takenBackBy(applied);
     const { kind, name } = applied;
     const reason = undo === undefined ? otherwise : `restore ${undo} has taken back what was done to it`;
-    this.#settled.set(keyOf(applied), { kind, name, reason });
+    this.#settled.set(recordKey(applied), { kind, name, reason });
   }
 
   /** Why a record is not as the restore left it, or may not be; null where it is. */
@@ -239,7 +235,7 @@ class BeforeRestore {
     if (dependents.length === 0) return [];
     return [...this.#records.values()].filter(
       (other) =>
-        !this.#created.has(keyOf(other)) &&
+        !this.#created.has(recordKey(other)) &&
         dependents.some((dependent) => isRemovedWith(dependent, other, definition, record)),
     );
   }
@@ -252,15 +248,10 @@ function beforeStep(
   inverse: Extract<Inverse, { action: 'update' | 'act' }>,
 ): JsonValue {
   if (!isJsonObject(live.body)) return live.body;
-  const body: JsonObject = {};
-  const overwritten = inverse.action === 'update' ? inverse.body : stateBefore(definition, inverse.act);
-  const absent = inverse.action === 'update' ? inverse.absent.map(topMember) : [];
-  for (const name of Object.keys(live.body)) {
-    const value = getOwn(live.body, name);
-    if (value !== undefined && !absent.includes(name)) setOwn(body, name, value);
-  }
-  for (const name of Object.keys(overwritten)) setOwn(body, name, getOwn(overwritten, name) ?? null);
-  return body;
+  if (inverse.action === 'act') return { ...live.body, ...stateBefore(definition, inverse.act) };
+  const absent = inverse.absent.map(topMember);
+  const kept = Object.entries(live.body).filter(([name]) => !absent.includes(name));
+  return { ...Object.fromEntries(kept), ...inverse.body };
 }
 
 function writtenMembers(
@@ -277,41 +268,30 @@ function stateBefore({ restore: { state } }: ResourceDefinition, act: string): J
   return state === null || action === undefined ? {} : { [state.field]: action.value };
 }
 
-function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
-  return recordKeyText(kind, scope, id);
-}
-
 // What an undo may touch: the records that its restore wrote, and of those that it changed, the fields that it wrote.
 
-type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
-
 class UndoExtent {
-  readonly #definitions: (kind: Kind) => ResourceDefinition;
-  /** By place, the members that were written; `whole` where the record itself comes or goes. */
+  /** By record key, the members that were written; `whole` where the record itself comes or goes. */
   readonly #own = new Map<string, 'whole' | ReadonlySet<string>>();
 
-  constructor(definitions: (kind: Kind) => ResourceDefinition) {
-    this.#definitions = definitions;
-  }
-
-  add(record: Place, members: 'whole' | readonly string[]): void {
-    for (const place of placesOf(record, this.#definitions)) {
+  add(record: RecordKey, members: 'whole' | readonly string[]): void {
+    for (const place of familyKeys(record)) {
       const known = this.#own.get(place);
       const isWhole = known === 'whole' || members === 'whole';
       this.#own.set(place, isWhole ? 'whole' : new Set([...(known ?? []), ...members]));
     }
   }
 
-  delete(record: Place): void {
-    for (const place of placesOf(record, this.#definitions)) this.#own.delete(place);
+  delete(record: RecordKey): void {
+    for (const place of familyKeys(record)) this.#own.delete(place);
   }
 
   /** For `PlanInput.isInScope`. */
-  readonly has = ({ kind, scope, id }: Place): boolean => this.#own.has(recordKeyText(kind, scope, id));
+  readonly has = (record: RecordKey): boolean => this.#own.has(recordKey(record));
 
   /** For `PlanInput.isOwnField`. */
-  readonly hasField = ({ kind, scope, id }: Place, path: string): boolean => {
-    const members = this.#own.get(recordKeyText(kind, scope, id));
+  readonly hasField = (record: RecordKey, path: string): boolean => {
+    const members = this.#own.get(recordKey(record));
     return members === 'whole' || members?.has(topMember(path)) === true;
   };
 
@@ -330,14 +310,9 @@ class UndoExtent {
   }
 }
 
-/** The record's place, and those where other kinds of its family show it. */
-function placesOf({ kind, scope, id }: Place, definitions: (kind: Kind) => ResourceDefinition): string[] {
-  const { family } = definitions(kind);
-  const counterparts =
-    family === null
-      ? []
-      : CATALOG.filter((each) => each.kind !== kind && definitions(each.kind).family === family);
-  return [kind, ...counterparts.map((each) => each.kind)].map((each) => recordKeyText(each, scope, id));
+/** The record's key, and those under which other kinds of its family show it. */
+function familyKeys({ kind, scope, id }: RecordKey): string[] {
+  return familyKinds(kind).map((each) => recordKey({ kind: each, scope, id }));
 }
 
 const NAMES_SHOWN = 10;
@@ -366,7 +341,7 @@ class UndoUnread {
    * Asked of a record that live does not show at any of its places: true where that proves it gone. Where it does not,
    * the record counts as not compared.
    */
-  isGone(name: string, places: readonly Place[]): boolean {
+  isGone(name: string, places: readonly RecordKey[]): boolean {
     for (const place of places.toReversed()) {
       const reason = this.#doubt(place);
       if (reason === null) continue;
@@ -396,7 +371,7 @@ class UndoUnread {
   }
 
   /** Why the record may be there all the same; null where it is gone. */
-  #doubt({ kind, scope, id }: Place): string | null {
+  #doubt({ kind, scope, id }: RecordKey): string | null {
     if (this.#live === null) return null;
     const coverage = this.#live.coverage(kind, scope);
     if (coverage.how === 'absent') return null;

@@ -17,7 +17,7 @@ import {
   type SecretLookup,
 } from '../plan/plan.ts';
 import { planRestore } from '../plan/planner.ts';
-import { naturalKeyDigest, idLookup, recordKeyText } from '../records.ts';
+import { naturalKeyDigest, idLookup, recordKey } from '../records.ts';
 import { appliedSteps, type AppliedSteps, undoChain } from './applied.ts';
 import {
   undoneState,
@@ -103,14 +103,14 @@ function notTakenBack(
   { definitions }: UndoOptions,
 ): UntouchedRecords[] {
   const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
-  const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [keyOf(each)])));
+  const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [recordKey(each)])));
   const silent = gone
     .map(({ kind, id, body }) => ({ kind, id, name: recordName(definitions(kind), body, id) }))
     .filter(
       ({ kind, id }) =>
         !about.has(`${definitions(kind).family ?? kind} ${id}`) && definitions(kind).restore.isRemovable,
     );
-  const noWay = applied.filter((each) => each.inverse === null && !whole.has(keyOf(each)));
+  const noWay = applied.filter((each) => each.inverse === null && !whole.has(recordKey(each)));
   return [
     ...leftAlone(silent, 'the restore created it, and it cannot be removed through the interface'),
     ...leftAlone(noWay, 'what the restore did to it cannot be taken back'),
@@ -160,14 +160,10 @@ function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanS
 export function undoneInWords(mirror: Mirror, restore: number): string | null {
   const { links } = undoChain(mirror, appliedSteps(mirror, restore).row);
   if (links.length === 0) return null;
-  const deeds = links.map(
+  const actions = links.map(
     ({ restore: by, takesBack }) => `${takesBack ? 'undone' : 'done again'} by restore ${by}`,
   );
-  return `restore ${restore} was ${deeds.join(', ')}`;
-}
-
-function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
-  return recordKeyText(kind, scope, id);
+  return `restore ${restore} was ${actions.join(', ')}`;
 }
 
 // Which of the desired records of an undo existed when it was planned: when a write without an answer is looked up, none of
@@ -182,26 +178,21 @@ export function existingNamesakes(
   desired: readonly ParsedRecord[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): string[] {
-  const created = new Map<string, Kind>();
-  for (const { request, desired: made } of plan.steps) {
-    if (request?.role === 'create' && made !== null)
-      created.set(recordKeyText(made.kind, made.scope, made.id), made.kind);
-  }
-  const kinds = new Set(created.values());
-  const keyOf = ({ kind, body }: ParsedRecord): string =>
+  const made = plan.steps.flatMap((step) =>
+    step.request?.role === 'create' && step.desired !== null ? [step.desired] : [],
+  );
+  const created = new Set(made.map(recordKey));
+  const kinds = new Set(made.map(({ kind }) => kind));
+  const nameOf = ({ kind, body }: ParsedRecord): string =>
     `${kind} ${naturalKeyDigest(definitions(kind), body)}`;
-  const isMade = ({ kind, scope, id }: ParsedRecord): boolean => created.has(recordKeyText(kind, scope, id));
+  const isMade = (record: ParsedRecord): boolean => created.has(recordKey(record));
   const ofKinds = desired.filter(({ kind }) => kinds.has(kind));
-  const keys = new Set(ofKinds.filter(isMade).map(keyOf));
-  return ofKinds
-    .filter((record) => !isMade(record) && keys.has(keyOf(record)))
-    .map(({ kind, scope, id }) => recordKeyText(kind, scope, id));
+  const names = new Set(ofKinds.filter(isMade).map(nameOf));
+  return ofKinds.filter((record) => !isMade(record) && names.has(nameOf(record))).map(recordKey);
 }
 
 /** The places that an undo's plan knows as desired: what its steps make, and what stood there (`existingNamesakes`). */
 export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
-  const made = plan.steps.flatMap(({ desired }) =>
-    desired === null ? [] : [recordKeyText(desired.kind, desired.scope, desired.id)],
-  );
+  const made = plan.steps.flatMap(({ desired }) => (desired === null ? [] : [recordKey(desired)]));
   return new Set([...made, ...standing]);
 }

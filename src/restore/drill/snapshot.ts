@@ -1,0 +1,116 @@
+/** The snapshot that a drill practises with: what is asked about, and what it depends on. */
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import type { ParsedRecord, Skipped } from '../../diff/change.ts';
+import type { RecordKey } from '../../diff/order.ts';
+import { type RecordState, parseState } from '../../diff/states.ts';
+import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../../state/filter.ts';
+import type { LoadedState } from '../../state/state.ts';
+import { kindsToRead } from '../plan/dependents.ts';
+import type { PlanState } from '../plan/plan.ts';
+
+export interface DrillSnapshot {
+  /** What the restore is given: the records asked about, and those that they hang from or refer to. */
+  readonly desired: PlanState;
+  /** The same as received. */
+  readonly states: readonly RecordState[];
+  /** Organizations and members, whatever is asked about: the key's own user is one of them. */
+  readonly people: readonly ParsedRecord[];
+  /** The kinds of `desired`, in catalog order. */
+  readonly kinds: readonly Kind[];
+  /** True for a record that the drill reports on. */
+  readonly isAsked: (key: RecordKey) => boolean;
+  /** Records asked about that belong to another organization than the one whose list shows them. */
+  readonly foreign: readonly ParsedRecord[];
+  /** How many records there are of kinds that are never restored. */
+  readonly never: ReadonlyMap<Kind, number>;
+  /** What the snapshot never held. */
+  readonly skipped: readonly Skipped[];
+}
+
+/** @throws TidemarkError `not_found` when the filter leaves nothing: a drill of nothing proves nothing */
+export function drillSnapshot(
+  state: LoadedState,
+  filter: StateFilter,
+  definitions: (kind: Kind) => ResourceDefinition,
+): DrillSnapshot {
+  const isWritten = (kind: Kind): boolean => definitions(kind).restore.never === null;
+  const parts = filterParts(filter, () => state.projectsOf(filter.organizations ?? []));
+  const isAsked = (key: RecordKey): boolean => parts.some((part) => selectsRecord(part, key));
+  const never = new Map<Kind, number>();
+  for (const part of parts) {
+    const kinds = (part.kinds ?? KINDS).filter((kind) => !isWritten(kind));
+    if (kinds.length === 0) continue;
+    for (const { kind } of state.records({ ...part, kinds })) never.set(kind, (never.get(kind) ?? 0) + 1);
+  }
+  const { organizations } = filter;
+  const around: StateFilter = organizations === undefined ? {} : { organizations };
+  const all = filterParts({ ...around, kinds: KINDS.filter(isWritten) }, () => []).flatMap((part) => [
+    ...state.records(part),
+  ]);
+  const kinds = kindsToRead(new Set(all.filter(isAsked).map(({ kind }) => kind)), definitions);
+  if (kinds.length === 0) {
+    const [only] = never.keys();
+    const why =
+      only === undefined
+        ? `no record of ${state.reference.ref} was selected`
+        : `${definitions(only).title.many} are never restored: ${definitions(only).restore.never ?? ''}`;
+    throw new TidemarkError('not_found', `there is nothing to practise with: ${why}`, {
+      hint: 'correct the filter, or look at `tidemark status` for what the mirror holds',
+    });
+  }
+  const parsed = all
+    .filter(({ kind }) => kinds.includes(kind))
+    .map((received) => ({ received, record: parseState(received) }));
+  const isOwn = ({ record }: { readonly record: ParsedRecord }): boolean =>
+    !isForeign(definitions(record.kind), record);
+  const known = state
+    .collections()
+    .map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
+  return {
+    desired: {
+      reference: state.reference,
+      records: parsed.filter(isOwn).map(({ record }) => record),
+      collections: known
+        .filter(({ kind, coverage }) => kinds.includes(kind) && coverage.how === 'read')
+        .map(({ kind, scope, coverage }) => ({
+          kind,
+          scope,
+          isComplete: coverage.how === 'read' && coverage.stale === undefined,
+        })),
+    },
+    states: parsed.filter(isOwn).map(({ received }) => received),
+    people: all
+      .filter(({ kind }) => {
+        const { discovery, restore } = definitions(kind);
+        return discovery.from === 'root' || restore.protectsOwnUser;
+      })
+      .map(parseState),
+    kinds,
+    isAsked,
+    foreign: parsed.flatMap((each) => (!isOwn(each) && isAsked(each.record) ? [each.record] : [])),
+    never,
+    skipped: known.flatMap(({ kind, scope, coverage }): Skipped[] =>
+      isWritten(kind) &&
+      coverage.how === 'unread' &&
+      // Not offered by the service: there is nothing to bring back.
+      coverage.code !== 'not_found' &&
+      parts.some((part) => selectsCollection(part, kind, scope))
+        ? [{ kind, scope, reason: coverage.reason }]
+        : [],
+    ),
+  };
+}
+
+/** True for a record that another organization's list shows too (wire-notes.md, Lists): it comes back with its owner. */
+export function isForeign(
+  { restore }: Pick<ResourceDefinition, 'restore'>,
+  { scope, body }: Pick<ParsedRecord, 'scope' | 'body'>,
+): boolean {
+  const holder = restore.owner === null ? undefined : resolvePointer(body, restore.owner);
+  return (
+    typeof holder === 'string' && scope.organization_id !== undefined && holder !== scope.organization_id
+  );
+}
