@@ -1,10 +1,11 @@
 /** What one source's clients share: one transport, one limiter, one budget of retries, one set of counters. */
+import type { RateLimits } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { withBreaker, type Breaker } from './breaker.ts';
 import { createCounters, type RequestCounters, type RequestStats } from './request-stats.ts';
-import { createLimiter, type Limiter, type RateLimits } from './limiter.ts';
+import { Limiter } from './limiter.ts';
 import { neutralText, type NeutralText } from './neutral-text.ts';
 import type { RateLog } from './rate-log.ts';
 import { createRequestLog, type RequestLog } from './request-log.ts';
@@ -69,13 +70,13 @@ export function openConnection(options: ConnectionOptions): Connection {
   const { transport } = breaker;
   const maxWaitMs = retry.maxWaitSeconds * 1000;
   const neutral = neutralText(apiKey);
-  const limiter = createLimiter({
+  const limiter = new Limiter({
     rate,
     maxWaitMs: (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000,
     maxPauseMs: maxWaitMs,
     clock,
     log,
-    ...(rateLog === undefined ? {} : { rateLog }),
+    rateLog,
   });
   return {
     transport,
@@ -96,11 +97,10 @@ export function openConnection(options: ConnectionOptions): Connection {
         limiter.waitingUntil() ?? 0,
         askedToWaitUntil > clock.now() ? askedToWaitUntil : 0,
       );
-      const kinds = limiter.kinds();
+      const { kinds, ...ofKey } = limiter.use();
       return {
         ...counted,
-        perMinute: limiter.perMinute(),
-        perHour: limiter.perHour(),
+        ...ofKey,
         ...(kinds.length === 0 ? {} : { kinds }),
         ...(waitingUntil === 0 ? {} : { waitingUntil }),
       };

@@ -1,51 +1,31 @@
 /**
- * The one limiter per key and origin (design.md, The sync): p-queue for concurrency; the strict rolling windows per minute
- * and per hour over a log that all processes of this machine share; and one pause for all of them after a 429. p-queue's
- * own interval is not used: it knows one window of one process only.
+ * The one limiter of a key at an origin (design.md, The sync): how many requests are under way, the rolling windows of the
+ * key and of single kinds, and one pause for all of them after a 429. p-queue gives the concurrency; its own interval is
+ * not used, since it knows one window of one process only.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Kind } from '../catalog/kinds.ts';
+import type { KindRateLimits, RateLimits } from '../config/config.ts';
+import { whenAborted } from '../core/aborted.ts';
 import { type Clock, abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { KindUse, WindowUse } from './request-stats.ts';
 import {
   adjustedToClock,
-  PACED_STARTS,
-  parsePace,
-  rateAt,
-  paceAfterRefusal,
   msUntilFaster,
   type Pace,
+  PACED_STARTS,
+  paceAfterRefusal,
+  parsePace,
+  rateAt,
 } from './pace.ts';
-import {
-  limitsOfKinds,
-  NO_WAIT,
-  RateLimit,
-  startsToKeep,
-  type KindLimits,
-  type ReservedStart,
-  type Wait,
-} from './rate-limit.ts';
-import { FallbackRateLog, memoryRateLog, type RateLog } from './rate-log.ts';
+import { LogInUse, type RateLog } from './rate-log.ts';
 import { logWait } from './request-log.ts';
-import { Slots, type ConcurrencySlot } from './slots.ts';
+import type { KindUse } from './request-stats.ts';
 
-export type { ConcurrencySlot } from './slots.ts';
-
-export interface RateLimits {
-  /** Requests that may start within any minute; 0 = no limit. */
-  readonly perMinute: number;
-  /** Requests that may start within any hour; 0 = no limit. */
-  readonly perHour: number;
-  /** Requests under way at once; 0 = no limit. */
-  readonly concurrency: number;
-  /** Additional limits of single kinds. */
-  readonly kinds?: readonly KindLimits[];
-}
-
-export interface LimiterOptions {
+interface LimiterOptions {
   readonly rate: RateLimits;
   /** A single wait for a window longer than this is refused instead, milliseconds. */
   readonly maxWaitMs: number;
@@ -54,30 +34,101 @@ export interface LimiterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** The log that this machine's processes share; left out, the starts are kept in memory. Closed with the limiter. */
-  readonly rateLog?: RateLog;
+  readonly rateLog?: RateLog | undefined;
 }
 
 /** A start reserved in the windows for one request that must closely follow others. */
-export interface Reservation extends ReservedStart {
-  /** True where the limit allows fewer than two starts, so that none can be reserved. */
+export interface Reservation {
+  /** True where a limit allows fewer than two starts, so that none can be reserved. */
   readonly isUnavailable?: true;
-  /** In the windows of the key. */
-  readonly inKey?: ReservedStart | undefined;
-  /** In the windows of the kind's own limit. */
-  readonly inKind?: ReservedStart | undefined;
+  /** Gives it back; of no effect once it was used or given back. */
+  release(): void;
+  isOpen(): boolean;
 }
 
-export interface AdmissionOptions {
-  readonly reservation?: Reservation | undefined;
-  /** The slot that the caller has: it does not wait for another one. */
-  readonly slot?: ConcurrencySlot | undefined;
-  /** The kind that is requested; left out where no kind's own limit can apply. */
+interface RunOptions {
+  /** What is requested; some kinds have limits of their own. */
   readonly kind?: Kind | undefined;
+  readonly reservation?: Reservation | undefined;
   /** Takes precedence over non-urgent requests that wait for a slot. */
   readonly isUrgent?: boolean;
 }
 
-export interface Limiter {
+/** How long a start has to wait, and for what; 0 = not at all. */
+interface Wait {
+  readonly ms: number;
+  readonly reason: 'perMinute' | 'perHour' | 'refusal';
+  /** Whose limit it is: the kind that gives it its name, or null for the key. */
+  readonly kind: Kind | null;
+}
+
+/** A request that starts, and the number of its start in each of its limits. */
+interface Started {
+  readonly at: number;
+  readonly log: RateLog;
+  readonly numbers: readonly number[];
+}
+
+const NO_WAIT: Wait = { ms: 0, reason: 'perMinute', kind: null };
+const UNRESERVABLE: Reservation = { isUnavailable: true, release: () => undefined, isOpen: () => false };
+/** Another process does not notify this one when it releases a reserved start. */
+const LOOK_AGAIN_MS = 1_000;
+/** Numbers of latest starts from which the refused rate is computed: the first of these for which there are enough. */
+const OBSERVED_STARTS = [20, 10, 5, 2];
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+/**
+ * Windows are this much longer than the service's: the arrival time of a request without an answer, or of a killed
+ * process, is unknown.
+ */
+const MARGIN_MS = 500;
+/** The longest time for a request to reach the service: if its answer takes longer, the service was working on it. */
+const LONGEST_WAY_MS = 5_000;
+
+/** How many starts a log must remember for these limits. */
+export function startsToKeep(rate: RateLimits): number {
+  return Math.max(...[rate, ...(rate.kinds ?? [])].flatMap(({ perMinute, perHour }) => [perMinute, perHour]));
+}
+
+export class Limiter {
+  readonly #options: LimiterOptions;
+  readonly #queue: PQueue;
+  readonly #log: LogInUse;
+  readonly #isCounting: boolean;
+  readonly #key: Limit;
+  /** The limits of a request of the kind; of all other kinds there is the key's only. */
+  readonly #limitsOf: ReadonlyMap<Kind | undefined, readonly Limit[]>;
+  readonly #limitsOfKey: readonly Limit[];
+  readonly #ofKinds: readonly Limit[];
+  /** The slot of the work that is running, for the requests that it makes. */
+  readonly #slot = new AsyncLocalStorage<Slot>();
+  /** Called when a start that this process reserved is used or released. */
+  #onRelease: (() => void)[] = [];
+  /** The end of the latest wait for the key's limits, and of that for a kind's. */
+  readonly #waits: { key: { until: number } | null; kind: { until: number } | null } = {
+    key: null,
+    kind: null,
+  };
+  #known: { readonly text: string; readonly pace: Pace | null } | null = null;
+  /** Requests of this process that were not refused since the refusal at that time. */
+  #passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
+
+  constructor(options: LimiterOptions) {
+    const { rate, rateLog: shared, clock, log } = options;
+    this.#options = options;
+    this.#queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
+    this.#key = new Limit(rate, []);
+    this.#limitsOfKey = [this.#key];
+    this.#ofKinds = (rate.kinds ?? []).map((each) => new Limit(each, each.kinds)).filter(isLimited);
+    this.#limitsOf = new Map(
+      this.#ofKinds.flatMap((limit) => limit.kinds.map((kind) => [kind, [this.#key, limit]])),
+    );
+    const keeps = startsToKeep(rate);
+    this.#isCounting = keeps > 0;
+    const names = [this.#key, ...this.#ofKinds].map(({ name }) => name);
+    this.#log = new LogInUse({ shared, clock, log, keeps, names });
+  }
+
   /**
    * Runs the task once there is a slot and the windows have room. `startedAt` is for `onThrottled`.
    * @throws TidemarkError `throttled` when the wait would be longer than allowed; the abort reason when aborted
@@ -85,407 +136,399 @@ export interface Limiter {
   run<T>(
     task: (startedAt: number) => Promise<T>,
     signal?: AbortSignal,
-    admission?: AdmissionOptions,
-  ): Promise<T>;
+    { kind, reservation, isUrgent = false }: RunOptions = {},
+  ): Promise<T> {
+    const limits = this.#limitsOf.get(kind) ?? this.#limitsOfKey;
+    const own = reservation instanceof ReservedStart && reservation.isOpen() ? reservation : undefined;
+    const slot = this.#slot.getStore();
+    return slot?.isOpen === true
+      ? slot.run(() => this.#whenRoom(task, signal, limits, own))
+      : this.#queued(task, signal, limits, own, isUrgent);
+  }
+
   /**
-   * Waits for a concurrency slot, ahead of non-urgent requests, and keeps it for the work: requests of that kind, one
-   * after the other. Each must use this slot: acquiring another one can deadlock. Where the kind has its own limits there
-   * is no slot, and each request queues alone: waiting for those limits must not block other kinds.
+   * Waits for a concurrency slot, ahead of non-urgent requests, and keeps it for the work. The requests that the work makes
+   * use that slot, one after the other: they never wait for a second one. The work must not wait for requests that others
+   * make. Where the kind has its own limits no slot is kept: waiting for those limits must not block other kinds.
    */
-  withSlot<T>(kind: Kind, work: (slot?: ConcurrencySlot) => Promise<T>): Promise<T>;
+  async withSlot<T>(kind: Kind, work: () => Promise<T>): Promise<T> {
+    if (this.#limitsOf.has(kind) || this.#slot.getStore()?.isOpen === true) return await work();
+    const inSlot = async (): Promise<T> => {
+      const slot = new Slot();
+      try {
+        return await this.#slot.run(slot, work);
+      } finally {
+        slot.isOpen = false;
+      }
+    };
+    return await this.#queue.add(inSlot, { priority: 1 });
+  }
+
   /**
-   * Waits until the windows have room for one more start, and reserves it. Resolves to null where no limit applies.
+   * Waits until the windows have room for one more start of a write that follows a check, which needs room as well, and
+   * reserves it. Resolves to null where no limit applies.
    * @throws as `run`
    */
-  reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
+  async reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null> {
+    const limits = this.#limitsOf.get(kind) ?? this.#limitsOfKey;
+    const most = this.#log.atomically((log) => limits.map((limit) => this.#mostAtOnce(log, limit)));
+    if (most.some((each) => each < 2)) return UNRESERVABLE;
+    return most.every((each) => each === Number.POSITIVE_INFINITY)
+      ? null
+      : await this.#reserve(limits, 1, signal);
+  }
+
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
-  onThrottled(startedAt: number, waitMs: number): void;
-  /** An answer that is not a 429. */
-  onNotThrottled(): void;
-  perMinute(): WindowUse;
-  perHour(): WindowUse;
-  hasOwnLimit(kind: Kind): boolean;
-  /** Of the limits of single kinds. */
-  kinds(): readonly KindUse[];
-  /** Epoch milliseconds until which all requests wait; undefined while some may start. */
-  waitingUntil(): number | undefined;
-  close(): void;
-}
-
-const URGENT = { priority: 1 } as const;
-/** A request that starts, and the numbers of its start in the logs of its limits. */
-interface Started {
-  readonly startedAt: number;
-  readonly inKey: number;
-  readonly inKind: number | undefined;
-}
-
-interface Waiter {
-  readonly until: number;
-}
-
-const NO_RESERVATION = Promise.resolve(null);
-/** Returned where no start can be reserved. */
-const UNRESERVABLE: Reservation = { isUnavailable: true, release: () => undefined, isOpen: () => false };
-/** Another process does not notify this one when it releases a reserved start. */
-const LOOK_AGAIN_MS = 1_000;
-/** Numbers of latest starts from which the refused rate is computed: the first of these for which there are enough. */
-const OBSERVED_STARTS = [20, 10, 5, 2];
-const MINUTE_MS = 60_000;
-/** The longest time for a request to reach the service: if its answer takes longer, the service was working on it. */
-const LONGEST_WAY_MS = 5_000;
-
-export function createLimiter(options: LimiterOptions): Limiter {
-  const { rate, clock } = options;
-  const queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
-  const slots = new Slots(rate.concurrency, (useSlot) => queue.add(useSlot, URGENT));
-  const keeps = startsToKeep(rate);
-  const isShared = options.rateLog !== undefined;
-  const log: RateLog =
-    options.rateLog === undefined
-      ? memoryRateLog(() => clock.monotonicMs(), keeps)
-      : new FallbackRateLog(options.rateLog, {
-          ...{ clock, keeps, log: options.log },
-          names: [null, ...(rate.kinds ?? []).map(({ kinds }) => kinds[0])],
-        });
-  const key = new RateLimit(rate, null, () => log);
-  const ofKinds = limitsOfKinds(rate.kinds ?? [], () => log);
-  const ofEachKind = [...new Set(ofKinds.values())];
-  /** The last to wait for the key's limits, and for those of a kind. */
-  const last: { key: Waiter | null; kind: Waiter | null } = { key: null, kind: null };
-  let known: { readonly text: string; readonly pace: Pace | null } | null = null;
-  /** Requests of this process that were not refused since the refusal at that time. */
-  let passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
-
-  /** The work sees and changes the log as one. */
-  const atomically = <T>(work: () => T): T => log.atomically(work);
-
-  const paceNow = (now: number): Pace | null => {
-    const text = log.readPace();
-    if (text === null) return null;
-    if (known?.text !== text) known = { text, pace: parsePace(text) };
-    const pace = known.pace === null ? null : adjustedToClock(known.pace, now);
-    if (pace !== null && pace !== known.pace) log.writePace(JSON.stringify(pace));
-    if (pace !== null && pace.refusedAt !== passed.since) passed = { since: pace.refusedAt, count: 0 };
-    return pace;
-  };
-
-  /** How long one more start of the key has to wait, besides the reserved ones other than `own`. */
-  const waitForKey = (now: number, own: ReservedStart | undefined): Wait => {
-    const wait = key.wait(now, own);
-    const pace = paceNow(now);
-    if (pace === null) return wait;
-    const paused = pace.pausedUntil - now;
-    const paced = rateAt(pace, now);
-    const ms =
-      paused > 0 || paced === null
-        ? paused
-        : Math.min(
-            key.waitFor(now, PACED_STARTS, (PACED_STARTS / paced) * 1000, key.reservedExcept(own)),
-            msUntilFaster(pace, now),
-          );
-    return ms > wait.ms ? { ms, reason: 'refusal', kind: null } : wait;
-  };
-
-  const sleepFor = async (
-    wait: Wait,
-    signal: AbortSignal | undefined,
-    limited: 'key' | 'kind' = 'key',
-  ): Promise<void> => {
-    const most = wait.reason === 'refusal' ? (options.maxPauseMs ?? options.maxWaitMs) : options.maxWaitMs;
-    if (wait.ms > most) throw tooLong(wait, most);
-    logWait(options.log, wait);
-    const mine = { until: clock.now() + wait.ms };
-    last[limited] = mine;
-    try {
-      await clock.sleep(Math.ceil(wait.ms), signal);
-    } finally {
-      // Only the last one to wait clears it: the time of a later waiter stays.
-      if (last[limited] === mine) last[limited] = null;
-    }
-  };
-
-  /** Waits until a start that is reserved in the limit may have been used or released. */
-  const untilRoom = async (limit: RateLimit, signal: AbortSignal | undefined): Promise<void> => {
-    const isNotified = await waitForNotification((notify) => limit.onRelease(notify), signal);
-    if (!isNotified) await clock.sleep(LOOK_AGAIN_MS, signal);
-  };
-
-  /** Waits until the limit has room for a start and `beside` more, and reserves it. */
-  const reserveIn = async (
-    limit: RateLimit,
-    signal: AbortSignal | undefined,
-    beside = 0,
-  ): Promise<ReservedStart> => {
-    for (;;) {
-      signal?.throwIfAborted();
-      const wait = atomically(() => {
-        if (limit.isFullyReserved(1 + beside)) return 'reserved';
-        const found = limit.wait(log.now());
-        if (found.ms === 0) limit.publishReservations(1);
-        return found;
-      });
-      if (wait === 'reserved') await untilRoom(limit, signal);
-      else if (wait.ms > 0) await sleepFor(wait, signal, 'kind');
-      else return limit.reserve();
-    }
-  };
-
-  /** Releases reserved starts that are used or no longer needed. Within `atomically`. */
-  const releaseStarts = (
-    inKey: ReservedStart | undefined,
-    inKind: ReservedStart | undefined,
-    ofKind: RateLimit | undefined,
-  ): void => {
-    if (inKey?.isOpen() === true) {
-      inKey.release();
-      key.publishReservations();
-    }
-    if (inKind?.isOpen() === true) {
-      inKind.release();
-      ofKind?.publishReservations();
-    }
-  };
-
-  /** Starts a request if there is room: its start, or how long to wait. */
-  const start = (
-    own: ReservedStart | undefined,
-    ofKind: RateLimit | undefined,
-    inKind: ReservedStart | undefined,
-  ): Started | Wait =>
-    atomically(() => {
+  onThrottled(startedAt: number, waitMs: number): void {
+    const { isCounted, perMinute } = this.#log.atomically((log) => {
       const now = log.now();
-      const forKey = waitForKey(now, own);
-      const forKind = ofKind?.wait(now, inKind) ?? NO_WAIT;
-      const wait = forKind.ms > forKey.ms ? forKind : forKey;
-      if (wait.ms > 0) return wait;
-      const inKey = key.starts.add(now);
-      const started = { startedAt: now, inKey, inKind: ofKind?.starts.add(now) };
-      releaseStarts(own, inKind, ofKind);
-      return started;
+      const before = this.#pace(log, now);
+      const observed = this.#observedRate(log, now, before);
+      const after = paceAfterRefusal(before, {
+        ...{ startedAt, now, waitMs, observed },
+        passed: this.#passed.count,
+      });
+      log.writePace(JSON.stringify(after));
+      return { isCounted: after.refusedAt !== before?.refusedAt, perMinute: Math.round(after.rate * 60) };
     });
-
-  /**
-   * Moves the start to the time of the response: the service counts when it receives the request, which is unknown but not later.
-   */
-  const send = <T>(
-    task: (startedAt: number) => Promise<T>,
-    started: Started,
-    ofKind: RateLimit | undefined,
-  ): Promise<T> => {
-    if (keeps === 0) return task(started.startedAt);
-    return task(started.startedAt).finally(() =>
-      atomically(() => {
-        const at = Math.min(log.now(), started.startedAt + LONGEST_WAY_MS);
-        key.starts.arrived(started.inKey, at);
-        if (started.inKind !== undefined) ofKind?.starts.arrived(started.inKind, at);
-      }),
+    if (!isCounted) return;
+    this.#options.log.warn(
+      { waitMs: Math.round(waitMs), perMinute },
+      'the service asks for fewer requests: waiting, then going on at half the rate',
     );
-  };
+  }
 
-  /** Runs the task once there is room: at once where there is. */
-  const admitted = <T>(
+  /** An answer that is not a 429. */
+  onNotThrottled(): void {
+    this.#passed.count += 1;
+  }
+
+  /** How full the windows are: of the key, and of the limits of single kinds. */
+  use(): Omit<KindUse, 'kinds'> & { readonly kinds: readonly KindUse[] } {
+    return this.#log.atomically((log) => {
+      const now = log.now();
+      const kinds = this.#ofKinds.map((limit) => ({ kinds: limit.kinds, ...limit.use(log, now) }));
+      return { ...this.#key.use(log, now, rateAt(this.#pace(log, now), now)), kinds };
+    });
+  }
+
+  /** Epoch milliseconds until which all requests wait; undefined while some may start. */
+  waitingUntil(): number | undefined {
+    const { key, kind } = this.#waits;
+    // A kind that waits for its own limit counts only if no other request is running or queued.
+    return key?.until ?? (this.#queue.pending + this.#queue.size === 0 ? kind?.until : undefined);
+  }
+
+  close(): void {
+    this.#log.close();
+  }
+
+  async #queued<T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    ...starts: Parameters<typeof start>
-  ): Promise<T> => {
-    if (signal?.aborted === true) return Promise.reject(abortReason(signal));
-    const started = start(...starts);
-    return 'startedAt' in started ? send(task, started, starts[1]) : whenRoom(started, task, signal, starts);
-  };
-
-  /** Several may wake together, in this process and in others: the first one starts, the rest compute a new wait. */
-  const whenRoom = async <T>(
-    firstWait: Wait,
-    task: (startedAt: number) => Promise<T>,
-    signal: AbortSignal | undefined,
-    starts: Parameters<typeof start>,
-  ): Promise<T> => {
-    for (let wait = firstWait; ;) {
-      await sleepFor(wait, signal);
-      signal?.throwIfAborted();
-      const started = start(...starts);
-      if ('startedAt' in started) return await send(task, started, starts[1]);
-      wait = started;
-    }
-  };
-
-  const openReservation = (admission: AdmissionOptions | undefined): Reservation | undefined =>
-    admission?.reservation?.isOpen() === true ? admission.reservation : undefined;
-
-  const runQueued = async <T>(
-    task: (startedAt: number) => Promise<T>,
-    signal: AbortSignal | undefined,
-    admission: AdmissionOptions | undefined,
-    ofKind: RateLimit | undefined,
-  ): Promise<T> => {
-    const reservation = openReservation(admission);
+    limits: readonly Limit[],
+    own: ReservedStart | undefined,
+    isUrgent: boolean,
+  ): Promise<T> {
+    const ofKind = limits.slice(1);
     // Before it enters the queue: a kind that waits for its own limit must not block others.
     const inKind =
-      ofKind === undefined ? undefined : (reservation?.inKind ?? (await reserveIn(ofKind, signal)));
+      own !== undefined || ofKind.length === 0 ? undefined : await this.#reserve(ofKind, 0, signal);
     try {
-      const admit = (): Promise<T> => admitted(task, signal, reservation?.inKey, ofKind, inKind);
-      if (admission?.slot !== undefined) return await admit();
-      const result = await queue.add(admit, {
+      const result = await this.#queue.add(() => this.#whenRoom(task, signal, limits, own ?? inKind), {
         ...(signal === undefined ? {} : { signal }),
-        ...(admission?.isUrgent === true ? URGENT : {}),
+        ...(isUrgent ? { priority: 1 } : {}),
       });
       // The next request is sent before this answer is processed: the service works on it meanwhile.
       await nextTurn();
       return result;
     } finally {
-      if (inKind?.isOpen() === true) atomically(() => releaseStarts(undefined, inKind, ofKind));
+      inKind?.release();
     }
-  };
+  }
 
-  const reservationOf = (
-    inKey: ReservedStart | undefined,
-    inKind: ReservedStart | undefined,
-    ofKind: RateLimit | undefined,
-  ): Reservation => {
-    const isOpen = (): boolean => inKey?.isOpen() === true || inKind?.isOpen() === true;
-    return {
-      ...{ inKey, inKind, isOpen },
-      release: () => {
-        if (isOpen()) atomically(() => releaseStarts(inKey, inKind, ofKind));
-      },
-    };
-  };
-
-  /** The most starts that the key's limits admit at once at the current rate. */
-  const keyLimit = (): number => {
-    const now = log.now();
-    return rateAt(paceNow(now), now) === null ? key.maxAtOnce : Math.min(key.maxAtOnce, PACED_STARTS);
-  };
-
-  /** Waits until the key's windows have room for a start and reserves it. Null without a limit, `unavailable` as there. */
-  const reserveInKey = async (
+  /** Runs the task once the limits have room. Several may wake together, also in other processes: the first one starts. */
+  async #whenRoom<T>(
+    task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-  ): Promise<ReservedStart | 'unavailable' | null> => {
+    limits: readonly Limit[],
+    own: ReservedStart | undefined,
+  ): Promise<T> {
+    for (;;) {
+      if (signal?.aborted === true) throw abortReason(signal);
+      const started = this.#start(limits, own);
+      if ('ms' in started) {
+        await this.#sleep(started, signal);
+        continue;
+      }
+      try {
+        return await task(started.at);
+      } finally {
+        if (this.#isCounting) this.#arrived(limits, started);
+      }
+    }
+  }
+
+  /** Starts a request if all limits have room: its start, or how long to wait. */
+  #start(limits: readonly Limit[], own: ReservedStart | undefined): Started | Wait {
+    const started = this.#log.atomically((log): Started | Wait => {
+      const now = log.now();
+      const wait = this.#wait(log, now, limits, own);
+      if (wait.ms > 0) return wait;
+      const numbers = limits.map(({ name }) => log.starts(name).add(now));
+      if (own?.isOpen() === true) own.writeReleased(log);
+      return { at: now, log, numbers };
+    });
+    if ('log' in started && own !== undefined) this.#close(own);
+    return started;
+  }
+
+  /**
+   * Moves the start to the time of the response: the service counts when it receives the request, which is unknown but not
+   * later.
+   */
+  #arrived(limits: readonly Limit[], { at: startedAt, log: writtenTo, numbers }: Started): void {
+    this.#log.atomically((log) => {
+      const at = Math.min(log.now(), startedAt + LONGEST_WAY_MS);
+      for (const [n, { name }] of limits.entries()) {
+        const starts = log.starts(name);
+        if (log === writtenTo) starts.arrived(numbers[n] ?? 0, at);
+        // The log was switched while the request was under way: better counted twice than too early.
+        else starts.add(Math.max(at, starts.nthLatest(1) ?? at));
+      }
+    });
+  }
+
+  /** How long one more start has to wait, besides the reserved ones other than `own`. */
+  #wait(log: RateLog, now: number, limits: readonly Limit[], own: ReservedStart | undefined): Wait {
+    let longest = NO_WAIT;
+    for (const limit of limits) {
+      const wait = limit === this.#key ? this.#waitForKey(log, now, own) : limit.wait(log, now, own);
+      if (wait.ms > longest.ms) longest = wait;
+    }
+    return longest;
+  }
+
+  #waitForKey(log: RateLog, now: number, own: ReservedStart | undefined): Wait {
+    const wait = this.#key.wait(log, now, own);
+    const pace = this.#pace(log, now);
+    if (pace === null) return wait;
+    const paused = pace.pausedUntil - now;
+    const rate = rateAt(pace, now);
+    const ms =
+      paused > 0 || rate === null
+        ? paused
+        : Math.min(
+            this.#key.waitFor(log, now, PACED_STARTS, (PACED_STARTS / rate) * 1000, own),
+            msUntilFaster(pace, now),
+          );
+    return ms > wait.ms ? { ms, reason: 'refusal', kind: null } : wait;
+  }
+
+  async #sleep(wait: Wait, signal: AbortSignal | undefined): Promise<void> {
+    const { maxWaitMs, maxPauseMs = maxWaitMs, clock, log } = this.#options;
+    const most = wait.reason === 'refusal' ? maxPauseMs : maxWaitMs;
+    if (wait.ms > most) throw tooLong(wait, most);
+    logWait(log, wait);
+    const which = wait.kind === null ? 'key' : 'kind';
+    const mine = { until: clock.now() + wait.ms };
+    this.#waits[which] = mine;
+    try {
+      await clock.sleep(Math.ceil(wait.ms), signal);
+    } finally {
+      // Only the last one to wait clears it: the time of a later waiter stays.
+      if (this.#waits[which] === mine) this.#waits[which] = null;
+    }
+  }
+
+  /** Waits until the limits have room for a start and `beside` more, and reserves it in all of them. */
+  async #reserve(
+    limits: readonly Limit[],
+    beside: number,
+    signal: AbortSignal | undefined,
+  ): Promise<ReservedStart> {
     for (;;) {
       signal?.throwIfAborted();
-      const wait = atomically(() => {
-        const most = keyLimit();
-        if (most === Number.POSITIVE_INFINITY) return null;
-        if (most < 2) return 'unavailable';
-        // It is reserved for a write that follows a check, which needs room as well.
-        if (key.isFullyReserved(2, most)) return 'reserved';
-        const found = waitForKey(log.now(), undefined);
-        if (found.ms === 0) key.publishReservations(1);
+      const wait = this.#log.atomically((log) => {
+        const isFull = (limit: Limit): boolean =>
+          limit.reservedExcept(log, undefined) + 1 + beside > this.#mostAtOnce(log, limit);
+        const full = limits.find(isFull);
+        if (full !== undefined) return full;
+        const found = this.#wait(log, log.now(), limits, undefined);
+        if (found.ms === 0) for (const limit of limits) limit.writeReserved(log, 1);
         return found;
       });
-      if (wait === null || wait === 'unavailable') return wait;
-      if (wait === 'reserved') await untilRoom(key, signal);
-      else if (wait.ms > 0) await sleepFor(wait, signal);
-      else return key.reserve();
+      if (wait instanceof Limit) await this.#untilReleased(wait, signal);
+      else if (wait.ms > 0) await this.#sleep(wait, signal);
+      else
+        return new ReservedStart(limits, (start) => {
+          this.#log.atomically((log) => start.writeReleased(log));
+          this.#close(start);
+        });
     }
-  };
+  }
 
-  const reserve = async (
-    signal: AbortSignal | undefined,
-    ofKind: RateLimit | undefined,
-  ): Promise<Reservation | null> => {
-    if (ofKind !== undefined && ofKind.maxAtOnce < 2) return UNRESERVABLE;
-    const inKind = ofKind === undefined ? undefined : await reserveIn(ofKind, signal, 1);
-    const release = (): void => atomically(() => releaseStarts(undefined, inKind, ofKind));
-    try {
-      const inKey = await reserveInKey(signal);
-      if (inKey === 'unavailable') {
-        release();
-        return UNRESERVABLE;
-      }
-      if (inKey === null && inKind === undefined) return null;
-      return reservationOf(inKey ?? undefined, inKind, ofKind);
-    } catch (error) {
-      release();
-      throw error;
+  #close(start: ReservedStart): void {
+    start.close();
+    const notified = this.#onRelease;
+    this.#onRelease = [];
+    for (const notify of notified) notify();
+  }
+
+  /** Waits until a start that is reserved in the limit may have been used or released. */
+  async #untilReleased(limit: Limit, signal: AbortSignal | undefined): Promise<void> {
+    if (limit.reserved === 0) {
+      await this.#options.clock.sleep(LOOK_AGAIN_MS, signal);
+      return;
     }
-  };
+    let unhear: (() => void) | undefined;
+    await new Promise<void>((resolve) => {
+      this.#onRelease.push(resolve);
+      if (signal !== undefined) unhear = whenAborted(signal, resolve);
+    });
+    unhear?.();
+  }
+
+  /** The most starts that the limit admits at once at the current rate. */
+  #mostAtOnce(log: RateLog, limit: Limit): number {
+    const now = log.now();
+    const isPaced = limit === this.#key && rateAt(this.#pace(log, now), now) !== null;
+    return isPaced ? Math.min(limit.maxAtOnce, PACED_STARTS) : limit.maxAtOnce;
+  }
+
+  #pace(log: RateLog, now: number): Pace | null {
+    const text = log.readPace();
+    if (text === null) return null;
+    if (this.#known?.text !== text) this.#known = { text, pace: parsePace(text) };
+    const known = this.#known.pace;
+    const pace = known === null ? null : adjustedToClock(known, now);
+    if (pace !== null && pace !== known) log.writePace(JSON.stringify(pace));
+    if (pace !== null && pace.refusedAt !== this.#passed.since)
+      this.#passed = { since: pace.refusedAt, count: 0 };
+    return pace;
+  }
 
   /** Starts per second since the last pause, in the last minute at most; undefined where there were too few. */
-  const observedRate = (now: number, pace: Pace | null): number | undefined => {
+  #observedRate(log: RateLog, now: number, pace: Pace | null): number | undefined {
     const since = Math.max(pace?.pausedUntil ?? Number.NEGATIVE_INFINITY, now - MINUTE_MS);
     for (const count of OBSERVED_STARTS) {
-      const first = key.starts.nthLatest(count);
+      const first = log.starts(null).nthLatest(count);
       if (first !== undefined && first >= since) return (count * 1000) / Math.max(1, now - first);
     }
     return undefined;
-  };
-
-  const perMinuteNow = (now: number): number => {
-    const paced = rateAt(paceNow(now), now);
-    const limit = rate.perMinute === 0 ? Number.POSITIVE_INFINITY : rate.perMinute;
-    return paced === null ? rate.perMinute : Math.min(limit, Math.max(1, Math.round(paced * 60)));
-  };
-
-  return {
-    run: (task, signal, admission) => {
-      const ofKind = admission?.kind === undefined ? undefined : ofKinds.get(admission.kind);
-      const hasSlot = ofKind === undefined && admission?.slot !== undefined;
-      return hasSlot
-        ? admitted(task, signal, openReservation(admission)?.inKey, undefined, undefined)
-        : runQueued(task, signal, admission, ofKind);
-    },
-    withSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.run(work)),
-    reserve: (signal, kind) => {
-      const ofKind = kind === undefined ? undefined : ofKinds.get(kind);
-      const isFree = ofKind === undefined && !isShared && keyLimit() === Number.POSITIVE_INFINITY;
-      return isFree ? NO_RESERVATION : reserve(signal, ofKind);
-    },
-    onThrottled: (startedAt, waitMs) => {
-      const { isCounted, perMinute } = atomically(() => {
-        const now = log.now();
-        const before = paceNow(now);
-        const after = paceAfterRefusal(before, {
-          ...{ startedAt, now, waitMs, passed: passed.count },
-          observed: observedRate(now, before),
-        });
-        log.writePace(JSON.stringify(after));
-        return {
-          isCounted: after.refusedAt !== before?.refusedAt,
-          perMinute: Math.round(after.rate * 60),
-        };
-      });
-      if (!isCounted) return;
-      options.log.warn(
-        { waitMs: Math.round(waitMs), perMinute },
-        'the service asks for fewer requests: waiting, then going on at half the rate',
-      );
-    },
-    onNotThrottled: () => {
-      passed.count += 1;
-    },
-    perMinute: () =>
-      atomically(() => {
-        const now = log.now();
-        return key.minuteUse(now, perMinuteNow(now));
-      }),
-    perHour: () => atomically(() => key.hourUse(log.now())),
-    hasOwnLimit: (kind) => ofKinds.has(kind),
-    kinds: () =>
-      atomically(() => {
-        const now = log.now();
-        return ofEachKind.map((limit) => limit.use(now));
-      }),
-    // A kind that waits for its own limit counts only if no other request is running or queued.
-    waitingUntil: () => last.key?.until ?? (queue.pending + queue.size === 0 ? last.kind?.until : undefined),
-    close: () => log.close(),
-  };
+  }
 }
 
-/** Resolves to true when notified or when the signal is aborted; to false where no notification will come. */
-async function waitForNotification(
-  listen: (notify: () => void) => boolean,
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  return await new Promise<boolean>((resolve) => {
-    const finish = (): void => {
-      signal?.removeEventListener('abort', finish);
-      resolve(true);
+/** A concurrency slot that is kept for one piece of work, whose requests run in it one after the other. */
+class Slot {
+  isOpen = true;
+  #last: Promise<unknown> = Promise.resolve();
+
+  run<T>(request: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(request);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/** One limit, of the key or of some kinds: its two rolling windows, and the starts reserved in them. */
+class Limit {
+  /** Whose limit it is; empty for the key's. */
+  readonly kinds: readonly Kind[];
+  /** The limit's name in the log and in messages. */
+  readonly name: Kind | null;
+  /** The most starts that the limit can admit at once. */
+  readonly maxAtOnce: number;
+  /** Starts that this process has reserved. */
+  reserved = 0;
+  readonly #perMinute: number;
+  readonly #perHour: number;
+
+  constructor({ perMinute, perHour }: Omit<KindRateLimits, 'kinds'>, kinds: readonly Kind[]) {
+    this.kinds = kinds;
+    this.name = kinds[0] ?? null;
+    this.maxAtOnce = Math.min(...[perMinute, perHour].filter((limit) => limit !== 0));
+    this.#perMinute = perMinute;
+    this.#perHour = perHour;
+  }
+
+  /** How long one more start has to wait, besides the reserved ones other than `own`. */
+  wait(log: RateLog, now: number, own: ReservedStart | undefined): Wait {
+    if (this.maxAtOnce === Number.POSITIVE_INFINITY) return NO_WAIT;
+    const minute = this.waitFor(log, now, this.#perMinute, MINUTE_MS + MARGIN_MS, own);
+    const hour = this.waitFor(log, now, this.#perHour, HOUR_MS + MARGIN_MS, own);
+    const kind = this.name;
+    return hour > minute ? { ms: hour, reason: 'perHour', kind } : { ms: minute, reason: 'perMinute', kind };
+  }
+
+  /** Milliseconds until a window of that length has room for one more start of `most`; 0 = no limit. */
+  waitFor(log: RateLog, now: number, most: number, windowMs: number, own: ReservedStart | undefined): number {
+    if (most === 0) return 0;
+    // The start that must leave the window before the next one fits.
+    const blocking = log.starts(this.name).nthLatest(Math.max(1, most - this.reservedExcept(log, own)));
+    return blocking === undefined ? 0 : Math.max(0, blocking + windowMs - now);
+  }
+
+  /** Starts reserved by this process and others, without `own`. */
+  reservedExcept(log: RateLog, own: ReservedStart | undefined): number {
+    const isOwn = own?.isOpen() === true && own.limits.includes(this);
+    return this.reserved - (isOwn ? 1 : 0) + log.starts(this.name).reservedByOthers();
+  }
+
+  /** Shows other processes how many starts this one has reserved, and `more` that it is about to. */
+  writeReserved(log: RateLog, more: number): void {
+    log.starts(this.name).writeReserved(this.reserved + more);
+  }
+
+  /** @param paced starts per second while the rate is lowered */
+  use(log: RateLog, now: number, paced: number | null = null): Omit<KindUse, 'kinds'> {
+    const starts = log.starts(this.name);
+    const limit =
+      paced === null
+        ? this.#perMinute
+        : Math.min(this.#perMinute || Number.POSITIVE_INFINITY, Math.max(1, Math.round(paced * 60)));
+    const hourUsed = this.#perHour === 0 ? 0 : starts.countAfter(now - HOUR_MS);
+    return {
+      perMinute: { used: starts.countAfter(now - MINUTE_MS), limit },
+      perHour: { used: hourUsed, limit: this.#perHour },
     };
-    if (!listen(finish)) resolve(false);
-    else signal?.addEventListener('abort', finish);
-  });
+  }
+}
+
+function isLimited({ maxAtOnce }: Limit): boolean {
+  return maxAtOnce !== Number.POSITIVE_INFINITY;
+}
+
+/** A start reserved in each of the limits, until it is used or released. */
+class ReservedStart implements Reservation {
+  readonly limits: readonly Limit[];
+  readonly #release: (start: ReservedStart) => void;
+  #isOpen = true;
+
+  constructor(limits: readonly Limit[], release: (start: ReservedStart) => void) {
+    this.limits = limits;
+    this.#release = release;
+    for (const limit of limits) limit.reserved += 1;
+  }
+
+  isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  release(): void {
+    if (this.#isOpen) this.#release(this);
+  }
+
+  /** Shows other processes that it is reserved no more. */
+  writeReleased(log: RateLog): void {
+    for (const limit of this.limits) limit.writeReserved(log, -1);
+  }
+
+  close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    for (const limit of this.limits) limit.reserved -= 1;
+  }
 }
 
 /** The error for a wait that is longer than a single one may be. */

@@ -1,6 +1,6 @@
 /**
  * Where the limiter keeps the starts of requests. The processes of one machine share a file beside the mirror
- * (`mirror/rate-log.ts`); this file has the interface, and a log in memory for clients without limits or file.
+ * (`mirror/rate-log.ts`); this file has the interface, a log in memory, and the switch between the two.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
@@ -47,7 +47,7 @@ export interface Starts {
 const MOST_KEPT = 20_000;
 
 /** @param keeps how many starts the limits look back at most */
-export function memoryRateLog(now: () => number, keeps: number): RateLog {
+function memoryRateLog(now: () => number, keeps: number): RateLog {
   const byKind = new Map<Kind | null, MemoryStarts>();
   let pace: string | null = null;
   return {
@@ -109,7 +109,9 @@ class MemoryStarts implements Starts {
 /** How long until a shared log that failed (a file locked by another program, say) is tried again. */
 const TRY_AGAIN_MS = 30_000;
 
-interface FallbackOptions {
+interface LogInUseOptions {
+  /** Closed with this; left out, the starts are kept in memory. */
+  readonly shared: RateLog | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   /** How many starts the limits look back at most. */
@@ -119,18 +121,12 @@ interface FallbackOptions {
 }
 
 /** The log in memory that replaces the shared one for a time. */
-interface Memory {
+interface Replacement {
   readonly log: RateLog;
   /** How many starts of each limit were copied from the shared log. */
-  readonly known: ReadonlyMap<Kind | null, number>;
+  readonly copied: ReadonlyMap<Kind | null, number>;
   /** By the monotonic clock. */
   tryAgainAt: number;
-}
-
-/** A start: in which log it was written, and its number there. */
-interface WrittenStart {
-  readonly log: RateLog;
-  readonly number: number;
 }
 
 /**
@@ -138,131 +134,84 @@ interface WrittenStart {
  * alone, and no request fails. Once the shared log works again it is used, and gets the starts of the meantime. Each
  * change is logged once.
  */
-export class FallbackRateLog implements RateLog {
-  readonly #shared: RateLog;
-  readonly #options: FallbackOptions;
-  readonly #written = new Map<number, WrittenStart>();
-  #nextStart = 0;
-  #memory: Memory | null = null;
+export class LogInUse {
+  readonly #options: LogInUseOptions;
+  #replacement: Replacement | null = null;
   #isClosed = false;
 
-  constructor(shared: RateLog, options: FallbackOptions) {
-    this.#shared = shared;
+  constructor(options: LogInUseOptions) {
     this.#options = options;
-  }
-
-  now(): number {
-    return this.#options.clock.now();
-  }
-
-  atomically<T>(work: () => T): T {
-    const memory = this.#memory;
-    if (memory !== null && !this.#isDue(memory)) return memory.log.atomically(work);
-    try {
-      const result = this.#shared.atomically(() => {
-        this.#memory = null;
-        if (memory !== null) this.#handBack(memory);
-        return work();
-      });
-      if (memory !== null)
-        this.#options.log.info({}, 'the log of requests can be used again: all processes are counted');
-      return result;
-    } catch (error) {
-      this.#memory = memory;
-      if (!(error instanceof TidemarkError)) throw error;
-      this.#fallBack(error);
-      return this.#current().atomically(work);
+    if (options.shared === undefined) {
+      const log = memoryRateLog(() => options.clock.monotonicMs(), options.keeps);
+      this.#replacement = { log, copied: new Map(), tryAgainAt: Number.POSITIVE_INFINITY };
     }
   }
 
-  starts(kind: Kind | null): Starts {
-    const log = this.#current();
-    const starts = log.starts(kind);
-    return {
-      add: (at) => {
-        this.#nextStart += 1;
-        this.#written.set(this.#nextStart, { log, number: starts.add(at) });
-        return this.#nextStart;
-      },
-      arrived: (start, at) => {
-        const written = this.#written.get(start);
-        this.#written.delete(start);
-        if (written?.log === log) starts.arrived(written.number, at);
-        // The log was switched while the request was under way: better counted twice than too early.
-        else starts.add(Math.max(at, starts.nthLatest(1) ?? at));
-      },
-      nthLatest: (n) => starts.nthLatest(n),
-      countAfter: (at) => starts.countAfter(at),
-      writeReserved: (count) => starts.writeReserved(count),
-      reservedByOthers: () => starts.reservedByOthers(),
-    };
+  /** Runs the work on the log as one step. Where the shared log fails in it, the work is run again on one in memory. */
+  atomically<T>(work: (log: RateLog) => T): T {
+    const { shared, clock, log } = this.#options;
+    const replacement = this.#replacement;
+    const isDue = !this.#isClosed && clock.monotonicMs() >= (replacement?.tryAgainAt ?? 0);
+    if (shared === undefined || !isDue) return work(replacement?.log ?? this.#replace([]).log);
+    try {
+      const result = shared.atomically(() => {
+        if (replacement !== null) this.#handBack(shared, replacement);
+        return work(shared);
+      });
+      this.#replacement = null;
+      if (replacement !== null)
+        log.info({}, 'the log of requests can be used again: all processes are counted');
+      return result;
+    } catch (error) {
+      if (!(error instanceof TidemarkError)) throw error;
+      if (replacement === null) {
+        log.warn(
+          { code: error.code, reason: error.message },
+          'the log of requests cannot be used: requests of other processes are not counted against the rate limit',
+        );
+        return work(this.#replace(this.#options.names).log);
+      }
+      replacement.tryAgainAt = clock.monotonicMs() + TRY_AGAIN_MS;
+      return work(replacement.log);
+    }
   }
 
-  readPace(): string | null {
-    return this.#current().readPace();
-  }
-
-  writePace(text: string): void {
-    this.#current().writePace(text);
-  }
-
-  /** Later calls use the log in memory. */
+  /** Later calls use a log in memory. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#memory ??= this.#remembered([]);
-    this.#shared.close();
-  }
-
-  #current(): RateLog {
-    return this.#memory?.log ?? this.#shared;
-  }
-
-  #isDue({ tryAgainAt }: Memory): boolean {
-    return !this.#isClosed && this.#options.clock.monotonicMs() >= tryAgainAt;
-  }
-
-  #fallBack(error: TidemarkError): void {
-    const { clock, log, names } = this.#options;
-    if (this.#memory !== null) {
-      this.#memory.tryAgainAt = clock.monotonicMs() + TRY_AGAIN_MS;
-      return;
-    }
-    log.warn(
-      { code: error.code, reason: error.message },
-      'the log of requests cannot be used: requests of other processes are not counted against the rate limit',
-    );
-    this.#memory = this.#remembered(names);
+    this.#options.shared?.close();
   }
 
   /** @param names the limits whose starts are copied from the shared log */
-  #remembered(names: readonly (Kind | null)[]): Memory {
-    const { clock, keeps } = this.#options;
+  #replace(names: readonly (Kind | null)[]): Replacement {
+    const { clock, keeps, shared } = this.#options;
     const log = memoryRateLog(() => clock.now(), keeps);
     try {
       for (const name of names) {
-        for (const at of latestOf(this.#shared.starts(name), keeps)) log.starts(name).add(at);
+        for (const at of latestOf(shared?.starts(name), keeps)) log.starts(name).add(at);
       }
-      const pace = names.length === 0 ? null : this.#shared.readPace();
+      const pace = names.length === 0 ? null : (shared?.readPace() ?? null);
       if (pace !== null) log.writePace(pace);
     } catch {
       // The rest cannot be read (a damaged file, or one never opened): the reason was logged when it failed.
     }
-    const known = new Map(names.map((name) => [name, allOf(log.starts(name))]));
-    return { log, known, tryAgainAt: clock.monotonicMs() + TRY_AGAIN_MS };
+    const copied = new Map(names.map((name) => [name, allOf(log.starts(name))]));
+    this.#replacement = { log, copied, tryAgainAt: clock.monotonicMs() + TRY_AGAIN_MS };
+    return this.#replacement;
   }
 
   /** Writes the starts of the meantime to the shared log; within its `atomically`. */
-  #handBack({ log, known }: Memory): void {
+  #handBack(shared: RateLog, { log, copied }: Replacement): void {
     for (const name of this.#options.names) {
       const own = log.starts(name);
-      const shared = this.#shared.starts(name);
-      const latest = shared.nthLatest(1) ?? 0;
+      const latest = shared.starts(name).nthLatest(1) ?? 0;
       // Not before the log's latest start, which keeps its order: other processes wrote to it meanwhile.
-      for (const at of latestOf(own, allOf(own) - (known.get(name) ?? 0))) shared.add(Math.max(at, latest));
+      for (const at of latestOf(own, allOf(own) - (copied.get(name) ?? 0)))
+        shared.starts(name).add(Math.max(at, latest));
     }
     const pace = log.readPace();
-    if (pace !== null) this.#shared.writePace(pace);
+    if (pace !== null) shared.writePace(pace);
   }
 }
 
@@ -271,10 +220,10 @@ function allOf(starts: Starts): number {
 }
 
 /** Oldest first. */
-function latestOf(starts: Starts, most: number): number[] {
+function latestOf(starts: Starts | undefined, most: number): number[] {
   const times: number[] = [];
   for (let n = most; n > 0; n -= 1) {
-    const at = starts.nthLatest(n);
+    const at = starts?.nthLatest(n);
     if (at !== undefined) times.push(at);
   }
   return times;

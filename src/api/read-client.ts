@@ -7,7 +7,6 @@ import { type Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
-import type { ConcurrencySlot } from './limiter.ts';
 import type { RequestStats } from './request-stats.ts';
 import { createRequester } from './requester.ts';
 import { readRecord, type Retrieved } from './retrieved.ts';
@@ -33,7 +32,6 @@ export interface ReadClient {
   walkHead(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**
    * One record, as text and taken apart. 404 and 410 are answers.
-   * @param slot the caller's concurrency slot, where it has one
    * @throws TidemarkError for everything else
    */
   retrieve(
@@ -41,7 +39,6 @@ export interface ReadClient {
     scope: Scope,
     id: string,
     signal?: AbortSignal,
-    slot?: ConcurrencySlot,
   ): Promise<Retrieved>;
   /** Live: for progress bars. */
   stats(): RequestStats;
@@ -79,7 +76,7 @@ export function readClientOver(connection: Connection): ReadClient {
   return {
     walk: (target, sink, signal) => walk(target, sink, false, signal),
     walkHead: (target, sink, signal) => walk(target, sink, true, signal),
-    retrieve: (definition, scope, id, signal, slot) => {
+    retrieve: (definition, scope, id, signal) => {
       const path = (): string => retrievePath(definition, scope, id);
       const retrieved = requester.request<Retrieved>({
         path,
@@ -87,7 +84,6 @@ export function readClientOver(connection: Connection): ReadClient {
         kind: definition.kind,
         read: (answer) => readRecord(answer, definition, id, neutral),
         signal,
-        slot,
       });
       return retrieved.catch(orNotThere);
     },

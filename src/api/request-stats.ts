@@ -1,5 +1,4 @@
 /** What the client has sent and how near its limits it is: for progress bars, logs and the run's row. */
-
 import type { Kind } from '../catalog/kinds.ts';
 
 export interface WindowUse {
@@ -12,7 +11,7 @@ export interface WindowUse {
 /** Of a limit that kinds have of their own. */
 export interface KindUse {
   /** Those that count together; the first one gives the limit its name. */
-  readonly kinds: readonly [Kind, ...Kind[]];
+  readonly kinds: readonly Kind[];
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
 }

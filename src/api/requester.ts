@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Breaker } from './breaker.ts';
 import { answerError } from './error-body.ts';
 import type { RequestCounters } from './request-stats.ts';
-import type { Limiter, ConcurrencySlot, AdmissionOptions } from './limiter.ts';
+import type { Limiter } from './limiter.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { RequestLog } from './request-log.ts';
 import { backoffMs, retrying, type RetryBudget, type RetryPolicy } from './retry.ts';
@@ -24,8 +24,6 @@ interface Request<T> {
   /** Called after every failed attempt, the last one too. */
   readonly onFailure?: (error: TidemarkError) => void;
   readonly signal?: AbortSignal | undefined;
-  /** The caller's concurrency slot, for all attempts. */
-  readonly slot?: ConcurrencySlot | undefined;
 }
 
 export interface Requester {
@@ -56,7 +54,6 @@ export function createRequester(options: RequesterOptions): Requester {
     { logged, kind, signal }: Pick<Request<unknown>, 'logged' | 'kind' | 'signal'>,
     path: string,
     attempt: number,
-    turn: AdmissionOptions | undefined,
   ): Promise<Answer> => {
     const succeeded = (answer: Answer, startedAt: number): Answer => {
       if (answer.status !== 429) limiter.onNotThrottled();
@@ -78,15 +75,13 @@ export function createRequester(options: RequesterOptions): Requester {
     };
     const refusal = options.breaker.refusal();
     // Before its turn: nothing is to wait for the limits only to be refused.
-    return refusal === null ? limiter.run(task, signal, turn) : Promise.reject(refusal);
+    return refusal === null ? limiter.run(task, signal, { kind }) : Promise.reject(refusal);
   };
 
   return {
     takeRetry: (cause) => options.budget.take(cause),
     request: (request) => {
-      const { path, logged, kind, read, onFailure, signal, slot } = request;
-      const isLimited = kind !== undefined && limiter.hasOwnLimit(kind);
-      const turn = isLimited || slot !== undefined ? { slot, ...(isLimited ? { kind } : {}) } : undefined;
+      const { path, logged, read, onFailure, signal } = request;
       return retrying(
         {
           policy: options.policy,
@@ -104,7 +99,7 @@ export function createRequester(options: RequesterOptions): Requester {
               'request failed, trying again after the wait',
             ),
         },
-        (attempt) => send(request, path(), attempt, turn).then(read),
+        (attempt) => send(request, path(), attempt).then(read),
       );
     },
   };

@@ -12,7 +12,7 @@ import { idAt, parseLossless } from '../core/json.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import { malformed, refuseHtml } from './envelope.ts';
 import { answerError } from './error-body.ts';
-import type { Reservation, ConcurrencySlot } from './limiter.ts';
+import type { Reservation } from './limiter.ts';
 import { type ReadClient, loggedPath, readClientOver } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { NeutralText } from './neutral-text.ts';
@@ -21,7 +21,7 @@ import type { RequestStats } from './request-stats.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';
 
-export type { Reservation, ConcurrencySlot } from './limiter.ts';
+export type { Reservation } from './limiter.ts';
 
 /** What a write is about. */
 interface WriteTarget {
@@ -41,8 +41,6 @@ interface WriteSignals {
   readonly signal?: AbortSignal;
   /** Cancels while it waits in the limiter's queue, not once it was sent. */
   readonly begin?: AbortSignal;
-  /** The caller's concurrency slot, where it has one (`withSlot`). */
-  readonly slot?: ConcurrencySlot | undefined;
   /** A start reserved for it (`reserve`); released when the write ends, sent or not. */
   readonly reservation?: Reservation | undefined;
   /** Called right before sending: true when it must not be sent any more, and the outcome is `late`. */
@@ -62,10 +60,10 @@ export interface WriteClient {
    */
   reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /**
-   * Keeps a concurrency slot for the check of a record of that kind and the write that follows; both get the slot, where
-   * there is one. The work must send, and wait for, nothing else.
+   * Keeps a concurrency slot for the check of a record of that kind and the write that follows: the requests that the work
+   * makes use it (`Limiter.withSlot`).
    */
-  withSlot<T>(kind: Kind, work: (slot?: ConcurrencySlot) => Promise<T>): Promise<T>;
+  withSlot<T>(kind: Kind, work: () => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
   stats(): RequestStats;
@@ -220,7 +218,6 @@ function attemptWrite(
   };
   return limiter.run(task, ask.signal, {
     isUrgent: true,
-    slot: ask.slot,
     reservation: ask.reservation,
     kind: ask.target.definition.kind,
   });

@@ -185,7 +185,7 @@ export interface Config {
 // The limits that kinds have of their own, as one source's client keeps them. Pure.
 
 /** One limit, for the requests of these kinds together; the first one gives it its name. */
-interface KindRateLimits extends KindRate {
+export interface KindRateLimits extends KindRate {
   readonly kinds: readonly [Kind, ...Kind[]];
 }
 

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createLimiter, type RateLimits } from '../../src/api/limiter.ts';
+import { Limiter } from '../../src/api/limiter.ts';
 import type { RateLog } from '../../src/api/rate-log.ts';
+import type { RateLimits } from '../../src/config/config.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
@@ -25,7 +26,7 @@ function densest(starts: readonly number[], windowMs: number): number {
 }
 
 function limiterWith(rate: Partial<RateLimits>, clock: FakeClock, rateLog?: RateLog) {
-  return createLimiter({
+  return new Limiter({
     rate: { perMinute: 0, perHour: 0, concurrency: 4, ...rate },
     maxWaitMs: 2 * HOUR,
     clock,
@@ -74,7 +75,7 @@ describe('a kind with limits of its own', () => {
       { kind: 'domains' },
     );
     expect(isAtWork).toBe(true);
-    expect(limiter.kinds()).toEqual([
+    expect(limiter.use().kinds).toEqual([
       { kinds: RECORDINGS, perMinute: { used: 1, limit: 1 }, perHour: { used: 0, limit: 0 } },
     ]);
     clock.advance(MINUTE + MARGIN);
@@ -93,7 +94,7 @@ describe('a kind with limits of its own', () => {
     // Not closed: its process was killed.
     clock.advance(10 * MINUTE);
     const next = limiterWith({ perHour: 100, kinds }, clock, opened());
-    expect([next.perHour().used, next.kinds()[0]?.perHour.used]).toEqual([3, 2]);
+    expect([next.use().perHour.used, next.use().kinds[0]?.perHour.used]).toEqual([3, 2]);
     await next.run(started, undefined, { kind: 'session_recordings' });
     expect(clock.sleeps).toEqual([50 * MINUTE + MARGIN]);
     next.close();
@@ -141,7 +142,7 @@ describe('a kind with limits of its own', () => {
   });
 
   it('names its own option where the wait would be too long', async () => {
-    const limiter = createLimiter({
+    const limiter = new Limiter({
       rate: {
         ...{ perMinute: 0, perHour: 0, concurrency: 4 },
         kinds: [{ kinds: RECORDINGS, perMinute: 0, perHour: 1 }],

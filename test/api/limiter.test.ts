@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createLimiter, type RateLimits } from '../../src/api/limiter.ts';
-import { RateLimit } from '../../src/api/rate-limit.ts';
-import { memoryRateLog } from '../../src/api/rate-log.ts';
+import { Limiter } from '../../src/api/limiter.ts';
+import type { RateLimits } from '../../src/config/config.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 
@@ -18,7 +17,7 @@ function limiterWith(
   clock = new FakeClock(),
   extra: { maxWaitMs?: number; maxPauseMs?: number } = {},
 ) {
-  const limiter = createLimiter({
+  const limiter = new Limiter({
     rate: { ...NONE, ...rate },
     maxWaitMs: extra.maxWaitMs ?? 300_000,
     maxPauseMs: extra.maxPauseMs ?? 300_000,
@@ -36,23 +35,19 @@ function densest(starts: readonly number[], windowMs: number): number {
 }
 
 describe('the windows of a limit', () => {
-  it('never hold more than the limit, over any starts and gaps', () => {
-    fc.assert(
-      fc.property(
+  it('never hold more than the limit, over any starts and gaps', async () => {
+    await fc.assert(
+      fc.asyncProperty(
         fc.integer({ min: 1, max: 6 }),
         fc.array(fc.integer({ min: 0, max: 30_000 }), { maxLength: 80 }),
-        (perMinute, gaps) => {
-          let now = 0;
-          const log = memoryRateLog(() => now, perMinute);
-          const limit = new RateLimit({ perMinute, perHour: 0 }, null, () => log);
+        async (perMinute, gaps) => {
+          const { limiter, clock } = limiterWith({ perMinute });
           const starts: number[] = [];
           for (const gap of gaps) {
-            now += gap;
-            now += limit.wait(now).ms;
-            expect(limit.wait(now).ms).toBe(0);
-            limit.starts.add(now);
-            starts.push(now);
+            clock.advance(gap);
+            starts.push(await limiter.run(started));
           }
+          expect(clock.sleeps.every((ms) => ms <= MINUTE)).toBe(true);
           if (starts.length > 0) expect(densest(starts, 60_000)).toBeLessThanOrEqual(perMinute);
         },
       ),
@@ -86,16 +81,16 @@ describe('the windows of a limit', () => {
     );
   });
 
-  it('allow a burst up to the limit, and count what is within them', () => {
-    const log = memoryRateLog(() => 0, 5);
-    const limit = new RateLimit({ perMinute: 5, perHour: 0 }, null, () => log);
-    for (let n = 0; n < 5; n += 1) {
-      expect(limit.wait(10).ms).toBe(0);
-      limit.starts.add(10);
-    }
-    expect(limit.wait(10)).toEqual({ ms: MINUTE, reason: 'perMinute', kind: null });
-    expect(limit.minuteUse(60_009).used).toBe(5);
-    expect(limit.minuteUse(60_010).used).toBe(0);
+  it('allow a burst up to the limit, and count what is within them', async () => {
+    const { limiter, clock } = limiterWith({ perMinute: 5 });
+    for (let n = 0; n < 5; n += 1) await limiter.run(started);
+    expect(clock.sleeps).toEqual([]);
+    clock.advance(59_999);
+    expect(limiter.use().perMinute).toEqual({ used: 5, limit: 5 });
+    clock.advance(1);
+    expect(limiter.use().perMinute).toEqual({ used: 0, limit: 5 });
+    await limiter.run(started);
+    expect(clock.sleeps).toEqual([MARGIN]);
   });
 });
 
@@ -172,7 +167,7 @@ describe('the limiter', () => {
     abort.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
     expect(clock.sleeping).toBe(0);
-    expect(limiter.perMinute().used).toBe(1);
+    expect(limiter.use().perMinute.used).toBe(1);
   });
 
   it('lets those who wait behind an interrupted one go on', async () => {

@@ -1,62 +1,84 @@
-import PQueue from 'p-queue';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { Slots } from '../../src/api/slots.ts';
+import { Limiter } from '../../src/api/limiter.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { FakeClock } from '../faults/fake-clock.ts';
 
-function rig(places: number) {
-  const queue = new PQueue(places === 0 ? {} : { concurrency: places });
-  const slots = new Slots(places, (hold) => queue.add(hold, { priority: 1 }));
-  let atWork = 0;
+function rig(concurrency: number) {
+  const limiter = new Limiter({
+    rate: { perMinute: 0, perHour: 0, concurrency },
+    maxWaitMs: 1_000,
+    clock: new FakeClock(),
+    log: silentLogger,
+  });
+  let running = 0;
   const seen = { most: 0, began: [] as number[] };
   const work = (n: number) => async (): Promise<number> => {
     seen.began.push(n);
-    atWork += 1;
-    seen.most = Math.max(seen.most, atWork);
+    running += 1;
+    seen.most = Math.max(seen.most, running);
     await delay(1);
-    atWork -= 1;
+    running -= 1;
     return n;
   };
-  return { queue, slots, work, seen };
+  return { limiter, work, seen, inSlot: <T>(each: () => Promise<T>) => limiter.withSlot('roles', each) };
 }
 
 const numbers = (count: number): number[] => Array.from({ length: count }, (_each, n) => n);
 
-describe('places that pass from one work to the next', () => {
-  it('are never more than there are, and works begin in the order in which they came', async () => {
-    const { slots, work, seen } = rig(3);
-    const done = await Promise.all(numbers(100).map((n) => slots.run(work(n))));
+describe('work that keeps a slot', () => {
+  it('never has more slots than there are, and begins in the order of the calls', async () => {
+    const { inSlot, work, seen } = rig(3);
+    const done = await Promise.all(numbers(100).map((n) => inSlot(work(n))));
     expect(done).toEqual(numbers(100));
     expect(seen).toEqual({ most: 3, began: numbers(100) });
   });
 
-  it('are given back after some works, so that others have a turn', async () => {
-    const { queue, slots, work, seen } = rig(1);
-    const all = numbers(50).map((n) => slots.run(work(n)));
-    let before = -1;
-    const other = queue.add(
-      () => {
-        before = seen.began.length;
-      },
-      { priority: 1 },
-    );
-    await Promise.all([...all, other]);
-    expect(before).toBe(16);
-    expect(seen.began).toEqual(numbers(50));
+  it('goes before requests that wait, and lets urgent ones have their turn', async () => {
+    const { limiter, inSlot, work, seen } = rig(1);
+    const first = inSlot(work(0));
+    const late = limiter.run(work(9));
+    const others = [inSlot(work(1)), limiter.run(work(2), undefined, { isUrgent: true }), inSlot(work(3))];
+    await Promise.all([first, late, ...others]);
+    expect(seen.began).toEqual([0, 1, 2, 3, 9]);
   });
 
-  it('are not lost with a work that fails, and are there for what comes later', async () => {
-    const { slots, work } = rig(1);
-    const failed = slots.run(() => Promise.reject(new Error('no')));
-    const next = slots.run(work(1));
+  it('does not lose the slot by a failure', async () => {
+    const { inSlot, work } = rig(1);
+    const failed = inSlot(() => Promise.reject(new Error('no')));
+    const next = inSlot(work(1));
     await expect(failed).rejects.toThrow('no');
     await expect(next).resolves.toBe(1);
-    await delay(5);
-    await expect(slots.run(work(2))).resolves.toBe(2);
+    await expect(inSlot(work(2))).resolves.toBe(2);
   });
 
-  it('are as many as there are works where there is no limit', async () => {
-    const { slots, work, seen } = rig(0);
-    await Promise.all(numbers(40).map((n) => slots.run(work(n))));
+  it('has as many slots as there is work where there is no limit', async () => {
+    const { inSlot, work, seen } = rig(0);
+    await Promise.all(numbers(40).map((n) => inSlot(work(n))));
     expect(seen.most).toBe(40);
+  });
+
+  it('makes its requests in its own slot, one after the other: none waits for a second slot', async () => {
+    const { limiter, inSlot, work, seen } = rig(2);
+    const each = (n: number) =>
+      inSlot(async () => {
+        await limiter.run(work(n));
+        await inSlot(() => limiter.run(work(n), undefined, { kind: 'domains' }));
+        return await Promise.all([limiter.run(work(n)), limiter.run(work(n))]);
+      });
+    await Promise.all(numbers(10).map(each));
+    expect(seen.began).toHaveLength(40);
+    expect(seen.most).toBe(2);
+  });
+
+  it('queues what it started and left behind like any other request', async () => {
+    const { limiter, inSlot, work, seen } = rig(1);
+    let left: Promise<number> | undefined;
+    await inSlot(() => {
+      left = delay(5).then(() => limiter.run(work(1)));
+      return Promise.resolve();
+    });
+    await Promise.all([inSlot(() => delay(10).then(work(0))), left]);
+    expect(seen).toEqual({ most: 1, began: [0, 1] });
   });
 });

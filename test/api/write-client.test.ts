@@ -1,8 +1,8 @@
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createWriteClient, type WriteClient, type WriteOutcome } from '../../src/api/write-client.ts';
-import type { RateLimits } from '../../src/api/limiter.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
+import type { RateLimits } from '../../src/config/config.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { silentLogger, type Logger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';

@@ -2,7 +2,8 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createLimiter, type Limiter, type RateLimits } from '../../src/api/limiter.ts';
+import { Limiter } from '../../src/api/limiter.ts';
+import type { RateLimits } from '../../src/config/config.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { rateLogPath, readStarts, SharedRateLog } from '../../src/mirror/rate-log.ts';
@@ -28,7 +29,7 @@ class Machine {
   process(rate: Partial<RateLimits>, fingerprint = KEY): Limiter {
     const log: Logger = { ...silentLogger, warn: (_facts, message) => void this.warnings.push(message) };
     const limits = { perMinute: 0, perHour: 0, concurrency: 4, ...rate };
-    const limiter = createLimiter({
+    const limiter = new Limiter({
       rate: limits,
       maxWaitMs: 7_200_000,
       clock: this.clock,
@@ -113,12 +114,12 @@ describe('the log of requests beside the mirror', () => {
     const before = await one.run(started);
     one.onThrottled(before, 30_000);
     expect(await other.run(started)).toBe(before + 30_000);
-    expect(other.perMinute().limit).toBe(60);
+    expect(other.use().perMinute.limit).toBe(60);
     // Requests of both that were under way together are refused together.
     other.onThrottled(before - 1, 1_000);
-    expect(one.perMinute().limit).toBe(60);
+    expect(one.use().perMinute.limit).toBe(60);
     machine.clock.advance(60_000);
-    expect(one.perMinute().limit).toBe(480);
+    expect(one.use().perMinute.limit).toBe(480);
   });
 
   it('counts a start that one process keeps free for the others, until that dies', async () => {
@@ -249,7 +250,7 @@ describe('a log that cannot be used fails nothing', () => {
     for (let n = 0; n < 4; n += 1) await limiter.run(started);
     expect(machine.clock.sleeps).toEqual([MINUTE]);
     expect(machine.warnings).toEqual([expect.stringContaining('the log of requests cannot be used')]);
-    expect(limiter.perMinute().used).toBe(2);
+    expect(limiter.use().perMinute.used).toBe(2);
   });
 
   it('nor does one that can no longer be written: what it held still counts', async () => {
@@ -305,11 +306,11 @@ describe('a log that cannot be used fails nothing', () => {
     other.exec('BEGIN IMMEDIATE');
     for (const answer of answers) answer();
     await running;
-    expect(limiter.perMinute().used).toBe(2);
+    expect(limiter.use().perMinute.used).toBe(2);
     other.exec('ROLLBACK');
     machine.clock.advance(30_000);
     await limiter.run(started);
-    expect(limiter.perMinute().used).toBeGreaterThanOrEqual(2);
+    expect(limiter.use().perMinute.used).toBeGreaterThanOrEqual(2);
   });
 
   it.skipIf(process.getuid?.() === 0)('nor does a directory that may not be written', async () => {

@@ -1,7 +1,7 @@
 /** A writing client of the rig under limits of the test's choice, closed with the test. */
 import { onTestFinished } from 'vitest';
-import type { RateLimits } from '../../src/api/limiter.ts';
 import { type WriteClient, createWriteClient } from '../../src/api/write-client.ts';
+import type { RateLimits } from '../../src/config/config.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { FakeClock } from '../faults/fake-clock.ts';

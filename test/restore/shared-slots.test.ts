@@ -1,6 +1,6 @@
 /** Many steps share few connections: none of them may wait for what waits for it. */
 import { describe, expect, it } from 'vitest';
-import { createLimiter } from '../../src/api/limiter.ts';
+import { Limiter } from '../../src/api/limiter.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { restoreExitCode } from '../../src/restore/apply/report.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
@@ -74,7 +74,7 @@ describe('many steps over few connections', () => {
 it('a start that was kept is good for one request: sent again, it waits for the kind’s limit like any other', async () => {
   const clock = new FakeClock();
   const kinds = [{ kinds: ['roles'], perMinute: 2, perHour: 0 }] as const;
-  const limiter = createLimiter({
+  const limiter = new Limiter({
     rate: { ...UNLIMITED, kinds },
     maxWaitMs: 300_000,
     clock,

@@ -2,7 +2,6 @@
  * Current records of the service, for the checks before and after each write. A record is retrieved if its kind has GET by
  * id; otherwise its collection is listed, and steps that check at the same time share one list.
  */
-import type { ConcurrencySlot } from '../../api/limiter.ts';
 import type { FoundRecord, ReadClient } from '../../api/read-client.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
@@ -57,7 +56,6 @@ export class LiveRecords {
   /**
    * One record's current body; undefined if it does not exist.
    * @param isFresh false if a list that is some seconds old suffices, for kinds that are only listed
-   * @param slot the caller's concurrency slot; for kinds that can be retrieved (`isRetrieved`)
    * @throws TidemarkError when that cannot be found out
    */
   read(
@@ -66,10 +64,9 @@ export class LiveRecords {
     id: string,
     isFresh: boolean,
     signal?: AbortSignal,
-    slot?: ConcurrencySlot,
   ): Promise<JsonValue | undefined> {
     if (!isRetrieved(definition)) return this.#listed(definition, scope, id, isFresh, signal);
-    return this.#options.reader.retrieve(definition, scope, id, signal, slot).then((retrieved) => {
+    return this.#options.reader.retrieve(definition, scope, id, signal).then((retrieved) => {
       const body = retrieved.found ? this.#bodyOf(definition, retrieved) : undefined;
       this.#follow(definition, scope, id, body);
       return body;

@@ -1,5 +1,4 @@
 /** What live shows before a write and after one whose answer was lost (design.md, Never broken 5 and 6). */
-import type { ConcurrencySlot } from '../../api/limiter.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';
@@ -22,14 +21,9 @@ const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then 
 
 /**
  * Why the step must not be sent; null where it may.
- * @param slot the step's concurrency slot (`checkIsOneRequest`)
  * @throws TidemarkError when that cannot be found out
  */
-export async function failedPrecondition(
-  context: StepContext,
-  ready: ReadyStep,
-  slot?: ConcurrencySlot,
-): Promise<StepError | null> {
+export async function failedPrecondition(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, definition } = ready;
   const { precondition } = step;
   if (precondition === null) return null;
@@ -37,7 +31,7 @@ export async function failedPrecondition(
     return (await returned(context, ready)) ?? (await matchOf(context, ready));
   }
   const id = ready.id ?? step.id;
-  const body = await context.live.read(definition, ready.scope, id, false, context.signal, slot);
+  const body = await context.live.read(definition, ready.scope, id, false, context.signal);
   if (body === undefined) return movedError(`the ${definition.title.one} is gone`);
   const digest = plannedDigest(context, step);
   if (digest === null || managedDigest(definition, body) === digest) {
@@ -180,13 +174,11 @@ export interface AlreadyApplied {
 /**
  * Null where there is something to send; always for a restore that is not gone on with, whose plan is as new as its look.
  * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows.
- * @param slot the step's concurrency slot (`checkIsOneRequest`)
  * @throws TidemarkError when that cannot be found out
  */
 export async function findAlreadyApplied(
   context: StepContext,
   ready: ReadyStep,
-  slot?: ConcurrencySlot,
 ): Promise<AlreadyApplied | null> {
   const { isResumed, live, signal, idMap } = context;
   const { step, request, definition, scope, sent } = ready;
@@ -195,7 +187,7 @@ export async function findAlreadyApplied(
   if (isCreation && request.kind !== step.kind) return null;
   const id = isCreation ? idMap(step.kind, step.desired?.id ?? step.id) : ready.id;
   if (id === undefined || id === null) return null;
-  const body = await live.read(definition, scope, id, true, signal, slot);
+  const body = await live.read(definition, scope, id, true, signal);
   if (request.role === 'remove') return body === undefined ? { newId: null, digest: null } : null;
   if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return null;
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body) };

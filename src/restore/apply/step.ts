@@ -1,5 +1,5 @@
 /** Runs one step: check, journal, write, read back (design.md, Restore: Apply). */
-import type { Reservation, ConcurrencySlot, WriteOutcome } from '../../api/write-client.ts';
+import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
 import { type TidemarkError, type ErrorCode, asTidemarkError, isLocalError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { FieldChange } from '../../diff/compare.ts';
@@ -108,10 +108,11 @@ async function attempt(
   } catch (error) {
     return checkFailed(context, ready, before, error);
   }
-  const work = (slot?: ConcurrencySlot): Promise<WriteOutcome | AppliedNotDurable | StepEnd> =>
-    checkAndSend(context, ready, { before, isJournaled, reservation, slot });
+  const isInSlot = checkIsOneRequest(ready);
+  const work = (): Promise<WriteOutcome | AppliedNotDurable | StepEnd> =>
+    checkAndSend(context, ready, { before, isJournaled, reservation, isInSlot });
   try {
-    return await (checkIsOneRequest(ready) ? client.withSlot(ready.request.kind, work) : work());
+    return await (isInSlot ? client.withSlot(ready.request.kind, work) : work());
   } finally {
     // Also when the journal fails: others may wait for the reserved start.
     reservation?.release();
@@ -124,28 +125,27 @@ interface Attempt {
   /** Whether the journal already says `sent`. */
   readonly isJournaled: boolean;
   readonly reservation: Reservation | null;
-  readonly slot?: ConcurrencySlot | undefined;
+  /** Whether the check, the write and the read-back share one concurrency slot. */
+  readonly isInSlot: boolean;
 }
 
 async function checkAndSend(
   context: StepContext,
   ready: ReadyStep,
-  { before, isJournaled, reservation, slot }: Attempt,
+  { before, isJournaled, reservation, isInSlot }: Attempt,
 ): Promise<WriteOutcome | AppliedNotDurable | StepEnd> {
   const { clock, signal } = context;
   let obstacle: StepError | null;
   try {
     if (ready.request.role === 'remove' && (await isReplaced(context, ready)))
       return await recordApplied(context, ready, null, null);
-    obstacle = await failedPrecondition(context, ready, slot);
+    obstacle = await failedPrecondition(context, ready);
     logStep(context, ready.step, 'looked at what the write expects', {
       fits: obstacle === null,
       ...(obstacle === null ? {} : { code: obstacle.code }),
     });
     const settled =
-      obstacle === null && ready.request.role !== 'act'
-        ? null
-        : await findAlreadyApplied(context, ready, slot);
+      obstacle === null && ready.request.role !== 'act' ? null : await findAlreadyApplied(context, ready);
     if (settled !== null) return alreadyApplied(context, ready.step, settled, before);
     signal.throwIfAborted();
   } catch (error) {
@@ -154,9 +154,9 @@ async function checkAndSend(
   if (obstacle !== null) return failUnsent(context, ready.step, obstacle, before);
   const checkedAt = clock.monotonicMs();
   if (!isJournaled) await journalAsSent(context, ready.step);
-  const answer = await request(context, ready, before, { reservation, checkedAt, slot });
-  if (slot === undefined || answer?.outcome !== 'done') return answer ?? 'not_begun';
-  const seen = await recordAppliedInSlot(context, ready, answer.status, slot);
+  const answer = await request(context, ready, before, { reservation, checkedAt });
+  if (!isInSlot || answer?.outcome !== 'done') return answer ?? 'not_begun';
+  const seen = await recordAppliedInSlot(context, ready, answer.status);
   logReadBack(context, ready.step);
   return seen;
 }
@@ -245,7 +245,7 @@ function isSettledByRefusal({ request: { role } }: ReadyStep, error: TidemarkErr
 }
 
 /** When the check before a write ended, and what is reserved for the write. */
-interface Checked extends Pick<Attempt, 'reservation' | 'slot'> {
+interface Checked extends Pick<Attempt, 'reservation'> {
   readonly checkedAt: number;
 }
 
@@ -254,7 +254,7 @@ async function request(
   context: StepContext,
   ready: ReadyStep,
   before: RestoreStepRow,
-  { reservation, checkedAt, slot }: Checked,
+  { reservation, checkedAt }: Checked,
 ): Promise<WriteOutcome | null> {
   const { client, clock, grace, signal } = context;
   const { definition, scope, id, body } = ready;
@@ -263,7 +263,6 @@ async function request(
     signal: grace,
     begin: signal,
     isLate: () => reservation?.isUnavailable !== true && clock.monotonicMs() - checkedAt > MAX_CHECK_AGE_MS,
-    slot,
   };
   const send = (path: string | null, start: Attempt['reservation']): Promise<WriteOutcome> => {
     const target = { definition, scope, ...(path === null ? {} : { path }) };
@@ -416,12 +415,11 @@ function recordAppliedInSlot(
   context: StepContext,
   ready: ReadyStep,
   status: number | null,
-  slot: ConcurrencySlot,
 ): Promise<AppliedNotDurable> {
   const onDisk = context.journal.applied(ready.step.n, { status, errorCode: null, error: null });
   // The error reaches those who await `onDisk`; this avoids an unhandled rejection.
   onDisk.catch(() => undefined);
-  return readBack(context, ready, slot).then(() => ({ outcome: 'seen', onDisk }));
+  return readBack(context, ready).then(() => ({ outcome: 'seen', onDisk }));
 }
 
 /** A creation that was sent more than once may have been done more than once. */
@@ -477,7 +475,7 @@ async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<strin
 }
 
 /** Reads the record back and compares it with what was sent. If interrupted or failed, a resumed restore does it. */
-async function readBack(context: StepContext, ready: ReadyStep, slot?: ConcurrencySlot): Promise<StepEnd> {
+async function readBack(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   const { journal, live, grace } = context;
   const { step, definition, scope } = ready;
   const end = (
@@ -499,7 +497,7 @@ async function readBack(context: StepContext, ready: ReadyStep, slot?: Concurren
         message: 'the service returned no id, and the new record was not found',
       });
     }
-    const body = await live.read(definition, scope, id, true, grace, slot);
+    const body = await live.read(definition, scope, id, true, grace);
     if (step.action === 'remove') {
       const isGone = body === undefined;
       const still = { code: 'rejected', message: 'it is still there' } as const;
