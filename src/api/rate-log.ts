@@ -25,7 +25,7 @@ export interface RateLog {
 }
 
 /** The starts of one limit, oldest first. All of it is called within `atomically`. */
-export interface Starts {
+interface Starts {
   /** Returns the number of the start, for `arrived`. */
   add(at: number): number;
   /**
