@@ -18,9 +18,9 @@ import { maskedDocument } from '../report/mask.ts';
 import { staleFromLines } from '../report/not-fresh.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { renderText } from '../report/text.ts';
-import { FirstReadRecords } from '../state/first-read-records.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
-import { FirstReadCollections } from '../state/first-read-collections.ts';
+import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
+import { newlyReadRecords } from '../state/unknown-records.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
 import { isPublished, previousRun } from '../state/published-run.ts';
@@ -43,10 +43,12 @@ export interface ReportedRun {
 
 /** A run that ended, with facts from the mirror. */
 export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
+  const run = mirror.runs.get(report.run);
+  const isPublishedRun = run !== undefined && isPublished(run);
   return {
-    report: withReason(report, mirror.runs.get(report.run)),
+    report: withReason(report, run),
     schemaChanges: mirror.runs.schemaChanges({ run: report.run }),
-    firstReads: newlyReadInRun(mirror, report.run),
+    firstReads: isPublishedRun ? firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run) : [],
     createdAgain: recreatedInRun(mirror, report.run),
   };
 }
@@ -212,23 +214,6 @@ function outcomes(sweeps: readonly SweepReport[]): string {
   return [...counts].map(([name, times]) => (counts.size === 1 ? name : `${times} ${name}`)).join(', ');
 }
 
-// Those of a run's counts that are not changes of the service, without a comparison.
-
-/** The collections that it read for the first time; none for a run that was not published, and for a source's first run. */
-function newlyReadInRun(mirror: Mirror, number: number): FirstRead[] {
-  const run = mirror.runs.get(number);
-  const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
-  if (previous === undefined) return [];
-  const at = previous.finishedAt ?? previous.startedAt;
-  const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
-  const reads = new FirstReadCollections(openMirrorState(mirror, previous.source, before));
-  return mirror.runs.sweeps(number).flatMap(({ kind, scope, added }): FirstRead[] => {
-    if (added === 0) return [];
-    const reason = reads.reasonFor({ kind, scope });
-    return reason === null ? [] : [{ kind, scope, records: added, reason }];
-  });
-}
-
 /** Those of its added and removed records that restores created again. */
 export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[] {
   const run = mirror.runs.get(number);
@@ -256,7 +241,7 @@ export function changesBetween(
     isLatest: false,
   });
   const [from, to] = [point(runs.from), point(runs.to)];
-  const firstReads = new FirstReadRecords(openMirrorState(mirror, source, from));
+  const firstReads = newlyReadRecords(openMirrorState(mirror, source, from));
   const definitions = definitionsFor(config, source);
   const again = RecreatedBetween.runs(mirror, runs, definitions);
   const document = diffPoints(mirror, from, to, {

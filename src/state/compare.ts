@@ -1,4 +1,5 @@
 /** Two states of one source compared: what both speak of, by the one comparison; what they do not is named. */
+import { collectionKey } from '../catalog/collection-key.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
@@ -15,7 +16,7 @@ import { nothingCompared } from './nothing-compared.ts';
 import { recreatedParts, stateWithRecreated } from './recreated-state.ts';
 import { runInSlices } from './run-document.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
-import { type UnknownPair, UnknownRecords, collectionName } from './unknown-records.ts';
+import { UnknownRecords } from './unknown-records.ts';
 
 interface ComparisonRequest {
   readonly from: LoadedState;
@@ -58,7 +59,7 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
   const collections = comparableCollections(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...collections.skipped, ...collections.leftOut];
-  const unknownRecords = collections.unknownRecords();
+  const { unknownRecords } = collections;
   const documents: DiffDocument[] = [];
   for (const part of parts) {
     // Of a collection that was only searched for named records, nothing was compared unless one was there.
@@ -110,7 +111,7 @@ interface ComparableCollections {
   readonly leftOut: readonly LeftOut[];
   readonly stale: readonly Stale[];
   readonly unread: readonly Extract<Coverage, { how: 'unread' }>[];
-  unknownRecords(): UnknownRecords;
+  readonly unknownRecords: UnknownRecords;
 }
 
 function comparableCollections(
@@ -123,7 +124,6 @@ function comparableCollections(
   const leftOut: LeftOut[] = [];
   const stale: Stale[] = [];
   const unread: Extract<Coverage, { how: 'unread' }>[] = [];
-  const spots = new Map<string, UnknownPair>();
   for (const [kind, reason] of leaveOut) {
     if (request.filter.kinds?.includes(kind) !== false) leftOut.push({ kind, scope: {}, reason });
   }
@@ -152,12 +152,14 @@ function comparableCollections(
         reason: coverage.stale,
       });
     }
-    const spotOf = (state: LoadedState): UnknownPair['from'] => {
-      const spot = state.unknownIn(kind, scope);
-      return spot?.isGuess === true && request.filter.kinds?.includes(kind) === true ? null : spot;
-    };
-    spots.set(collectionName({ kind, scope }), { from: spotOf(from), to: spotOf(to) });
   }
+  const comparedKeys = new Set(compared.map(collectionKey));
+  const unknownIn: ConstructorParameters<typeof UnknownRecords>[0] = (side, collection) => {
+    if (!comparedKeys.has(collectionKey(collection))) return null;
+    const { kind, scope } = collection;
+    const unknown = (side === 'from' ? from : to).unknownIn(kind, scope);
+    return unknown?.isGuess === true && request.filter.kinds?.includes(kind) === true ? null : unknown;
+  };
   const isCompared = (kind: Kind): boolean => compared.some((each) => each.kind === kind);
   return {
     compared,
@@ -165,7 +167,7 @@ function comparableCollections(
     leftOut: wholeKinds(leftOut, (kind) => isCompared(kind) || skipped.some((each) => each.kind === kind)),
     stale,
     unread,
-    unknownRecords: () => new UnknownRecords(spots),
+    unknownRecords: new UnknownRecords(unknownIn),
   };
 }
 
@@ -205,7 +207,7 @@ function apartness(
 /** Of both states, each once, in the order of records. */
 function collectionsOf(from: LoadedState, to: LoadedState): CollectionKey[] {
   const all = new Map(
-    [...from.collections(), ...to.collections()].map((each) => [collectionName(each), each]),
+    [...from.collections(), ...to.collections()].map((each) => [collectionKey(each), each]),
   );
   return [...all.values()].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
 }

@@ -1,5 +1,6 @@
 /** Whether the parent record of a collection exists in live: children of a removed parent are removed too. */
 import type { ReadClient } from '../api/read-client.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -15,7 +16,6 @@ import type { SweepReport } from '../sync/outcome.ts';
 import { type StateFilter, filterParts } from './filter.ts';
 import { runInSlices } from './run-document.ts';
 import type { Coverage, CollectionKey, LoadedState } from './state.ts';
-import { collectionName } from './unknown-records.ts';
 
 type ParentStatus = 'there' | 'gone' | Exclude<Coverage, { how: 'read' | 'absent' }>;
 
@@ -179,7 +179,7 @@ async function settlePart(live: LiveLists, options: AbsenceOptions, filter: Stat
     await live.readAgain(kinds);
     const still = await absentFrom(live, options, { ...filter, kinds });
     for (const { kind, scope, count } of again) {
-      const shown = count - (still.get(collectionName({ kind, scope }))?.count ?? 0);
+      const shown = count - (still.get(collectionKey({ kind, scope }))?.count ?? 0);
       if (shown > 0) live.settle(leaking(options, { kind, scope }, shown));
     }
   }
@@ -215,7 +215,7 @@ async function absentFrom(
     ...new Set([...against.projectsOf(organizations), ...live.projectsOf(organizations)]),
   ]);
   const count = ({ kind, scope, id }: RecordKey): void => {
-    const key = collectionName({ kind, scope });
+    const key = collectionKey({ kind, scope });
     const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
     absent.set(key, own);
     own.count += 1;

@@ -21,11 +21,11 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { StateFilter } from './filter.ts';
-import { FirstReadCollections } from './first-read-collections.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 import { type SeenCollection, sweepsAsOf } from './sweeps-as-of.ts';
+import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
 export interface RunPoint {
@@ -69,7 +69,7 @@ export function diffPoints(
 ): DiffDocument {
   const [source, ...others] = options.filter.sources ?? [];
   if (source === undefined || others.length > 0) return runToEnd(stepsOverPoints(mirror, from, to, options));
-  const reads = new FirstReadCollections(
+  const reads = firstReads(
     openMirrorState(mirror, source, { ref: from.ref, run: from.run, at: from.at ?? '', isLatest: false }),
   );
   const document = runToEnd(
@@ -81,7 +81,7 @@ export function diffPoints(
       },
     }),
   );
-  const found = reads.found();
+  const found = reads.counts();
   return found.length === 0 ? document : { ...document, first_read: found };
 }
 

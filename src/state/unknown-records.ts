@@ -1,29 +1,30 @@
-/** Records of one state that are unknown in the other: neither changed nor equal, but counted and named. */
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
-import { type Kind, KINDS } from '../catalog/kinds.ts';
+/**
+ * Records that one state of a comparison has and of which the other cannot say whether it had them: neither changed nor
+ * equal, but counted and named.
+ */
+import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import { plural } from '../core/wording.ts';
-import type { LeftOut, Skipped } from '../diff/change.ts';
+import type { FirstRead, LeftOut, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
-import type { UnknownRecord, CollectionKey } from './state.ts';
+import type { CollectionKey, LoadedState, UnknownRecord } from './state.ts';
 
-/** The blind spots of both states in one collection. */
-export interface UnknownPair {
-  readonly from: UnknownRecord | null;
-  readonly to: UnknownRecord | null;
-}
+type Side = 'from' | 'to';
 
-interface Hidden extends CollectionKey {
-  readonly spot: UnknownRecord;
+interface Counted extends CollectionKey {
+  readonly unknown: UnknownRecord;
   count: number;
 }
 
 export class UnknownRecords {
-  readonly #spots: ReadonlyMap<string, UnknownPair>;
-  readonly #hidden = new Map<string, Hidden>();
+  readonly #unknownIn: (side: Side, collection: CollectionKey) => UnknownRecord | null;
+  /** By side and collection; asked for once. */
+  readonly #asked = new Map<string, UnknownRecord | null>();
+  readonly #counted = new Map<string, Counted>();
 
-  /** By `collectionName`. */
-  constructor(spots: ReadonlyMap<string, UnknownPair>) {
-    this.#spots = spots;
+  /** `unknownIn`: what that side of the comparison cannot say of a collection. */
+  constructor(unknownIn: (side: Side, collection: CollectionKey) => UnknownRecord | null) {
+    this.#unknownIn = unknownIn;
   }
 
   /**
@@ -31,46 +32,73 @@ export class UnknownRecords {
    * it: to be asked once of each record.
    */
   isUnknown({ kind, scope, id }: RecordKey, change: 'added' | 'removed'): boolean {
-    const key = collectionName({ kind, scope });
     const side = change === 'added' ? 'from' : 'to';
-    const spot = this.#spots.get(key)?.[side];
-    if (spot?.covers(id) !== true) return false;
-    const name = `${side} ${key}`;
-    const hidden = this.#hidden.get(name) ?? { kind, scope, spot, count: 0 };
-    this.#hidden.set(name, hidden);
-    hidden.count += 1;
+    const key = `${side} ${collectionKey({ kind, scope })}`;
+    let unknown = this.#asked.get(key);
+    if (unknown === undefined) this.#asked.set(key, (unknown = this.#unknownIn(side, { kind, scope })));
+    if (unknown?.covers(id) !== true) return false;
+    const counted = this.#counted.get(key) ?? { kind, scope, unknown, count: 0 };
+    this.#counted.set(key, counted);
+    counted.count += 1;
     return true;
   }
 
   /** What was left out by choice, as far as anything was. */
   leftOut(): LeftOut[] {
-    return this.#of(false).map(({ kind, scope, spot, count }) => ({
-      kind,
-      scope,
-      reason: `${countText(kind, count)}: ${spot.reason}`,
-    }));
+    return this.#entries(false).map(({ kind, scope, reason }) => ({ kind, scope, reason }));
   }
 
   /** What was left out for want of an answer, as far as anything was. */
   skipped(): Skipped[] {
-    return this.#of(true).map(({ kind, scope, spot, count }) => ({
-      kind,
-      scope,
-      name: countText(kind, count),
-      reason: `${countText(kind, count)}: ${spot.reason}`,
+    return this.#entries(true);
+  }
+
+  #entries(isUnproven: boolean): (Skipped & { readonly name: string })[] {
+    return [...this.#counted.values()]
+      .filter(({ unknown }) => (unknown.isUnproven === true) === isUnproven)
+      .map(({ kind, scope, unknown, count }) => {
+        const { one, many } = definitionOf(kind).title;
+        const name = plural(count, one, many);
+        return { kind, scope, name, reason: `${name}: ${unknown.reason}` };
+      });
+  }
+
+  counts(): FirstRead[] {
+    return [...this.#counted.values()].map(({ kind, scope, unknown, count }) => ({
+      ...{ kind, scope, records: count },
+      reason: unknown.reason,
     }));
   }
-
-  #of(isUnproven: boolean): Hidden[] {
-    return [...this.#hidden.values()].filter(({ spot }) => (spot.isUnproven === true) === isUnproven);
-  }
 }
 
-function countText(kind: Kind, count: number): string {
-  const { one, many } = definitionOf(kind).title;
-  return plural(count, one, many);
+// Collections that a run read for the first time, denied or not asked for before: that their records are new to the mirror
+// says nothing of the service. A diff of the same two runs does not compare them either.
+
+/** Why it is unknown what is new in a collection since that state; null if it was read completely, or did not exist. */
+export function firstReadReason(from: LoadedState, { kind, scope }: CollectionKey): string | null {
+  if (from.wasReadWhole?.(kind, scope) === true) return null;
+  const coverage = from.coverage(kind, scope);
+  if (coverage.how === 'unread') return `read for the first time: ${coverage.reason}`;
+  if (coverage.how !== 'read' || coverage.isPartial !== true) return null;
+  return `read whole for the first time: ${coverage.stale ?? 'earlier records are not known'}`;
 }
 
-export function collectionName({ kind, scope }: CollectionKey): string {
-  return `${KINDS.indexOf(kind)} ${scopeKey(scope)}`;
+/** Added records of collections that were read for the first time since that state. */
+export function firstReads(from: LoadedState): UnknownRecords {
+  return new UnknownRecords((side, collection) => (side === 'from' ? firstRead(from, collection) : null));
+}
+
+/** The same, and records read one by one whose parents were there before and only their turn had not come. */
+export function newlyReadRecords(from: LoadedState): UnknownRecords {
+  return new UnknownRecords((side, collection) => {
+    if (side === 'to') return null;
+    const { kind, scope } = collection;
+    const ownTurn = definitionOf(kind).reading === 'each' ? from.unknownIn(kind, scope) : null;
+    return firstRead(from, collection) ?? ownTurn;
+  });
+}
+
+function firstRead(from: LoadedState, collection: CollectionKey): UnknownRecord | null {
+  const reason = firstReadReason(from, collection);
+  return reason === null ? null : { covers: () => true, reason };
 }

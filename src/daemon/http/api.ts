@@ -4,24 +4,17 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
-import type { FirstRead } from '../../diff/change.ts';
 import type { JobRow, JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/sections.ts';
 import { forgottenInto } from '../../state/forgotten-history.ts';
+import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { runDocument } from '../../state/run-document.ts';
 import type { DaemonView } from '../view.ts';
-import {
-  countChanges,
-  type ChangesCache,
-  type NewlyReadCollection,
-  readNewlyReadCollections,
-  changesOf,
-  findChanges,
-} from './changes.ts';
+import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
   identityDocument,
   jobDocument,
@@ -225,11 +218,6 @@ async function changesShown(
       changes,
     })),
   };
-}
-
-/** A run's own, as documents show them. */
-function firstReadsIn(found: readonly NewlyReadCollection[], { run: number }: RunRow): FirstRead[] {
-  return found.flatMap(({ run, ...firstRead }) => (run === number ? [firstRead] : []));
 }
 
 /** A document per source, as the command line gives them; without a baseline there is nothing to measure from. */

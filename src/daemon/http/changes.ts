@@ -6,14 +6,15 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
-import { type FirstRead, type RecordChange, compareRecords } from '../../diff/change.ts';
+import { type RecordChange, compareRecords } from '../../diff/change.ts';
 import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
-import { FirstReadCollections } from '../../state/first-read-collections.ts';
 import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
+import { readNewlyReadCollections } from '../../state/newly-read.ts';
+import { firstReads } from '../../state/unknown-records.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { recreatedIn, RecreatedBetween } from '../../state/recreated.ts';
 
@@ -221,7 +222,7 @@ async function gather(
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
   // What was only read for the first time is not a change of the service.
-  const reads = new FirstReadCollections(openMirrorState(mirror, run.source, before));
+  const reads = firstReads(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   // The reader has its own connection: others may read and publish while this one waits.
@@ -262,31 +263,6 @@ function pairsOf(
   const numbers = pairs.map(({ run }) => run.run);
   const changing = new Set(mirror.runs.changing({ runs: numbers, kinds }));
   return pairs.filter(({ run, previous }) => previous === null || changing.has(run.run));
-}
-
-export interface NewlyReadCollection extends FirstRead {
-  readonly run: number;
-}
-
-/**
- * Collections that these runs read for the first time, of the kinds (null for all): their records are new to the mirror, and
- * no change of the service. A source's first run has none: there is nothing before it to compare with.
- */
-export function readNewlyReadCollections(
-  mirror: Mirror,
-  runs: readonly number[],
-  kinds: readonly Kind[] | null,
-): NewlyReadCollection[] {
-  const states = new Map<number, FirstReadCollections>();
-  if (runs.length === 0) return [];
-  return mirror.runs.firstReads({ runs, kinds }).flatMap((row): NewlyReadCollection[] => {
-    const { run, previous, source, kind, scope, added } = row;
-    const before = { ref: `run:${previous}`, run: previous, at: '', isLatest: false };
-    const reads = states.get(previous) ?? new FirstReadCollections(openMirrorState(mirror, source, before));
-    states.set(previous, reads);
-    const reason = reads.reasonFor({ kind, scope });
-    return reason === null ? [] : [{ run, kind, scope, records: added, reason }];
-  });
 }
 
 export function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[]): ChangeCounts {
