@@ -9,12 +9,12 @@ import { equalValues, type FieldChange, compareBodies } from '../../diff/compare
 import { isRedacted } from '../../sync/redaction.ts';
 import { withMember, memberPointer, topMember } from '../places.ts';
 import { isOtherThanRecorded, HIDDEN, missingSecrets, neededGroups, secretsIn } from '../secrets.ts';
-import type { DraftFill, SecretNeed, PlanInput } from './plan.ts';
+import type { Fill, SecretNeed, PlanInput } from './plan.ts';
 import type { Remapped } from './references.ts';
 
 export interface BuiltBody {
   readonly body: JsonObject;
-  readonly fills: readonly DraftFill[];
+  readonly fills: readonly Fill<string>[];
   /** Secrets that are not supplied. */
   readonly needs: readonly SecretNeed[];
   /** Pointers for which the configuration has another secret than the recorded one. */
@@ -37,7 +37,7 @@ export function buildBody(
   const body: JsonObject = {};
   const names = new Set(fields.map(({ name }) => name));
   const isSent = ({ pointer }: { readonly pointer: string }): boolean => names.has(topMember(pointer));
-  const fills: DraftFill[] = remap.fills.filter(isSent);
+  const fills: Fill<string>[] = remap.fills.filter(isSent);
   const needs: SecretNeed[] = [];
   const others: string[] = [];
   for (const field of fields) {
@@ -72,14 +72,14 @@ function withSecrets(
   record: ParsedRecord,
   value: JsonValue,
   live: JsonValue | null,
-): { value: JsonValue; fills: DraftFill[]; needs: SecretNeed[] } {
+): { value: JsonValue; fills: Fill<string>[]; needs: SecretNeed[] } {
   const top = memberPointer(field.name);
   const given = (pointer: string, isNamed: boolean): boolean =>
     input.secrets.find(record, top + pointer, isNamed) !== undefined;
   const has = (pointer: string): boolean => given(pointer, false);
   const keepsStored = live !== null && staysStored(field, value, live);
   const places = secretsIn(field, value, input.masks);
-  const fills: DraftFill[] = [];
+  const fills: Fill<string>[] = [];
   const needs: SecretNeed[] = [];
   let shown: JsonValue = value;
   const set = (pointer: string, from: 'desired' | 'configuration'): void => {

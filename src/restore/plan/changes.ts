@@ -20,7 +20,7 @@ import {
 import { narrowedTo, unaskedChange, type BuiltBody, buildBody } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { Draft, DraftFill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
+import type { Draft, Fill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
 import { remapped, type Remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import { closedChangeReason, unmanagedChanges, unmanagedReason, writableFields } from './settings.ts';
@@ -28,12 +28,14 @@ import {
   personReason,
   alternativePath,
   draftOf,
-  liveSlots,
+  liveParameters,
   requestFor,
-  stopped,
   requiredSteps,
   type Planning,
   needsText,
+  manual,
+  joinedReasons,
+  blocked,
 } from './steps.ts';
 
 /** Plans one record that both states have; false where there is nothing to do. */
@@ -76,7 +78,6 @@ export function planChange(
     ...draftOf(planning, definition, desired, live, stepKey(desired, 'update')),
     fields: hiddenFields(definition, changes),
   };
-  const put = (step: Draft): void => void planning.drafts.set(step.key, step);
   if (asConfigured.length > 0) {
     const reason = asConfiguredText(asConfigured.map(({ path }) => path));
     planning.addUntouched(definition.kind, reason, draft.name);
@@ -84,18 +85,18 @@ export function planChange(
   if (untouchedReason !== null) planning.addUntouched(definition.kind, untouchedReason, draft.name);
   if (unmanaged.length > 0 && ownerObstacle(definition, live) === null) {
     const step = { ...draft, key: stepKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
-    put(stopped(step, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)));
+    planning.put(blocked(step, 'not_writable', unmanagedReason(planning.input, definition)));
   }
   if (changes.length === 0 && persons.length === 0) return true;
   if (changes.length > 0) {
     const other = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
     if (other !== null) {
-      put(stopped(draft, 'blocked', other.obstacle, other.reason));
+      planning.put(blocked(draft, other.obstacle, other.reason));
       return true;
     }
     if (!isOpen) {
       const names = [...new Set(changes.map(({ path }) => topMember(path)))];
-      put(stopped(draft, 'blocked', 'not_writable', closedChangeReason(definition, names)));
+      planning.put(blocked(draft, 'not_writable', closedChangeReason(definition, names)));
       return true;
     }
     if (definition.operation('update') === undefined) {
@@ -111,12 +112,12 @@ export function planChange(
     );
     const then = sorted.waiting.length === 0 ? '' : `; then restore again: sets ${sorted.waiting.join(', ')}`;
     const step = { ...draft, key: stepKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
-    put(stopped(step, 'manual', 'needs_person', `${what.join('; ')}${then}`));
+    planning.put(manual(step, 'needs_person', `${what.join('; ')}${then}`));
   }
   const { byHand, lasting } = sorted.letters;
   if (byHand.length > 0) {
     const step = { ...draft, key: stepKey(desired, 'letters'), fields: only(draft.fields, byHand) };
-    put(stopped(step, 'manual', 'needs_person', RENAME_BY_HAND));
+    planning.put(manual(step, 'needs_person', RENAME_BY_HAND));
   }
   if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
@@ -166,12 +167,12 @@ function planSorted(
   live: ParsedRecord,
   { draft, changes, remap, sorted }: Changing,
 ): void {
-  const { input, drafts } = planning;
+  const { input } = planning;
   const { act } = sorted;
   const resent =
     act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
   const built = separateFields(input, definition, desired, remap, [...sorted.send, ...resent], live.body);
-  const slots = liveSlots(definition, live);
+  const parameters = liveParameters(definition, live);
   const present = {
     state: 'present',
     id: live.id,
@@ -183,7 +184,7 @@ function planSorted(
   for (const { name, obstacle, reason, paths } of sorted.blocked) {
     const fields = only(draft.fields, [name]).filter(({ path }) => paths?.includes(path) !== false);
     const step = { ...draft, key: stepKey(desired, `stuck ${name}`), fields };
-    drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
+    planning.put(blocked(step, obstacle, `${name}: ${reason}`));
   }
   for (const { name, needs, obstacle, reason } of built.stopped) {
     isStopped = true;
@@ -193,27 +194,27 @@ function planSorted(
       fields: only(draft.fields, [name]).filter(({ path }) => !blockedPaths.has(path)),
       needs,
     };
-    drafts.set(step.key, stopped(step, 'blocked', obstacle, reason));
+    planning.put(blocked(step, obstacle, reason));
   }
   const names = Object.keys(built.body);
   if (names.length > 0) {
     const fills = built.fills;
     const first = act?.order === 'before';
-    drafts.set(draft.key, {
+    planning.put({
       ...draft,
       action: 'update',
       fields: only(draft.fields, names).filter(({ path }) => !blockedPaths.has(path)),
-      reason: stepReason([
+      reason: joinedReasons([
         resent.length === 0 || act === null ? null : resentText(act.action, resent),
         otherSecretsText(built.others),
       ]),
       request: {
-        ...requestFor(definition, 'update', slots, built.body, fills),
-        alternative: alternativePath(definition, 'update', slots, live.body, []),
+        ...requestFor(definition, 'update', parameters, built.body, fills),
+        alternative: alternativePath(definition, 'update', parameters, live.body, []),
       },
       precondition: first ? { state: 'after', step: actKey } : present,
       inverse: inverseOf(definition, changes, live.body, names),
-      after: [...requiredSteps(slots, fills), ...(first ? [actKey] : [])],
+      after: [...requiredSteps(parameters, fills), ...(first ? [actKey] : [])],
     });
   }
   if (act === null) return;
@@ -225,22 +226,14 @@ function planSorted(
     key: actKey,
     action: 'act',
     fields: only(draft.fields, [field]),
-    request: requestFor(definition, 'act', slots, {}, [], act.action),
+    request: requestFor(definition, 'act', parameters, {}, [], act.action),
     precondition: isSecond ? { state: 'after', step: draft.key } : present,
     inverse: back === undefined ? null : { action: 'act', act: back.action },
     after: isSecond ? [draft.key] : [],
   };
   // The record may run again only as desired: not while a part of it cannot be restored.
   const reason = `${act.action} waits: a part of the record cannot be put back`;
-  drafts.set(
-    actKey,
-    act.order === 'after' && isStopped ? stopped(step, 'blocked', 'depends_on_blocked', reason) : step,
-  );
-}
-
-function stepReason(reasons: readonly (string | null)[]): string | null {
-  const given = reasons.filter((reason) => reason !== null);
-  return given.length === 0 ? null : given.join('; ');
+  planning.put(act.order === 'after' && isStopped ? blocked(step, 'depends_on_blocked', reason) : step);
 }
 
 /** Why a step sends fields that may be equal now. */
@@ -307,7 +300,7 @@ function separateFields(
 ): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
   const { isFieldInScope } = input;
   const body: JsonObject = {};
-  const fills: DraftFill[] = [];
+  const fills: Fill<string>[] = [];
   const others: string[] = [];
   const stoppedFields: StoppedField[] = [];
   for (const field of fields) {
@@ -445,7 +438,7 @@ function planReplacement(
     definition.operation('remove') !== undefined && definition.operation('create') !== undefined;
   if (planning.input.options.prune === null || !canReplace) {
     const reason = `${definition.title.many} cannot be changed; with --prune and --max-removals it is removed and created again`;
-    planning.drafts.set(draft.key, stopped(draft, 'blocked', 'not_replaceable', reason));
+    planning.put(blocked(draft, 'not_replaceable', reason));
     return;
   }
   const createKey = stepKey(desired, 'create');

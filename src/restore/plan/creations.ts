@@ -12,7 +12,7 @@ import { naturalKeyDigest, stepKey } from '../records.ts';
 import { otherSecretsText, hiddenFields } from '../secrets.ts';
 import { buildBody } from './body.ts';
 import { ownerObstacle } from './guards.ts';
-import type { Draft, DraftFill, KnownOrStepId } from './plan.ts';
+import type { Draft, Fill, Parameter } from './plan.ts';
 import { asId, remapped } from './references.ts';
 import { removalKey, planRemoval } from './removals.ts';
 import {
@@ -29,11 +29,11 @@ import {
   draftOf,
   needsText,
   requestFor,
-  shownScope,
-  slotsOf,
-  stopped,
   requiredSteps,
   type Planning,
+  manual,
+  joinedReasons,
+  blocked,
 } from './steps.ts';
 
 /** Plans one missing record. */
@@ -45,18 +45,16 @@ export function planCreation(
   after: readonly string[] = [],
 ): void {
   const { restore, kind } = definition;
-  const scope = planning.references.scope(desired.scope);
+  const { parameters, unknown, shown } = planning.references.scope(desired.scope);
   const key = stepKey(desired, 'create');
   const draft: Draft = {
     ...draftOf(planning, definition, desired, null, key),
-    scope: shownScope(desired.scope, scope),
+    scope: shown,
     fields: hiddenFields(definition, wanted(definition, desired)),
     after,
   };
-  const put = (step: Draft): void => void planning.drafts.set(step.key, step);
-  const parent = slotsOf(scope);
-  if ('unknown' in parent) {
-    put(stopped(draft, 'blocked', 'reference_unknown', parent.unknown));
+  if (unknown !== null) {
+    planning.put(blocked(draft, 'reference_unknown', unknown));
     return;
   }
   const liveScope = planning.matching.liveScope(desired.scope);
@@ -69,33 +67,33 @@ export function planCreation(
     ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
   );
   if (ended !== undefined) {
-    put(stopped(draft, 'manual', 'ended', ended.reason));
+    planning.put(manual(draft, 'ended', ended.reason));
     return;
   }
   if (liveScope !== null && !planning.references.isRead(kind, liveScope)) {
     const reason = `the live ${definition.title.many} could not be read whole, so it is not known to be missing`;
-    put(stopped(draft, 'blocked', 'collection_not_read', reason));
+    planning.put(blocked(draft, 'collection_not_read', reason));
     return;
   }
   const other = ownerObstacle(definition, desired);
   if (other !== null) {
-    put(stopped(draft, 'blocked', other.obstacle, other.reason));
+    planning.put(blocked(draft, other.obstacle, other.reason));
     return;
   }
   if (restore.creation.by === 'invitation') {
-    planInvitation(planning, definition, desired, draft, restore.creation, parent.slots);
+    planInvitation(planning, definition, desired, draft, restore.creation, parameters);
     return;
   }
   if (restore.creation.by === 'consent' && !planning.input.options.createOrganizations) {
     const reason = `live has no such ${definition.title.one}: another one than recorded? --create-organizations creates it again`;
-    put(stopped(draft, 'blocked', 'consent', reason));
+    planning.put(blocked(draft, 'consent', reason));
     return;
   }
   if (writableFields(definition).length === 0) {
-    put(stopped(draft, 'blocked', 'not_writable', closedReason(planning.input, definition)));
+    planning.put(blocked(draft, 'not_writable', closedReason(planning.input, definition)));
     return;
   }
-  planRequest(planning, definition, desired, draft, parent.slots);
+  planRequest(planning, definition, desired, draft, parameters);
 }
 
 function wanted(definition: ResourceDefinition, desired: ParsedRecord): Draft['fields'] {
@@ -127,7 +125,7 @@ function planRequest(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   draft: Draft,
-  slots: Readonly<Record<string, KnownOrStepId>>,
+  parameters: readonly Parameter<string>[],
 ): void {
   const { input, references } = planning;
   const remap = remapped(definition, desired, references);
@@ -140,43 +138,37 @@ function planRequest(
     setOwn(body, field, input.options[option]);
   const state = addState(definition, body);
   if (built.needs.length > 0) {
-    const step = stopped(draft, 'blocked', 'secret_missing', needsText(built.needs));
-    planning.drafts.set(draft.key, { ...step, needs: built.needs });
+    const step = blocked(draft, 'secret_missing', needsText(built.needs));
+    planning.put({ ...step, needs: built.needs });
     return;
   }
   if (unknown.length > 0) {
     const reason = unknown.map(({ pointer, reason: why }) => `${pointer}: ${why}`).join('; ');
-    planning.drafts.set(draft.key, stopped(draft, 'blocked', 'reference_unknown', reason));
+    planning.put(blocked(draft, 'reference_unknown', reason));
     return;
   }
-  const needs = requiredSteps(slots, fills);
+  const needs = requiredSteps(parameters, fills);
   const acceptance = awaitedAcceptance(planning, needs);
   if (acceptance !== null) {
     if (acceptance.isOpen) planning.addUntouched(definition.kind, acceptance.reason, draft.name);
-    else planning.drafts.set(draft.key, stopped(draft, 'blocked', 'depends_on_blocked', acceptance.reason));
+    else planning.put(blocked(draft, 'depends_on_blocked', acceptance.reason));
     return;
   }
-  const request = requestFor(definition, 'create', slots, body, fills);
-  planning.drafts.set(draft.key, {
+  planning.put({
     ...draft,
     action: 'create',
     request: {
-      ...request,
-      alternative: alternativePath(definition, 'create', slots, body, fills),
+      ...requestFor(definition, 'create', parameters, body, fills),
+      alternative: alternativePath(definition, 'create', parameters, body, fills),
     },
-    reason: joined([otherSecretsText(built.others), leftToService(definition, desired)]),
+    reason: joinedReasons([otherSecretsText(built.others), leftToService(definition, desired)]),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
     inverse: { action: 'remove' },
     after: [...draft.after, ...needs],
   });
   planSilent(planning, definition, desired, draft);
-  if (state !== null) planFollowingAct(planning, definition, desired, draft, slots, state);
+  if (state !== null) planFollowingAct(planning, definition, desired, draft, parameters, state);
   planPersonAfter(planning, definition, desired, draft, later);
-}
-
-function joined(reasons: readonly (string | null)[]): string | null {
-  const given = reasons.filter((reason) => reason !== null);
-  return given.length === 0 ? null : given.join('; ');
 }
 
 /** What the record hangs from and no request can say: where the service puts it is its own choice. */
@@ -193,7 +185,7 @@ function addDerived(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   body: JsonObject,
-  fills: DraftFill[],
+  fills: Fill<string>[],
 ): { pointer: string; reason: string }[] {
   const unknown: { pointer: string; reason: string }[] = [];
   const creatable = new Set(creatableFields(definition).map(({ name }) => name));
@@ -236,14 +228,14 @@ function planFollowingAct(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   created: Draft,
-  slots: Readonly<Record<string, KnownOrStepId>>,
+  parameters: readonly Parameter<string>[],
   act: string,
 ): void {
   const key = stepKey(desired, act);
   const field = definition.restore.state?.field ?? '';
   const before = definition.restore.state?.onCreation ?? null;
-  const withId = { ...slots, [definition.idParameter]: { step: created.key } };
-  planning.drafts.set(key, {
+  const withId = [...parameters, { name: definition.idParameter, step: created.key }];
+  planning.put({
     ...created,
     key,
     action: 'act',
@@ -267,8 +259,8 @@ function planSilent(
   const silent = unmanagedChanges(definition, undefined, desired.body);
   if (silent.length === 0) return;
   const key = stepKey(desired, 'silent');
-  planning.drafts.set(key, {
-    ...stopped({ ...created, key }, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)),
+  planning.put({
+    ...blocked({ ...created, key }, 'not_writable', unmanagedReason(planning.input, definition)),
     fields: hiddenFields(definition, silent),
     after: [created.key],
   });
@@ -296,8 +288,8 @@ function planPersonAfter(
     .join('; ');
   const then = names.length === 0 ? '' : `; then restore again: sets ${names.join(', ')}`;
   const key = stepKey(desired, 'person');
-  planning.drafts.set(key, {
-    ...stopped({ ...created, key }, 'manual', 'needs_person', `${what}${then}`),
+  planning.put({
+    ...manual({ ...created, key }, 'needs_person', `${what}${then}`),
     fields: created.fields.filter(({ path }) => names.some((name) => path === memberPointer(name))),
     after: [created.key],
   });
@@ -411,33 +403,33 @@ function planInvitation(
   desired: ParsedRecord,
   draft: Draft,
   creation: Extract<Creation<Kind>, { by: 'invitation' }>,
-  slots: Readonly<Record<string, KnownOrStepId>>,
+  parameters: readonly Parameter<string>[],
 ): void {
-  const { input, matching, drafts } = planning;
+  const { input, matching } = planning;
   const invitation = input.definitions(creation.kind);
   const { body, to, open, isSame } = invitedAs(planning, desired, creation);
   // Whoever waits for the member waits in vain: an invitation gives no member's id.
   const key = stepKey(desired, 'invite');
   if (isSame) {
     // Nothing is left to send, and the member is not back: a person has to accept.
-    drafts.set(key, stopped({ ...draft, key, fields: [] }, 'manual', 'needs_person', COMES_BACK));
+    planning.put(manual({ ...draft, key, fields: [] }, 'needs_person', COMES_BACK));
     return;
   }
   const { inviteMissing } = input.options;
   if (inviteMissing !== true || to === '') {
     const way = inviteMissing === null ? '' : '; --invite-missing does it';
-    drafts.set(key, stopped({ ...draft, key }, 'manual', 'not_creatable', `${creation.reason}${way}`));
+    planning.put(manual({ ...draft, key }, 'not_creatable', `${creation.reason}${way}`));
     return;
   }
   const liveScope = matching.liveScope(desired.scope);
   if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
     const reason = `the live ${invitation.title.many} were not read, so whether one is open is not known`;
-    drafts.set(key, stopped({ ...draft, key }, 'blocked', 'collection_not_read', reason));
+    planning.put(blocked({ ...draft, key }, 'collection_not_read', reason));
     return;
   }
   if (open !== undefined && input.options.prune === null) {
     const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals`;
-    drafts.set(key, stopped({ ...draft, key }, 'blocked', 'not_replaceable', reason));
+    planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
     return;
   }
   // The service lets the older one go without a word: as a step it is shown and counted.
@@ -445,17 +437,17 @@ function planInvitation(
   if (open !== undefined) planRemoval(planning, invitation, open, replacesNamesake ? [key] : []);
   for (const { field, option } of invitation.restore.requestValues)
     setOwn(body, field, input.options[option]);
-  drafts.set(key, {
+  planning.put({
     ...draft,
     key,
     action: 'create',
-    request: requestFor(invitation, 'create', slots, body, []),
+    request: requestFor(invitation, 'create', parameters, body, []),
     reason: COMES_BACK,
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
     after: [
       ...draft.after,
-      ...requiredSteps(slots, []),
+      ...requiredSteps(parameters, []),
       ...(open === undefined || replacesNamesake ? [] : [removalKey(open)]),
     ],
   });

@@ -216,8 +216,7 @@ function keepHolder(
   if (falling.length === 0) return;
   const isOneLeft = falling.length < holders.size || rising.length > 0;
   for (const draft of falling) {
-    planning.drafts.set(
-      draft.key,
+    planning.put(
       isOneLeft
         ? { ...draft, after: [...draft.after, ...rising.map(({ key }) => key)] }
         : blocked(draft, 'last_holder', `nobody would be left at level ${highest}`),

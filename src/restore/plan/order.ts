@@ -8,16 +8,10 @@ import { recordOfKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import {
   type Draft,
   isExecutable,
-  type DraftPath,
-  type DraftPrecondition,
   type DraftRequest,
-  type KnownOrStepId,
   type PlanStep,
-  type Fill,
-  type Parameter,
   type PathPlan,
   type PlannedRequest,
-  type Precondition,
 } from './plan.ts';
 import { blocked, type Planning } from './steps.ts';
 
@@ -173,8 +167,10 @@ export function orderNames(planning: Planning): void {
     for (const draft of drafts) {
       const sent = draft.request?.body ?? {};
       if (draft.action === 'update' && !Object.keys(sent).some((name) => nameMembers.has(name))) continue;
-      const was = nameIn(draft, before(draft));
-      const becomes = draft.action === 'remove' ? null : nameIn(draft, merged(before(draft), sent));
+      const body = before(draft);
+      const was = nameIn(draft, body);
+      const then = isJsonObject(body) ? { ...body, ...sent } : body;
+      const becomes = draft.action === 'remove' ? null : nameIn(draft, then);
       if (was === becomes) continue;
       if (was !== null) freed.set(was, draft.key);
       if (becomes !== null) taken.push({ draft, name: becomes });
@@ -192,11 +188,11 @@ export function orderNames(planning: Planning): void {
         const reason =
           `its name is taken by what is to be called ${whose}, which waits for a name that goes round to this one: ` +
           `rename one of the ${cycle.length} by hand to anything else, then restore again`;
-        planning.drafts.set(draft.key, blocked(planning.drafts.get(draft.key) ?? draft, 'cycle', reason));
+        planning.put(blocked(planning.drafts.get(draft.key) ?? draft, 'cycle', reason));
         continue;
       }
       const current = planning.drafts.get(draft.key) ?? draft;
-      planning.drafts.set(draft.key, { ...current, after: [...current.after, first] });
+      planning.put({ ...current, after: [...current.after, first] });
     }
 
     function nameIn(draft: Draft, body: JsonValue): string | null {
@@ -221,10 +217,6 @@ function renameCycleFrom(
   return null;
 }
 
-function merged(before: JsonValue, sent: JsonValue): JsonValue {
-  return isJsonObject(before) && isJsonObject(sent) ? { ...before, ...sent } : before;
-}
-
 // Drafts in their order become the numbered steps of a plan.
 
 /** Numbers the steps from 1 and lets them name each other by number. */
@@ -244,42 +236,37 @@ export function finishedSteps(drafts: readonly OrderedDraft[]): PlanStep[] {
       after: numbered.sort((a, b) => a - b),
       ...rest,
       request: request === null ? null : finishedRequest(request, numberOf),
-      precondition: precondition === null ? null : finishedPrecondition(precondition, numberOf),
+      precondition:
+        precondition?.state === 'after'
+          ? { ...precondition, step: numberOf(precondition.step) }
+          : precondition,
     };
   });
 }
 
-type NumberOf = (key: string) => number;
-
-function finishedPrecondition(precondition: DraftPrecondition, numberOf: NumberOf): Precondition {
-  return precondition.state === 'after'
-    ? { state: 'after', step: numberOf(precondition.step) }
-    : precondition;
-}
-
-function finishedRequest(draft: DraftRequest, numberOf: NumberOf): PlannedRequest {
-  const { template, parameters, fills, alternative, body, ...rest } = draft;
-  const path = finishedPath({ template, parameters }, numberOf);
-  const first = alternative === null ? null : finishedPath(alternative, numberOf);
+function finishedRequest(draft: DraftRequest, numberOf: (key: string) => number): PlannedRequest {
+  const numbered = ({ template, parameters }: PathPlan<string>): PathPlan => ({
+    template,
+    parameters: parameters.map((each) =>
+      'step' in each ? { name: each.name, step: numberOf(each.step) } : each,
+    ),
+  });
+  const { fills, alternative, body, ...rest } = draft;
+  const documented = numbered(draft);
+  const first = alternative === null ? null : numbered(alternative);
+  let shown: JsonValue | null = body;
+  for (const fill of fills) {
+    if (fill.from !== 'step' || shown === null || placesOf(shown, fill.pointer).length === 0) continue;
+    shown = withMember(shown, splitPointer(fill.pointer), `{id of step ${numberOf(fill.step)}}`) ?? null;
+  }
   return {
     ...rest,
-    ...path,
-    path: shownPath(first ?? path),
-    body: body === null ? null : withStepTexts(body, fills, numberOf),
-    fills: fills.map((fill): Fill => (fill.from === 'step' ? { ...fill, step: numberOf(fill.step) } : fill)),
+    ...documented,
+    path: shownPath(first ?? documented),
+    body: shown as JsonObject | null,
+    fills: fills.map((fill) => (fill.from === 'step' ? { ...fill, step: numberOf(fill.step) } : fill)),
     alternative: first,
   };
-}
-
-function finishedPath({ template, parameters }: DraftPath, numberOf: NumberOf): PathPlan {
-  return {
-    template,
-    parameters: Object.entries(parameters).map(([name, slot]): Parameter => parameter(name, slot, numberOf)),
-  };
-}
-
-function parameter(name: string, slot: KnownOrStepId, numberOf: NumberOf): Parameter {
-  return 'step' in slot ? { name, step: numberOf(slot.step) } : { name, value: slot.value };
 }
 
 /** For people: what is known filled in and encoded, the rest named by the step that gives it. */
@@ -289,17 +276,4 @@ function shownPath({ template, parameters }: PathPlan): string {
     if (found === undefined) return whole;
     return 'value' in found ? fillPath(whole, { [name]: found.value }) : `{id of step ${found.step}}`;
   });
-}
-
-function withStepTexts(body: JsonObject, fills: DraftRequest['fills'], numberOf: NumberOf): JsonObject {
-  let shown: JsonObject = body;
-  for (const fill of fills) {
-    if (fill.from !== 'step' || placesOf(shown, fill.pointer).length === 0) continue;
-    shown = withMember(
-      shown,
-      splitPointer(fill.pointer),
-      `{id of step ${numberOf(fill.step)}}`,
-    ) as JsonObject;
-  }
-  return shown;
 }

@@ -12,29 +12,31 @@ import type { FieldChange } from '../../diff/compare.ts';
 
 export type StepAction = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
 
-/** A path parameter: known, or the id that an earlier step gives. */
-export type Parameter =
-  { readonly name: string; readonly value: string } | { readonly name: string; readonly step: number };
+// Steps name each other by number; while the plan is made, and their order is not known yet, by key (`Draft`). `R` is which.
 
-/** Where a value that the plan does not hold comes from when the step is applied. */
-type FillSource =
-  /** The id that an earlier step gives; a number where the desired body has a number. */
-  | { readonly from: 'step'; readonly step: number; readonly as: 'text' | 'number' }
-  /** A secret of the configuration, for this place of the desired record. */
+/** A known text, or the id that a step gives. */
+export type KnownOrStep<R = number> = { readonly value: string } | { readonly step: R };
+
+export type Parameter<R = number> = { readonly name: string } & KnownOrStep<R>;
+
+/**
+ * A pointer of the body that is filled when applying, and from where; until then it holds a text that describes the
+ * value. `step`: the id that the step gives, as a number where the desired body has one; `configuration`: the secret for
+ * this place of the desired record; `desired`: the secret in clear text at the same pointer of the desired record.
+ */
+export type Fill<R = number> = { readonly pointer: string } & (
+  | { readonly from: 'step'; readonly step: R; readonly as: 'text' | 'number' }
   | { readonly from: 'configuration' }
-  /** A clear-text secret in the desired record, at the same pointer. */
-  | { readonly from: 'desired' };
+  | { readonly from: 'desired' }
+);
 
-/** A pointer of the body that is filled when applying; until then it holds a text that describes the value. */
-export type Fill = { readonly pointer: string } & FillSource;
-
-export interface PathPlan {
+export interface PathPlan<R = number> {
   /** A path of the catalog, with `:name` parameters. */
   readonly template: string;
-  readonly parameters: readonly Parameter[];
+  readonly parameters: readonly Parameter<R>[];
 }
 
-export interface PlannedRequest extends PathPlan {
+export interface PlannedRequest<R = number> extends PathPlan<R> {
   /** The kind that the request is about: an invite, where a member is invited. */
   readonly kind: Kind;
   readonly method: Method;
@@ -46,19 +48,19 @@ export interface PlannedRequest extends PathPlan {
   readonly path: string;
   /** Null for removals. Without the values of `fills`. */
   readonly body: JsonObject | null;
-  readonly fills: readonly Fill[];
+  readonly fills: readonly Fill<R>[];
   /** The path that the profile names, which is used first; the documented one is the second choice. Null without one. */
-  readonly alternative: PathPlan | null;
+  readonly alternative: PathPlan<R> | null;
 }
 
 /** What must still hold when the step is applied. */
-export type Precondition =
+type Precondition<R = number> =
   /** The live record is as it was planned against: `managedDigest` of it. */
   | { readonly state: 'present'; readonly id: string; readonly digest: string }
   /** No live record of the collection has this natural key (`naturalKeyDigest`); null where the kind has none. */
   | { readonly state: 'absent'; readonly digest: string | null }
   /** An earlier step of the same record was applied. */
-  | { readonly state: 'after'; readonly step: number };
+  | { readonly state: 'after'; readonly step: R };
 
 /** What puts back what the step overwrites. Secrets are left out and named. */
 export type Inverse =
@@ -105,13 +107,13 @@ export type Obstacle =
   | 'reference_unknown'
   | 'secret_missing';
 
-export interface PlanStep {
+export interface PlanStep<R = number> {
   /** From 1, in the order of execution. */
   readonly n: number;
   /** Steps of one level do not depend on each other. */
   readonly level: number;
   /** Steps that must have been applied before. */
-  readonly after: readonly number[];
+  readonly after: readonly R[];
   readonly action: StepAction;
   readonly kind: Kind;
   /** Live ids, as far as known; else those of the desired record. */
@@ -121,11 +123,11 @@ export interface PlanStep {
   readonly name: string;
   /** From live to desired; secrets replaced by `[secret]`. */
   readonly fields: readonly FieldChange[];
-  readonly request: PlannedRequest | null;
+  readonly request: PlannedRequest<R> | null;
   readonly reason: string | null;
   readonly obstacle: Obstacle | null;
   readonly needs: readonly SecretNeed[];
-  readonly precondition: Precondition | null;
+  readonly precondition: Precondition<R> | null;
   /** The record that it makes true, with the digest of its body; null for removals. */
   readonly desired: {
     readonly kind: Kind;
@@ -135,6 +137,14 @@ export interface PlanStep {
   } | null;
   readonly inverse: Inverse | null;
 }
+
+/** A step while the plan is made. `blocked`, and without a request, until it is known that it can be sent. */
+export interface Draft extends Omit<PlanStep<string>, 'n' | 'level' | 'request'> {
+  readonly key: string;
+  readonly request: DraftRequest | null;
+}
+
+export type DraftRequest = Omit<PlannedRequest<string>, 'path'>;
 
 /** A desired record that was found under another id. */
 export interface Adoption {
@@ -385,52 +395,4 @@ export interface PlanInput {
   readonly isPractice?: true;
   /** Milliseconds since the epoch. */
   readonly now: number;
-}
-
-/** A known text, or the id that the step of that key gives. */
-export type KnownOrStepId = { readonly value: string } | { readonly step: string };
-
-export type DraftFill = { readonly pointer: string } & (
-  | { readonly from: 'step'; readonly step: string; readonly as: 'text' | 'number' }
-  | { readonly from: 'configuration' }
-  | { readonly from: 'desired' }
-);
-
-export interface DraftPath {
-  readonly template: string;
-  readonly parameters: Readonly<Record<string, KnownOrStepId>>;
-}
-
-export interface DraftRequest extends DraftPath {
-  readonly kind: Kind;
-  readonly method: Method;
-  readonly role: 'create' | 'update' | 'remove' | 'act';
-  readonly act: string | null;
-  readonly body: JsonObject | null;
-  readonly fills: readonly DraftFill[];
-  readonly alternative: DraftPath | null;
-}
-
-export type DraftPrecondition =
-  | { readonly state: 'present'; readonly id: string; readonly digest: string }
-  | { readonly state: 'absent'; readonly digest: string | null }
-  | { readonly state: 'after'; readonly step: string };
-
-export interface Draft {
-  readonly key: string;
-  readonly action: StepAction;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
-  readonly name: string;
-  readonly fields: readonly FieldChange[];
-  readonly request: DraftRequest | null;
-  readonly reason: string | null;
-  readonly obstacle: Obstacle | null;
-  readonly needs: readonly SecretNeed[];
-  readonly precondition: DraftPrecondition | null;
-  readonly desired: PlanStep['desired'];
-  readonly inverse: Inverse | null;
-  /** Keys of the steps that come before. */
-  readonly after: readonly string[];
 }

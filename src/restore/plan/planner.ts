@@ -24,7 +24,7 @@ import {
 } from './plan.ts';
 import { referencesOf } from './references.ts';
 import { planDependentRemovals, planRemovals } from './removals.ts';
-import { draftOf, stopped, type Planning } from './steps.ts';
+import { blocked, draftOf, type Planning } from './steps.ts';
 
 const NAMES_SHOWN = 10;
 
@@ -45,6 +45,7 @@ export function planRestore(input: PlanInput): Plan {
     matching,
     references: referencesOf(input, matching),
     drafts,
+    put: (step) => void drafts.set(step.key, step),
     addUntouched: (kind, reason, name) => {
       const entry = untouched.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };
       entry.count += 1;
@@ -105,7 +106,7 @@ function planKind(planning: Planning, match: KindMatch): number {
           ? `which one it is cannot be known: ${called}${rivals}`
           : `run ${goneSince} found it gone, and ${called} beside it: made again, it would be there twice; ` +
             'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
-      planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));
+      planning.put(blocked(draft, 'ambiguous', reason));
     }
   }
   return unchanged;

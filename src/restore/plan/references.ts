@@ -11,16 +11,23 @@ import { idText } from '../../diff/match-records.ts';
 import { placesOf, withMember } from '../places.ts';
 import { stepKey, recordKey } from '../records.ts';
 import { type Matching, isIdStable, parentOf } from './matching.ts';
-import type { DraftFill, KnownOrStepId, PlanInput } from './plan.ts';
+import type { Fill, KnownOrStep, PlanInput, Parameter } from './plan.ts';
 
 /** What an id of the desired state leads to. */
-export type Resolved = KnownOrStepId | { readonly unknown: string };
+type Resolved = KnownOrStep<string> | { readonly unknown: string };
 
 export interface References {
   /** The live record that an id of the desired state means, seen from a record of that (desired) scope. */
   resolve(kind: Kind, id: string, from: Scope): Resolved;
-  /** A desired scope in live ids, parameter by parameter. */
-  scope(scope: Scope): Readonly<Record<string, Resolved>>;
+  /**
+   * A desired scope as path parameters, or why one of them leads nowhere; `shown`: in live ids as far as they are known,
+   * else in the desired ones.
+   */
+  scope(scope: Scope): {
+    readonly parameters: readonly Parameter<string>[];
+    readonly unknown: string | null;
+    readonly shown: Scope;
+  };
   /** Pointer to the id in a body of the kind. */
   idPointer(kind: Kind): string;
   /** True where the live collection was read whole. */
@@ -86,14 +93,19 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
   return {
     resolve,
     scope: (scope) => {
-      const slots: Record<string, Resolved> = {};
+      const parameters: Parameter<string>[] = [];
+      const shown: Record<string, string> = { ...scope };
+      let unknown: string | null = null;
       for (const key of Object.keys(scope) as ScopeKey[]) {
         const parent = parentOf(scope, key);
         const found = resolve(parent.kind, parent.id, scope);
-        const known = matching.liveId(parent.kind, parent.id);
-        slots[key] = 'unknown' in found && known !== undefined ? { value: known } : found;
+        const value = 'unknown' in found ? matching.liveId(parent.kind, parent.id) : undefined;
+        const resolved = value === undefined ? found : { value };
+        if ('unknown' in resolved) unknown ??= resolved.unknown;
+        else parameters.push({ name: key, ...resolved });
+        if ('value' in resolved) shown[key] = resolved.value;
       }
-      return slots;
+      return { parameters, unknown, shown };
     },
     idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
     isRead: (kind, liveScope) => complete.has(`${kind} ${scopeKey(liveScope)}`),
@@ -113,7 +125,7 @@ function namedKinds(input: PlanInput): ReadonlySet<Kind> {
 export interface Remapped {
   readonly body: JsonValue;
   /** Ids that a step creates; the body holds a placeholder. */
-  readonly fills: readonly DraftFill[];
+  readonly fills: readonly Fill<string>[];
   /** References to unknown records; their value is unchanged. */
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
@@ -125,7 +137,7 @@ export function remapped(
   references: References,
 ): Remapped {
   let body = record.body;
-  const fills: DraftFill[] = [];
+  const fills: Fill<string>[] = [];
   const unknown: { pointer: string; reason: string }[] = [];
   if (!isJsonObject(body)) return { body, fills, unknown };
   for (const { pointer: pattern, kind, target } of definition.references) {

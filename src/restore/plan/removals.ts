@@ -14,7 +14,7 @@ import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { KindMatch } from './matching.ts';
 import type { Obstacle, Draft } from './plan.ts';
 import { writableFields } from './settings.ts';
-import { blocked, type Planning, requestFor, stopped, draftOf, liveSlots } from './steps.ts';
+import { blocked, type Planning, requestFor, draftOf, liveParameters } from './steps.ts';
 
 const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
 
@@ -71,7 +71,7 @@ export function planDependentRemovals(planning: Planning): void {
     .filter(({ action, kind }) => action === 'remove' && dependentOn(kind).length > 0)
     .sort((a, b) => compareTexts(a.key, b.key));
   for (let parent = waiting.pop(); parent !== undefined; parent = waiting.pop()) {
-    const { key, kind, id, name } = parent;
+    const { kind, id, name } = parent;
     const scope = scopeKey(parent.scope);
     const removed = matching.kinds
       .get(kind)
@@ -91,7 +91,7 @@ export function planDependentRemovals(planning: Planning): void {
       obstacle ??= { obstacle: 'depends_on_blocked', reason: `${what} would go with it, and is to stay` };
     }
     if (obstacle !== null) {
-      drafts.set(key, blocked(parent, obstacle.obstacle, obstacle.reason));
+      planning.put(blocked(parent, obstacle.obstacle, obstacle.reason));
       continue;
     }
     for (const { definition, record } of goes) {
@@ -99,11 +99,11 @@ export function planDependentRemovals(planning: Planning): void {
       const planned = planRemoval(planning, definition, record);
       const reason = planned.reason ?? `goes with ${input.definitions(kind).title.one} ${name}`;
       const child = { ...planned, reason };
-      drafts.set(child.key, child);
+      planning.put(child);
       if (child.action === 'remove' && dependentOn(child.kind).length > 0) waiting.push(child);
     }
     const first = goes.map(({ record }) => removalKey(record));
-    drafts.set(key, { ...parent, after: [...parent.after, ...first] });
+    planning.put({ ...parent, after: [...parent.after, ...first] });
   }
 }
 
@@ -168,17 +168,17 @@ export function planRemoval(
   const obstacle = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
   const step: Draft =
     obstacle !== null
-      ? stopped(draft, 'blocked', obstacle.obstacle, obstacle.reason)
+      ? blocked(draft, obstacle.obstacle, obstacle.reason)
       : {
           ...draft,
           action: 'remove',
           after: [...draft.after, ...after],
-          request: requestFor(definition, 'remove', liveSlots(definition, live), null, []),
+          request: requestFor(definition, 'remove', liveParameters(definition, live), null, []),
           precondition: { state: 'present', id: live.id, digest: managedDigest(definition, live.body) },
           inverse: isJsonObject(live.body)
             ? { action: 'create', ...withoutSecrets(definition, live.body) }
             : null,
         };
-  planning.drafts.set(step.key, step);
+  planning.put(step);
   return step;
 }

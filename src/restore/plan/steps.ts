@@ -1,5 +1,5 @@
 /** Parts that steps of every action are made of. */
-import type { Scope, Condition } from '../../catalog/definition.ts';
+import type { Condition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
@@ -13,20 +13,14 @@ import type { Matching } from './matching.ts';
 import type {
   Obstacle,
   Draft,
-  DraftFill,
-  DraftPath,
   DraftRequest,
-  KnownOrStepId,
-  PlanStep,
   SecretNeed,
   PlanInput,
+  Parameter,
+  Fill,
+  PathPlan,
 } from './plan.ts';
-import type { References, Resolved } from './references.ts';
-
-/** The same step, not to be sent. */
-export function blocked(draft: Draft, obstacle: Obstacle, reason: string): Draft {
-  return { ...draft, action: 'blocked', request: null, precondition: null, inverse: null, obstacle, reason };
-}
+import type { References } from './references.ts';
 
 /** What every planning function works with. */
 export interface Planning {
@@ -34,6 +28,8 @@ export interface Planning {
   readonly matching: Matching;
   readonly references: References;
   readonly drafts: Map<string, Draft>;
+  /** Adds a step, or replaces the one of its key. */
+  put(step: Draft): void;
   /** Records that no step is about though the states differ. */
   addUntouched(kind: Kind, reason: string, name: string): void;
 }
@@ -63,23 +59,27 @@ export function draftOf(
     obstacle: null,
     needs: [],
     precondition: null,
-    desired: desired === null ? null : pinned(desired, planning.matching.recordedKind(desired)),
+    desired:
+      desired === null
+        ? null
+        : {
+            kind: planning.matching.recordedKind(desired),
+            scope: desired.scope,
+            id: desired.id,
+            digest: valueDigest(desired.body),
+          },
     inverse: null,
     after: [],
   };
-}
-
-function pinned({ scope, id, body }: ParsedRecord, kind: Kind): NonNullable<PlanStep['desired']> {
-  return { kind, scope, id, digest: valueDigest(body) };
 }
 
 /** A request of the kind, with its path parameters. */
 export function requestFor(
   definition: ResourceDefinition,
   role: DraftRequest['role'],
-  parameters: Readonly<Record<string, KnownOrStepId>>,
+  parameters: readonly Parameter<string>[],
   body: JsonObject | null,
-  fills: readonly DraftFill[],
+  fills: readonly Fill<string>[],
   act: string | null = null,
 ): DraftRequest {
   const operation =
@@ -87,71 +87,44 @@ export function requestFor(
       ? definition.operations.find((each) => each.action === act && each.method === 'POST')
       : definition.operation(role);
   if (operation === undefined) throw new Error(`${definition.kind} has no operation ${act ?? role}`);
-  return {
-    kind: definition.kind,
-    method: operation.method,
-    template: operation.path,
-    parameters,
-    role,
-    act,
-    body,
-    fills,
-    alternative: null,
-  };
+  const { method, path: template } = operation;
+  return { kind: definition.kind, method, template, parameters, role, act, body, fills, alternative: null };
 }
 
 /** The other path of a creation or update, with the parameters that it takes from the body. */
 export function alternativePath(
   definition: ResourceDefinition,
   role: 'create' | 'update',
-  parameters: Readonly<Record<string, KnownOrStepId>>,
+  parameters: readonly Parameter<string>[],
   body: JsonValue,
-  fills: readonly DraftFill[],
-): DraftPath | null {
+  fills: readonly Fill<string>[],
+): PathPlan<string> | null {
   const template = definition.restore.alternativePaths[role];
   if (template === undefined) return null;
-  const all: Record<string, KnownOrStepId> = { ...parameters };
+  const all = [...parameters];
   for (const [, name = ''] of template.matchAll(/:([a-z_]+)/g)) {
-    if (Object.hasOwn(all, name)) continue;
+    if (all.some((each) => each.name === name)) continue;
     const fill = fills.find((each) => each.pointer === `/${name}` && each.from === 'step');
     const value = isJsonObject(body) ? getOwn(body, name) : undefined;
-    if (fill?.from === 'step') all[name] = { step: fill.step };
+    if (fill?.from === 'step') all.push({ name, step: fill.step });
     else if (value === undefined || value === null) return null;
-    else all[name] = { value: idText(value) };
+    else all.push({ name, value: idText(value) });
   }
   return { template, parameters: all };
 }
 
-/** Scope parameters as slots, or the reason why one of them leads nowhere. */
-export function slotsOf(
-  scope: Readonly<Record<string, Resolved>>,
-): { readonly slots: Readonly<Record<string, KnownOrStepId>> } | { readonly unknown: string } {
-  const slots: Record<string, KnownOrStepId> = {};
-  for (const [name, resolved] of Object.entries(scope)) {
-    if ('unknown' in resolved) return resolved;
-    slots[name] = resolved;
-  }
-  return { slots };
-}
-
-/** Keys of the steps that slots and fills wait for. */
+/** Keys of the steps that parameters and fills wait for. */
 export function requiredSteps(
-  slots: Readonly<Record<string, KnownOrStepId>>,
-  fills: readonly DraftFill[],
+  parameters: readonly Parameter<string>[],
+  fills: readonly Fill<string>[],
 ): string[] {
-  const steps = [
-    ...Object.values(slots).flatMap((slot) => ('step' in slot ? [slot.step] : [])),
-    ...fills.flatMap((fill) => (fill.from === 'step' ? [fill.step] : [])),
-  ];
-  return [...new Set(steps)];
+  return [...new Set([...parameters, ...fills].flatMap((each) => ('step' in each ? [each.step] : [])))];
 }
 
-/** Slots of a live record: everything is known. */
-export function liveSlots(definition: ResourceDefinition, live: ParsedRecord): Record<string, KnownOrStepId> {
-  const slots: Record<string, KnownOrStepId> = {};
-  for (const [name, value] of Object.entries(live.scope)) slots[name] = { value };
-  slots[definition.idParameter] = { value: live.id };
-  return slots;
+/** The path parameters of a live record: everything is known. */
+export function liveParameters({ idParameter }: ResourceDefinition, live: ParsedRecord): Parameter<string>[] {
+  const scope = Object.entries(live.scope).map(([name, value]) => ({ name, value }));
+  return [...scope, { name: idParameter, value: live.id }];
 }
 
 /** Why values are missing, and where they belong: names places, never values. */
@@ -170,24 +143,19 @@ export function needsText(needs: readonly SecretNeed[]): string {
   return `${reasons.join('; ')}: give the value in the configuration under secrets`;
 }
 
-/** The step marked as one that is not sent. */
-export function stopped(
-  draft: Draft,
-  action: 'blocked' | 'manual',
-  obstacle: Obstacle,
-  reason: string,
-): Draft {
-  return { ...draft, action, request: null, precondition: null, inverse: null, obstacle, reason };
+/** The step, not to be sent. */
+export function blocked(draft: Draft, obstacle: Obstacle, reason: string): Draft {
+  return { ...draft, action: 'blocked', request: null, precondition: null, inverse: null, obstacle, reason };
 }
 
-/** A scope that can be in a step: live ids as far as they are known, else the desired ones. */
-export function shownScope(scope: Scope, resolved: Readonly<Record<string, Resolved>>): Scope {
-  return Object.fromEntries(
-    Object.entries(scope).map(([name, value]) => {
-      const found = resolved[name];
-      return [name, found !== undefined && 'value' in found ? found.value : value];
-    }),
-  );
+/** The step, to be done by a person. */
+export function manual(draft: Draft, obstacle: Obstacle, reason: string): Draft {
+  return { ...blocked(draft, obstacle, reason), action: 'manual' };
+}
+
+/** Reasons as one text; null where none is given. */
+export function joinedReasons(reasons: readonly (string | null)[]): string | null {
+  return reasons.filter((reason) => reason !== null).join('; ') || null;
 }
 
 /**
