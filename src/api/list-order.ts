@@ -1,9 +1,94 @@
 /**
- * Whether a list is sorted by ids or creation times, which never change. Rows of such a list cannot move, so pages whose
- * ranges of values overlap have shown every record that existed during the walk, whatever was created or removed
- * meanwhile (design.md, The sync: the walk). Pure.
+ * What shows that a page continues the list that was read before it: rows that both hold, and an order that never changes
+ * (design.md, The sync: the walk). Pure.
  */
 import type { ScannedRecord } from '../core/json-scan.ts';
+
+// Anchored overlap: each page begins before the end of the one before it. A key that is in both is the anchor, and whatever
+// rows came or went before it, nothing between the two pages can have been missed.
+
+const LEAST_OVERLAP = 10;
+const OVERLAP_SHARE = 0.05;
+
+/** Rows that the next page repeats after one of `received` rows: at most half of it, so that it always advances. */
+export function overlapFor(received: number): number {
+  const wanted = Math.max(LEAST_OVERLAP, Math.ceil(received * OVERLAP_SHARE));
+  return Math.min(wanted, Math.floor(received / 2));
+}
+
+/** The last keys of what has been read without a gap. */
+export interface Tail {
+  readonly keys: readonly string[];
+  /** Position after the last of them, when it was read. */
+  readonly end: number;
+}
+
+export interface Anchor {
+  /** Index in the page of the last tail key that it holds; -1 where the page begins the list. */
+  readonly index: number;
+  /** By how many rows it moved since it was read: > 0 rows were put in before it, < 0 rows before it left. */
+  readonly shift: number;
+}
+
+/** The anchor of a page that was asked for at `offset`; null when it holds none of the tail's keys. */
+export function findAnchor(tail: Tail, offset: number, keys: readonly string[]): Anchor | null {
+  const places = new Map<string, number>();
+  for (const [index, key] of keys.entries()) if (!places.has(key)) places.set(key, index);
+  for (let i = tail.keys.length - 1; i >= 0; i -= 1) {
+    const key = tail.keys[i];
+    const index = key === undefined ? undefined : places.get(key);
+    if (index === undefined) continue;
+    return { index, shift: offset + index - (tail.end - tail.keys.length + i) };
+  }
+  return null;
+}
+
+/**
+ * How a page contradicts that the list is in the order in which its tail was read; null where it does not. Rows that
+ * were read with the tail come together and as they were, and all that follow the anchor are new to the reading.
+ * @param fresh keys of the page that the reading had not seen; null if unknown
+ */
+export function disorderAt(
+  tail: Tail,
+  anchor: Anchor,
+  keys: readonly string[],
+  fresh: number | null,
+): string | null {
+  const from = tail.keys.lastIndexOf(keys[anchor.index] ?? '');
+  if (from !== tail.keys.length - 1) return 'rows at the end of a page were gone from the next one';
+  for (let back = 1; back <= anchor.index && back <= from; back += 1)
+    if (keys[anchor.index - back] !== tail.keys[from - back])
+      return 'rows that two pages share came in another order, or with others between them';
+  if (fresh === null) return null;
+  const expected = keys.length - anchor.index - 1;
+  if (fresh > expected) {
+    const more = fresh - expected;
+    return `${more} ${more === 1 ? 'row' : 'rows'} appeared before rows that had been read`;
+  }
+  if (fresh === expected) return null;
+  const again = expected - fresh;
+  return `${again} ${again === 1 ? 'row' : 'rows'} that had been read came once more`;
+}
+
+/** The tail after a page at `offset` that continues it from `anchor` on. */
+export function extendTail(
+  tail: Tail,
+  anchor: Anchor,
+  offset: number,
+  keys: readonly string[],
+  pageCap: number,
+): Tail {
+  const size = Math.max(LEAST_OVERLAP, Math.ceil(pageCap * OVERLAP_SHARE));
+  const end = offset + keys.length;
+  if (keys.length >= size) return { keys: keys.slice(-size), end };
+  // A short page: the rows before the anchor are assumed to be still in the list's order.
+  const anchorKey = keys[anchor.index];
+  const before = anchorKey === undefined ? [] : tail.keys.slice(0, tail.keys.lastIndexOf(anchorKey));
+  return { keys: [...before, ...keys.slice(Math.max(0, anchor.index))].slice(-size), end };
+}
+
+// Whether a list is sorted by ids or creation times, which never change. Rows of such a list cannot move, so pages whose
+// ranges of values overlap have shown every record that existed during the walk, whatever was created or removed meanwhile.
 
 /** Fewer rows than this may be sorted by chance. */
 const LEAST_ROWS = 8;
@@ -139,4 +224,50 @@ function numberStart(id: string): number {
   let at = id.length;
   while (at > 0 && id.charCodeAt(at - 1) >= 0x30 && id.charCodeAt(at - 1) <= 0x39) at -= 1;
   return at;
+}
+
+/**
+ * Whether a feed really is newest first: only then does a known page say that all behind it is known too. Checked by a
+ * top-level timestamp. Pages overlap and may shift, so a page is compared with the start of the one before it.
+ */
+export class HeadOrder {
+  readonly #member: string | null;
+  #isOrdered: boolean;
+  #earlierStart = Number.POSITIVE_INFINITY;
+
+  /** @param member the timestamp; null (the kind has none) means that no order can be relied on */
+  constructor(member: string | null) {
+    this.#member = member;
+    this.#isOrdered = member !== null;
+  }
+
+  /** Takes a page in received order. False from the first record on that is newer than one before it, or undated. */
+  take(records: readonly ScannedRecord[]): boolean {
+    if (!this.#isOrdered || this.#member === null) return false;
+    let previous = this.#earlierStart;
+    for (const [index, { text }] of records.entries()) {
+      const at = timeOf(text, this.#member);
+      if (at === null || at > previous) {
+        this.#isOrdered = false;
+        return false;
+      }
+      previous = at;
+      if (index === 0) this.#earlierStart = at;
+    }
+    return true;
+  }
+}
+
+/** Milliseconds since the epoch; null if the record has no time, which leaves the order unknown. */
+function timeOf(text: string, member: string): number | null {
+  try {
+    const body = JSON.parse(text) as Record<string, unknown>;
+    const value = Object.hasOwn(body, member) ? body[member] : undefined;
+    const at = typeof value === 'string' ? Date.parse(value) : Number.NaN;
+    return Number.isNaN(at) ? null : at;
+  } catch (error) {
+    // Whether the record may be kept is for the sink to say.
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
 }

@@ -4,13 +4,81 @@
  * list can drive it as well as a server.
  */
 import type { TidemarkError } from '../core/errors.ts';
-import { type PageAddress, HEAD, offsetOf } from './address.ts';
-import { disorderAt, extendTail, findAnchor, overlapFor, type Anchor, type Tail } from './anchor.ts';
-import { isWholeList } from './envelope.ts';
-import { ListOrder } from './list-order.ts';
-import type { PageSequenceEnd, PageSequenceRules, PageSequenceStep } from './page-size.ts';
-import { PagingStats, type Accepted, type FetchedPage } from './paging-stats.ts';
-import { loopError, unprovenError } from './walk-errors.ts';
+import { isWholeList, type ListPage } from './envelope.ts';
+import {
+  type Anchor,
+  disorderAt,
+  extendTail,
+  findAnchor,
+  ListOrder,
+  overlapFor,
+  type Tail,
+} from './list-order.ts';
+import { HEAD, type Link, offsetOf, type PageAddress } from './target.ts';
+import { loopError, RecordsWithoutId, unprovenError } from './walk-verdict.ts';
+
+/** A page with what the decisions need to know of its request. */
+export interface FetchedPage extends ListPage {
+  /** Rows asked for. */
+  readonly limit: number;
+  /** Path and query asked for. */
+  readonly path: string;
+  /** `next`, read. */
+  readonly next: Link | null;
+}
+
+/** What the sink said of a page. */
+export interface Accepted {
+  readonly fresh: number;
+  readonly known: number;
+  readonly distinct: number;
+  /** Of the fresh ones, those that an earlier pass saw; left out where the sink does not know. */
+  readonly again?: number;
+}
+
+export interface PageSequenceRules {
+  /** True when the sink counts from zero in this pass: only then is `fresh` what the pass had not seen. */
+  readonly isFresh: boolean;
+  /** False for a list known to have no order: then only counting can prove it. */
+  readonly needsAnchors: boolean;
+  readonly acceptsQuery: boolean;
+  readonly isCountTrusted: boolean;
+  /** A feed's head: ends at the first page that is known and unchanged. */
+  readonly stopsWhenKnown: boolean;
+}
+
+export interface PageSequenceEnd {
+  /**
+   * `page`: one answer held it all. `order`: sorted by what never changes, and no gap between its pages. `cursor`: the
+   * list's own marks led from page to page. `chain`: every page repeats the end of the one before it, and nothing moved
+   * that was not accounted for. `count`: its pages cannot overlap, so that only counting is left. `none`: none of these.
+   */
+  readonly proof: 'page' | 'order' | 'cursor' | 'chain' | 'count' | 'none';
+  /** What contradicted a fixed order; null where nothing did. */
+  readonly disorder: string | null;
+  /** The count that came with the last page, where the list ended at just that position; null where it did not. */
+  readonly countAtEnd: number | null;
+  /** What the list said that it held when this pass began. */
+  readonly countAtStart: number | null;
+  /**
+   * Records that were certainly there when this pass began: on its first page, or seen by an earlier pass and again by
+   * this one. As many as `countAtStart` are all that there were.
+   */
+  readonly thereAtStart: number;
+  /** Records of this pass that an earlier one saw too; null where the sink does not know. */
+  readonly again: number | null;
+  /** True when the mirror holds every record of it just as it came. */
+  readonly isAllKnown: boolean;
+  /** True when `count` was the same on every page. */
+  readonly isSteady: boolean;
+  readonly count: number | null;
+  readonly distinct: number;
+  readonly withoutId: number;
+  readonly stoppedAtKnown: boolean;
+  readonly problem: TidemarkError | null;
+}
+
+type PageSequenceStep = { readonly ask: PageAddress } | { readonly end: PageSequenceEnd };
 
 /** Pages in a row that bring nothing new though the list says that more follows. */
 const MOST_STALLS = 3;
@@ -21,7 +89,7 @@ const LEAST_HEAD_PAGES = 5;
 
 export class PageSequence {
   readonly #rules: PageSequenceRules;
-  readonly #tally: PagingStats;
+  readonly #stats: PagingStats;
   #mode: ListMode = 'offset';
   #address: PageAddress = HEAD;
   /** True once the end was reached and the head is read again. */
@@ -58,13 +126,13 @@ export class PageSequence {
 
   constructor(rules: PageSequenceRules) {
     this.#rules = rules;
-    this.#tally = new PagingStats(rules.isFresh);
+    this.#stats = new PagingStats(rules.isFresh);
     this.#hasChain = rules.needsAnchors;
   }
 
   /** Rows of the largest page that the server gave. */
   get pageCap(): number {
-    return this.#tally.pageCap;
+    return this.#stats.pageCap;
   }
 
   /** The next address where it is certain before the sink has seen the page: it can be asked for meanwhile. */
@@ -86,7 +154,7 @@ export class PageSequence {
   take(page: FetchedPage, accepted: Accepted, mayStop = true): PageSequenceStep {
     const step = this.#decide(page, accepted, mayStop);
     if ('ask' in step) {
-      const excess = this.#tally.excess();
+      const excess = this.#stats.excess();
       if (excess !== null) return this.#finish(excess);
       this.#address = step.ask;
     }
@@ -119,7 +187,7 @@ export class PageSequence {
   }
 
   #note(page: FetchedPage, accepted: Accepted): void {
-    this.#tally.note(page, accepted);
+    this.#stats.note(page, accepted);
     const next = page.more === true ? (page.next?.offset ?? null) : null;
     if (next !== null && this.#address.by === 'offset' && next <= this.#address.offset) {
       // Computed offsets continue the reading, but a list with a wrong `next` is not proven.
@@ -138,7 +206,7 @@ export class PageSequence {
 
   /** `count` where it may be relied on. */
   #trustedCount(): number | null {
-    return this.#rules.isCountTrusted ? this.#tally.count : null;
+    return this.#rules.isCountTrusted ? this.#stats.count : null;
   }
 
   #takeEmptyList(page: FetchedPage): PageSequenceStep {
@@ -166,7 +234,7 @@ export class PageSequence {
         this.#hasMoved = true;
       }
     } else if (this.#hasChain) {
-      this.#tail = extendTail(this.#tail, { index: -1, shift: 0 }, offset, page.keys, this.#tally.pageCap);
+      this.#tail = extendTail(this.#tail, { index: -1, shift: 0 }, offset, page.keys, this.#stats.pageCap);
     }
     this.#countBefore = page.count;
     if (page.more === false)
@@ -188,7 +256,7 @@ export class PageSequence {
       const came = count === null || this.#countBefore === null ? 0 : count - this.#countBefore;
       if (anchor.shift < 0 || anchor.shift !== came) this.#matchesCount = false;
     }
-    this.#tail = extendTail(this.#tail, anchor ?? { index: -1, shift: 0 }, offset, keys, this.#tally.pageCap);
+    this.#tail = extendTail(this.#tail, anchor ?? { index: -1, shift: 0 }, offset, keys, this.#stats.pageCap);
   }
 
   #advance(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
@@ -199,7 +267,7 @@ export class PageSequence {
     this.#furthest = Math.max(this.#furthest, end);
     const isStale = this.#rules.isFresh && accepted.fresh === 0;
     const count = this.#trustedCount();
-    const isCounted = this.#tally.count !== null && accepted.distinct === this.#tally.count;
+    const isCounted = this.#stats.count !== null && accepted.distinct === this.#stats.count;
     if (page.more !== true) {
       if (count !== null && end >= count) return this.#reachEnd();
       if (isCounted && page.more === false) return this.#reachEnd();
@@ -232,14 +300,14 @@ export class PageSequence {
     this.#allStepsBack += 1;
     const isLost =
       this.#stepsBack > MOST_STEPS_BACK ||
-      this.#allStepsBack > MOST_STEPS_BACK + Math.floor(this.#tally.pages / 5);
+      this.#allStepsBack > MOST_STEPS_BACK + Math.floor(this.#stats.pages / 5);
     if (isLost) {
       this.#hasChain = false;
       this.#isLost = true;
       this.#disorder ??= 'no row of the end of a page was found again';
       return received === 0 ? this.#takeHole(page, accepted, offset) : this.#advance(page, accepted, offset);
     }
-    const back = Math.max(1, Math.floor(this.#tally.pageCap / 2)) * 2 ** (this.#stepsBack - 1);
+    const back = Math.max(1, Math.floor(this.#stats.pageCap / 2)) * 2 ** (this.#stepsBack - 1);
     return { ask: { by: 'offset', offset: Math.max(0, this.#missedAt - back) } };
   }
 
@@ -254,7 +322,7 @@ export class PageSequence {
     this.#emptyPages += 1;
     if (this.#emptyPages > MOST_STALLS)
       return this.#finish(loopError('its pages are empty but say that more follows'));
-    return { ask: { by: 'offset', offset: offset + Math.max(1, this.#tally.pageCap) } };
+    return { ask: { by: 'offset', offset: offset + Math.max(1, this.#stats.pageCap) } };
   }
 
   #takeLinked(mode: 'cursor' | 'link', page: FetchedPage, accepted: Accepted): PageSequenceStep {
@@ -276,25 +344,25 @@ export class PageSequence {
     const first = this.#first;
     if (
       this.#rules.isFresh &&
-      this.#tally.contentPages === 1 &&
+      this.#stats.contentPages === 1 &&
       this.#trustedCount() === null &&
       first?.more !== true
     ) {
       // A list that fits one page but does not count. A full page that came back for another offset too proves nothing.
       const isFull = first !== null && this.#rules.acceptsQuery && first.records.length === first.limit;
-      const hasRepeated = this.#hasMoved && this.#tally.pages > 1;
+      const hasRepeated = this.#hasMoved && this.#stats.pages > 1;
       if (isFull && hasRepeated)
         return this.#finish(unprovenError('it ignores offset and fills the requested page'));
       return this.#finish(null, 'page');
     }
     if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');
-    if (this.#tally.withoutId > 0) return this.#finish(null);
+    if (this.#stats.withoutId > 0) return this.#finish(null);
     const isOrdered = this.#isOrderProven;
     if (!isOrdered && (this.#disorder !== null || !this.#matchesCount)) return this.#finish(null);
     const count = this.#trustedCount();
     // Rows put in at the head while the walk was under way would shift what was read, or change the count.
     const isSettled =
-      count !== null && this.#tally.isSteady && !this.#hasMoved && this.#tally.distinct === count;
+      count !== null && this.#stats.isSteady && !this.#hasMoved && this.#stats.distinct === count;
     if (isSettled || (isOrdered && !this.#order.growsAtHead)) return this.#finish(null, this.#proof());
     this.#isAtHeadAgain = true;
     return { ask: HEAD };
@@ -309,7 +377,7 @@ export class PageSequence {
   #proof(): PageSequenceEnd['proof'] {
     if (this.#isOrderProven) return 'order';
     if (this.#mode !== 'offset') return 'cursor';
-    const { count } = this.#tally;
+    const { count } = this.#stats;
     const came = count === null ? 0 : count - (this.#first?.count ?? count);
     // Rows that came before the place being read must all be at the head: else one of them moved there from ahead.
     const isExplained = this.#matchesCount && this.#newAtHead === came;
@@ -324,7 +392,7 @@ export class PageSequence {
     // One known row is no end: behind it may be more that came or moved.
     const isJoined = accepted.fresh === 0 || received === 0;
     if (isJoined || page.more !== true) return this.#finish(null, this.#proof());
-    if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#tally.contentPages / 4))
+    if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#stats.contentPages / 4))
       return this.#finish(unprovenError('rows are inserted faster than the list is read'));
     const next =
       this.#mode === 'offset'
@@ -345,16 +413,19 @@ export class PageSequence {
 
   #ending(proof: PageSequenceEnd['proof'], problem: TidemarkError | null): PageSequenceEnd {
     return {
-      proof: this.#tally.withoutId > 0 ? 'none' : proof,
-      isSteady: this.#tally.isSteady,
-      count: this.#tally.count,
-      distinct: this.#tally.distinct,
-      withoutId: this.#tally.withoutId,
+      proof: this.#stats.withoutId > 0 ? 'none' : proof,
+      isSteady: this.#stats.isSteady,
+      count: this.#stats.count,
+      distinct: this.#stats.distinct,
+      withoutId: this.#stats.withoutId,
       stoppedAtKnown: false,
       problem,
       disorder: this.#disorder ?? (this.#hasMoved ? 'rows came or went before the place being read' : null),
       countAtEnd: this.#countAtEnd,
-      ...this.#tally.start,
+      countAtStart: this.#stats.countAtStart,
+      thereAtStart: this.#stats.thereAtStart,
+      again: this.#stats.again,
+      isAllKnown: this.#stats.isAllKnown,
     };
   }
 }
@@ -367,4 +438,81 @@ type ListMode = 'offset' | 'cursor' | 'link';
 function nextByList(mode: ListMode, page: FetchedPage): PageAddress | null {
   if (mode === 'cursor') return page.cursor === null ? null : { by: 'cursor', cursor: page.cursor };
   return page.next === null ? null : { by: 'link', path: page.next.path };
+}
+
+/** Requests beyond twice the expected: small lists need room for steps back. */
+const SPARE_REQUESTS = 10;
+/** An end to lists that neither count nor end. */
+const MOST_PAGES_UNCOUNTED = 100_000;
+
+/** What a reading has counted so far. */
+class PagingStats {
+  /** Whether `fresh` counts from zero in this reading. */
+  readonly #isFresh: boolean;
+  pages = 0;
+  /** Pages that brought something new. */
+  contentPages = 0;
+  /** Rows of the largest page that the server gave. */
+  pageCap = 0;
+  distinct = 0;
+  /** What the list last said that it holds. */
+  count: number | null = null;
+  /** True while every page said the same count. */
+  isSteady = true;
+  /** See `PageSequenceEnd`, as the two below. */
+  countAtStart: number | null = null;
+  again: number | null = null;
+  isAllKnown = true;
+  readonly #withoutId = new RecordsWithoutId();
+  #thereAtStart = 0;
+  #leastPage = Number.POSITIVE_INFINITY;
+  #largestCount: number | null = null;
+
+  constructor(isFresh: boolean) {
+    this.#isFresh = isFresh;
+  }
+
+  note(page: FetchedPage, accepted: Accepted): void {
+    const received = page.records.length;
+    this.pages += 1;
+    this.distinct = accepted.distinct;
+    this.#withoutId.note(page.records, page.withoutId);
+    this.pageCap = Math.max(this.pageCap, received);
+    if (received > 0 && page.more === true) this.#leastPage = Math.min(this.#leastPage, received);
+    if (accepted.fresh > 0) this.contentPages += 1;
+    if (this.pages > 1 && page.count !== this.count) this.isSteady = false;
+    if (this.pages === 1) this.countAtStart = page.count;
+    this.#thereAtStart += this.pages === 1 ? accepted.fresh : (accepted.again ?? 0);
+    if (accepted.again !== undefined) this.again = (this.again ?? 0) + accepted.again;
+    if (accepted.known < received) this.isAllKnown = false;
+    this.count = page.count;
+    if (page.count !== null) this.#largestCount = Math.max(this.#largestCount ?? 0, page.count);
+  }
+
+  /** Distinct rows without an id. */
+  get withoutId(): number {
+    return this.#withoutId.count;
+  }
+
+  get thereAtStart(): number {
+    return this.#isFresh ? this.#thereAtStart : 0;
+  }
+
+  /** Twice the requests that such a list can need, or rows without end; null while neither is so. */
+  excess(): TidemarkError | null {
+    if (this.#isFresh && this.pages - this.contentPages > this.contentPages + SPARE_REQUESTS)
+      return loopError('its pages repeat');
+    if (this.#largestCount === null) {
+      return this.pages < MOST_PAGES_UNCOUNTED ? null : loopError('it does not end');
+    }
+    if (this.#isFresh && this.distinct > 2 * this.#largestCount + 10 * this.pageCap) {
+      return loopError('it gives more than twice the records that its count says');
+    }
+    const page = Math.min(this.#leastPage, Math.max(1, this.pageCap));
+    const stride = Math.max(1, page - overlapFor(page));
+    const expected = Math.ceil(Math.max(this.#largestCount, this.distinct) / stride);
+    return this.pages <= 2 * expected + SPARE_REQUESTS
+      ? null
+      : loopError('it takes twice the expected requests');
+  }
 }

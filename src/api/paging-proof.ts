@@ -3,11 +3,15 @@
  * count disagree is read again a bounded number of times before it is called unproven. Pure.
  */
 import type { TidemarkError } from '../core/errors.ts';
-import { HEAD, type PageAddress } from './address.ts';
-import { PageSequence } from './page-sequence.ts';
-import type { PageSequenceEnd, PageSequenceRules } from './page-size.ts';
-import type { Accepted, FetchedPage } from './paging-stats.ts';
-import { unprovenError, withoutIdError } from './walk-errors.ts';
+import {
+  type Accepted,
+  type FetchedPage,
+  PageSequence,
+  type PageSequenceEnd,
+  type PageSequenceRules,
+} from './page-sequence.ts';
+import { HEAD, type PageAddress } from './target.ts';
+import { unprovenError, withoutIdError } from './walk-verdict.ts';
 
 export interface PagingProofRules {
   readonly acceptsQuery: boolean;
@@ -57,10 +61,6 @@ export class PagingProof {
 
   get pageCap(): number {
     return Math.max(this.#pageCap, this.#pass.pageCap);
-  }
-
-  start(): PageAddress {
-    return HEAD;
   }
 
   /** See `PageSequence.prefetchAddress`. */

@@ -6,7 +6,7 @@ import { fillPath } from '../catalog/catalog.ts';
 import { type Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
-import { HEAD, pathOf, readLink, type PageAddress } from './address.ts';
+import { HEAD, pathOf, readLink, type PageAddress } from './target.ts';
 import { type ConnectionOptions, openConnection } from './connection.ts';
 import { readPage, type ListPage } from './envelope.ts';
 import type { RequestStats } from './request-stats.ts';

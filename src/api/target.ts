@@ -1,4 +1,4 @@
-/** What a walk is about: one list endpoint in one scope, and how its records are taken apart. */
+/** What a walk is about: one list endpoint in one scope, and the addresses of its pages. */
 import { fillPath } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -16,7 +16,7 @@ export interface CollectionTarget {
 }
 
 /** Path of the collection below the base URL, with the scope's values percent-encoded. */
-export function collectionPath(target: CollectionTarget): string {
+function collectionPath(target: CollectionTarget): string {
   return fillPath(target.definition.path, target.scope);
 }
 
@@ -34,4 +34,82 @@ export function orderMember(target: CollectionTarget): string | null {
   if (target.orderedBy !== undefined) return target.orderedBy;
   const field = target.definition.fields.find(({ type, isVolatile }) => type === 'timestamp' && !isVolatile);
   return field?.name ?? null;
+}
+
+export type PageAddress =
+  | { readonly by: 'offset'; readonly offset: number }
+  /** Value of `after`. */
+  | { readonly by: 'cursor'; readonly cursor: string }
+  /** A `next` whose parameters are the service's own: path and query as sent, on the configured origin. */
+  | { readonly by: 'link'; readonly path: string };
+
+export const HEAD: PageAddress = { by: 'offset', offset: 0 };
+
+/** The position of a page; 0 where it is not known by its position. */
+export function offsetOf(address: PageAddress): number {
+  return address.by === 'offset' ? address.offset : 0;
+}
+
+/** Path and query below the base URL. `limit` is left out where the list accepts no query of ours. */
+export function pathOf(address: PageAddress, target: CollectionTarget, limit: number): string {
+  if (address.by === 'link') return address.path;
+  const { listing } = target.definition;
+  const path = collectionPath(target);
+  if (!listing.acceptsQuery && address.by === 'offset' && address.offset === 0) return path;
+  const query = new URLSearchParams(listing.query);
+  query.set('limit', String(limit));
+  if (address.by === 'cursor') query.set('after', address.cursor);
+  else if (address.offset > 0) query.set('offset', String(address.offset));
+  return `${path}?${query.toString()}`;
+}
+
+/** What a `next` means for the walk. */
+export interface Link {
+  /** Where it leads by offset, if offset is all that it changes; null if the address must be followed unchanged. */
+  readonly offset: number | null;
+  /** Path and query below the base URL. */
+  readonly path: string;
+  /**
+   * True when every parameter that it moves is a plain number: positions, which shift when rows come and go. An opaque
+   * cursor names a row and does not.
+   */
+  readonly isPositional: boolean;
+  /** Scheme, host and port as sent; null where it names none. */
+  readonly origin: string | null;
+}
+
+/**
+ * Reads a `next` URL. Scheme, host and port are the service's belief about itself and are dropped, so the key stays
+ * at the configured origin; our own path replaces theirs where theirs is the same collection behind a proxy's prefix.
+ * Null when it is no address.
+ * @param current path and query of the page that carried it
+ * @param prefix the base URL's own path, without a slash at its end
+ */
+export function readLink(
+  link: string,
+  target: CollectionTarget,
+  current: string,
+  prefix: string,
+): Link | null {
+  const here = new URL(current, 'http://origin.invalid');
+  const url = URL.parse(link, here.href);
+  if (url === null || !/^https?:$/.test(url.protocol)) return null;
+  const own = collectionPath(target);
+  const isOwn = url.pathname.endsWith(new URL(own, here.href).pathname);
+  const path = isOwn ? own : withoutPrefix(url.pathname, prefix);
+  const moved = [...url.searchParams].filter(([name, value]) => here.searchParams.get(name) !== value);
+  const sent = new Set(['limit', 'offset', ...Object.keys(target.definition.listing.query)]);
+  const offset = url.searchParams.get('offset') ?? '';
+  const isOffset =
+    isOwn && /^\d{1,15}$/.test(offset) && [...url.searchParams.keys()].every((name) => sent.has(name));
+  return {
+    offset: isOffset ? Number(offset) : null,
+    path: path + url.search,
+    isPositional: moved.every(([, value]) => /^\d+$/.test(value)),
+    origin: url.origin === here.origin ? null : url.origin,
+  };
+}
+
+function withoutPrefix(pathname: string, prefix: string): string {
+  return prefix !== '' && pathname.startsWith(`${prefix}/`) ? pathname.slice(prefix.length) : pathname;
 }

@@ -1,6 +1,10 @@
-/** The sink that receives the records of a walk, and the walk's verdict. */
-import type { TidemarkError } from '../core/errors.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
+/** The sink that receives the records of a walk, the walk's verdict, and why a walk proves nothing. */
+import { hash } from 'node:crypto';
+import { shownId } from '../catalog/masks.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { RecordSyntaxError, type ScannedRecord } from '../core/json-scan.ts';
+import type { NeutralText } from './neutral-text.ts';
 
 export interface WalkSink {
   /**
@@ -42,4 +46,101 @@ export interface WalkVerdict {
   readonly pageCap: number | null;
   /** Null exactly when the outcome is `complete`. */
   readonly error: TidemarkError | null;
+}
+
+// The messages continue "the list of …: ".
+
+const HINT = 'the mirror keeps what it held, and nothing was removed; the next run reads the list again';
+
+/** The list leads in circles. */
+export function loopError(what: string): TidemarkError {
+  return new TidemarkError('walk_loop', what, { hint: HINT });
+}
+
+/** The list ended, or had to be left, without proof that it was whole. */
+export function unprovenError(what: string): TidemarkError {
+  return new TidemarkError('walk_unproven', what, { hint: HINT });
+}
+
+/** Records that no mirror can hold. */
+export function withoutIdError(count: number, idPath: readonly string[]): TidemarkError {
+  return new TidemarkError(
+    'malformed',
+    `${count} ${count === 1 ? 'record has' : 'records have'} no usable id (${idPath.join('.')})`,
+    { hint: 'they were not mirrored and nothing was removed; check the service' },
+  );
+}
+
+/**
+ * The error of a page whose address came with a `next` of another origin: only its path was asked for, at the configured
+ * one, so that the key stays there.
+ */
+export function foreignNextError(error: TidemarkError, origin: string): TidemarkError {
+  return new TidemarkError(
+    error.code,
+    `its \`next\` points to ${origin}, which gets no request; at the configured address, that path answered: ${error.message}`,
+    {
+      ...detailsOf(error),
+      hint: 'the service returns addresses of another origin: set baseUrl of the source to the right origin, or correct the address in the service',
+      cause: error,
+    },
+  );
+}
+
+/** The same error with the list named at its beginning; `how`: what became of the list. */
+export function listError(error: TidemarkError, { title }: ResourceDefinition, how = ''): TidemarkError {
+  const message = `the list of ${title.many}${how}: ${error.message}`;
+  return new TidemarkError(error.code, message, { ...detailsOf(error), cause: error.cause });
+}
+
+function detailsOf({ hint, isRetryable, status, permission, retryAfterMs }: TidemarkError) {
+  return { hint, isRetryable, status, permission, retryAfterMs };
+}
+
+/** The error of a page whose records the sink cannot read; null when the sink failed for another reason. */
+export function refusalOf(
+  error: unknown,
+  definition: ResourceDefinition,
+  neutral: NeutralText,
+): TidemarkError | null {
+  if (error instanceof SyntaxError) {
+    const { one } = definition.title;
+    const name =
+      error instanceof RecordSyntaxError ? `the ${one} ${shownId(definition, error.id)}` : 'a record';
+    return new TidemarkError('malformed', neutral(`${name} is not valid JSON: ${error.message}`), {
+      hint: 'run again later; if it stays, the service sends broken records',
+      isRetryable: true,
+      cause: error,
+    });
+  }
+  return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
+}
+
+/** What a failure of the service makes of the walk. */
+export function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
+  if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
+  // In the middle of a walk the collection was there a moment ago: that is problem, not absence.
+  return error.code === 'not_found' && isFirst ? 'missing' : 'failed';
+}
+
+// Rows without an id, distinguished by their text: a row that overlapping pages show twice counts once.
+
+const MOST_COMPARED = 10_000; // a list of such rows only must not fill the memory
+
+export class RecordsWithoutId {
+  readonly #hashes = new Set<string>();
+  #mostOnOnePage = 0;
+
+  /** `count`: how many of the page's rows have none; rows of one page count even where they are alike. */
+  note(records: readonly ScannedRecord[], count: number): void {
+    if (count === 0) return;
+    this.#mostOnOnePage = Math.max(this.#mostOnOnePage, count);
+    for (const { id, stableText } of records)
+      if (id === undefined && this.#hashes.size < MOST_COMPARED) this.#hashes.add(hash('sha256', stableText));
+  }
+
+  /** How many there are at least; exact up to 10,000. */
+  get count(): number {
+    return Math.max(this.#hashes.size, this.#mostOnOnePage);
+  }
 }

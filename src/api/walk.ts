@@ -6,19 +6,31 @@ import { setImmediate } from 'node:timers/promises';
 import { whenAborted } from '../core/aborted.ts';
 import { abortReason, type Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
+import type { RecordShape } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
-import { pathOf, readLink, type PageAddress } from './address.ts';
 import { readPage } from './envelope.ts';
+import { HeadOrder, overlapFor } from './list-order.ts';
 import type { NeutralText } from './neutral-text.ts';
-import { createPageSize, type PageSize } from './page-size.ts';
+import type { Accepted, FetchedPage } from './page-sequence.ts';
 import { PagingProof, type ListProof } from './paging-proof.ts';
-import type { Accepted, FetchedPage } from './paging-stats.ts';
-import type { WalkVerdict } from './walk-verdict.ts';
-import type { WalkSink } from './walk-verdict.ts';
 import type { Requester } from './requester.ts';
-import { createdAtMember, orderMember, type CollectionTarget } from './target.ts';
-import { outcomeOfError, foreignNextError, listError, outcomeOf, refusalOf } from './walk-errors.ts';
+import {
+  type CollectionTarget,
+  createdAtMember,
+  HEAD,
+  orderMember,
+  type PageAddress,
+  pathOf,
+  readLink,
+} from './target.ts';
+import {
+  foreignNextError,
+  listError,
+  outcomeOf,
+  refusalOf,
+  type WalkSink,
+  type WalkVerdict,
+} from './walk-verdict.ts';
 
 interface WalkOptions {
   readonly requester: Requester;
@@ -70,7 +82,7 @@ class Walk {
   constructor(options: WalkOptions) {
     const { definition, shape, pageSize } = options.target;
     this.#options = options;
-    this.#size = createPageSize(pageSize);
+    this.#size = new PageSize(pageSize);
     this.#shape = { ...shape, createdAtName: createdAtMember(options.target) };
     this.#proof = new PagingProof({
       acceptsQuery: definition.listing.acceptsQuery,
@@ -89,12 +101,8 @@ class Walk {
       if (signal?.aborted === true) throw abortReason(signal);
       if (!(error instanceof RemoteError)) throw error;
       const isFirst = this.#pages === 0;
-      return this.#verdict(
-        outcomeOf(error.error, isFirst),
-        outcomeOfError(error.error, target, isFirst),
-        false,
-        'full',
-      );
+      const cause = isFirst ? error.error : listError(error.error, target.definition, ' broke off');
+      return this.#verdict(outcomeOf(error.error, isFirst), cause, false, 'full');
     } finally {
       this.#dropAhead();
     }
@@ -102,12 +110,12 @@ class Walk {
 
   async #walk(): Promise<WalkVerdict> {
     const { target, headOnly, sink } = this.#options;
-    const order = createHeadOrder(headOnly ? orderMember(target) : null);
-    let address = this.#proof.start();
+    const order = new HeadOrder(headOnly ? orderMember(target) : null);
+    let address: PageAddress = HEAD;
     for (;;) {
       const { page, accepted } = await this.#read(address);
       this.#note(page, accepted);
-      const step = this.#proof.take(page, accepted, headOnly && order.look(page.records));
+      const step = this.#proof.take(page, accepted, headOnly && order.take(page.records));
       if ('end' in step) {
         const { error, isOnePage, mode, proof } = step.end;
         if (error === null) return this.#verdict('complete', null, isOnePage, mode, proof);
@@ -136,11 +144,8 @@ class Walk {
       const page = await this.#page(address);
       await this.#lookAhead(page);
       try {
-        const { records } = page;
-        return {
-          page,
-          accepted: this.#options.sink.accept({ records, receivedAt: this.#options.clock.now() }),
-        };
+        const { sink, clock } = this.#options;
+        return { page, accepted: sink.accept({ records: page.records, receivedAt: clock.now() }) };
       } catch (error) {
         const refusal = refusalOf(error, this.#options.target.definition, this.#options.neutral);
         if (refusal === null) throw error;
@@ -213,7 +218,7 @@ class Walk {
               this.#foreign = { path: next.path, origin: neutral(next.origin) };
             const page = { ...list, limit, path, next };
             if (address.by === 'offset') {
-              this.#size.arrived({ received: page.records.length, limit, more: page.more });
+              this.#size.arrived(page.records.length, limit, page.more);
             }
             return page;
           },
@@ -323,52 +328,82 @@ function isSame(a: PageAddress, b: PageAddress): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-// Whether a feed really is newest first: only then does a known page say that all behind it is known too.
-
-interface HeadOrder {
-  /** Looks at a page in received order. False from the first record on that is newer than one before it, or undated. */
-  look(records: readonly ScannedRecord[]): boolean;
-}
+/** Pages received without a failure before a lowered size is doubled again. */
+const CALM_PAGES = 3;
+/** A list read again may be asked for in one page of at most this many times the configured size, or of `ROWS_IN_ONE`. */
+const MOST_PAGES_IN_ONE = 4;
+const ROWS_IN_ONE = 1000;
 
 /**
- * Checks the order by a top-level timestamp; `member` null (the kind has none) means that no order can be relied on.
- * Pages overlap and may shift, so a page is compared with the start of the one before it.
+ * How many records to ask for, from `configured` on. A server that shows no cap is asked for the overlap on top, so that the
+ * overlap costs no further requests; a 400 takes that back. Timeouts and answers too large halve the size at once, a
+ * 5xx when it comes twice in a row for one page (a single one says nothing about size).
  */
-function createHeadOrder(member: string | null): HeadOrder {
-  let isOrdered = member !== null;
-  let earlierStart = Number.POSITIVE_INFINITY;
-  return {
-    look: (records) => {
-      if (!isOrdered || member === null) return false;
-      let previous = earlierStart;
-      for (const [index, { text }] of records.entries()) {
-        const at = timeOf(text, member);
-        if (at === null || at > previous) {
-          isOrdered = false;
-          return false;
-        }
-        previous = at;
-        if (index === 0) earlierStart = at;
-      }
-      return true;
-    },
-  };
-}
+export class PageSize {
+  readonly #full: number;
+  #size: number;
+  #extra = 0;
+  #mayWiden = true;
+  #failures = 0;
+  #calm = 0;
 
-/** Milliseconds since the epoch; null if the record has no time, which leaves the order unknown. */
-function timeOf(text: string, member: string): number | null {
-  const value = memberOf(text, member);
-  const at = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  return Number.isNaN(at) ? null : at;
-}
-
-function memberOf(text: string, member: string): unknown {
-  try {
-    const body = JSON.parse(text) as Record<string, unknown>;
-    return Object.hasOwn(body, member) ? body[member] : undefined;
-  } catch (error) {
-    // Whether the record may be kept is the sink's to say; here it only has no time.
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
+  constructor(configured: number) {
+    this.#full = Math.max(1, configured);
+    this.#size = this.#full;
   }
+
+  /** The `limit` of the next request. */
+  limit(): number {
+    return this.#size + this.#extra;
+  }
+
+  /** A page arrived by offset. `more`: whether more follows, as the list reports it. */
+  arrived(received: number, limit: number, more: boolean | null): void {
+    this.#failures = 0;
+    this.#calm += 1;
+    if (more === true && received < limit && this.#extra > 0) {
+      // The cap of this server: asking for more than it gives is idle.
+      this.#mayWiden = false;
+      this.#extra = 0;
+    }
+    const isFull = more === true && received === limit && this.#size === this.#full;
+    if (isFull && this.#extra === 0 && this.#mayWiden) this.#extra = wideningFor(this.#size);
+    if (this.#size >= this.#full || this.#calm < CALM_PAGES) return;
+    this.#size = Math.min(this.#full, this.#size * 2);
+    this.#calm = 0;
+  }
+
+  /** Asks for a whole list of about `rows` in one page, where that is not far beyond the configured size. */
+  wholeList(rows: number): void {
+    const wanted = rows + overlapFor(rows);
+    const most = Math.max(MOST_PAGES_IN_ONE * this.#full, ROWS_IN_ONE);
+    const isWider = wanted > this.#size && wanted <= most;
+    if (isWider && this.#mayWiden && this.#size === this.#full) this.#extra = wanted - this.#size;
+  }
+
+  /** A request failed. True when the next attempt asks for less on account of it. */
+  failed(error: TidemarkError): boolean {
+    this.#failures += 1;
+    if (error.code === 'timeout' || error.status === 413) return this.#lower();
+    if (error.code === 'server_error') return this.#failures >= 2 && this.#lower();
+    if (error.code !== 'rejected' || this.#extra === 0) return false;
+    this.#mayWiden = false;
+    this.#extra = 0;
+    return true;
+  }
+
+  #lower(): boolean {
+    this.#calm = 0;
+    this.#extra = 0;
+    if (this.#size <= 1) return false;
+    this.#size = Math.floor(this.#size / 2);
+    return true;
+  }
+}
+
+/** Rows beside `size` that make up for the overlap of the page asked for. */
+function wideningFor(size: number): number {
+  let extra = overlapFor(size);
+  while (size + extra - overlapFor(size + extra) < size) extra += 1;
+  return extra;
 }

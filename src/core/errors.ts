@@ -92,17 +92,17 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
 
 interface ErrorDetails {
   /** What the person can do about it: one sentence that names the next command or setting. */
-  readonly hint?: string;
+  readonly hint?: string | undefined;
   /** True when the same attempt may succeed later. */
   readonly isRetryable?: boolean;
   /** HTTP status of the answer that caused it, where there was one. */
-  readonly status?: number;
+  readonly status?: number | undefined;
   /** The permission that the service named as missing, e.g. `plugin:read`. */
-  readonly permission?: string;
+  readonly permission?: string | undefined;
   /** From `Retry-After`, milliseconds from the answer. */
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs?: number | undefined;
   /** The field that the service complained about (`attr` of its error body). */
-  readonly field?: string;
+  readonly field?: string | undefined;
   readonly cause?: unknown;
 }
 

@@ -3,7 +3,7 @@
  * (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
 import type { ReadClient } from '../api/read-client.ts';
-import { RecordsWithoutId } from '../api/records-without-id.ts';
+import { RecordsWithoutId } from '../api/walk-verdict.ts';
 import type { WalkSink, WalkVerdict } from '../api/walk-verdict.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { isIdSecret, shownId } from '../catalog/masks.ts';

@@ -1,8 +1,8 @@
 /** Drives the walk's decisions over a list in memory that changes between requests. */
-import type { PageAddress } from '../../src/api/address.ts';
+import { HEAD, type PageAddress } from '../../src/api/target.ts';
 import { PagingProof, type PagingProofEnd, type PagingProofRules } from '../../src/api/paging-proof.ts';
-import { createPageSize } from '../../src/api/page-size.ts';
-import type { FetchedPage } from '../../src/api/paging-stats.ts';
+import { PageSize } from '../../src/api/walk.ts';
+import type { FetchedPage } from '../../src/api/page-sequence.ts';
 
 export interface SimulatedServer {
   /** Rows for one request, in the list's order at that moment. */
@@ -36,12 +36,12 @@ export function simulateWalk(
     idPath: ['id'],
     ...rules,
   });
-  const size = createPageSize(pageSize);
+  const size = new PageSize(pageSize);
   const seen = new Set<string>();
   let ofPass = new Set<string>();
   let passes = 1;
   const offsets: number[] = [];
-  let address = course.start();
+  let address = HEAD;
   for (let nth = 1; nth <= mostRequests; nth += 1) {
     const offset = address.by === 'offset' ? address.offset : 0;
     offsets.push(offset);
@@ -63,7 +63,7 @@ export function simulateWalk(
       next: hasMore ? { offset: offset + received, path: '/', isPositional: true, origin: null } : null,
     };
     const page = server.bend?.(truth, nth, address) ?? truth;
-    size.arrived({ received: page.records.length, limit, more: page.more });
+    size.arrived(page.records.length, limit, page.more);
     const foreseen = course.prefetchAddress(page);
     const before = ofPass.size;
     for (const key of page.keys) {

@@ -2,10 +2,10 @@
  * Syncs of a churning list by the decisions of the product (`PagingProof`, `createPageSize`, `isAlarming`) against a mirror that
  * is a map: what would be called complete, and what would be removed.
  */
-import type { PageAddress } from '../../src/api/address.ts';
+import { HEAD, type PageAddress } from '../../src/api/target.ts';
 import { PagingProof, type PagingProofEnd } from '../../src/api/paging-proof.ts';
-import { createPageSize } from '../../src/api/page-size.ts';
-import type { FetchedPage } from '../../src/api/paging-stats.ts';
+import { PageSize } from '../../src/api/walk.ts';
+import type { FetchedPage } from '../../src/api/page-sequence.ts';
 import { isAlarming } from '../../src/sync/removals.ts';
 import type { ChurningList, ServedPage } from './churning-list.ts';
 
@@ -117,14 +117,14 @@ export class SimulatedMirror {
       canRestart: true,
       idPath: ['id'],
     });
-    const size = createPageSize(pageSize);
+    const size = new PageSize(pageSize);
     stage.startWalk();
-    let address: PageAddress = course.start();
+    let address: PageAddress = HEAD;
     for (let requests = 1; requests <= 20_000; requests += 1) {
       const offset = address.by === 'offset' ? address.offset : 0;
       const limit = size.limit();
       const page = this.#page(this.#list.serve(offset, limit), limit);
-      size.arrived({ received: page.records.length, limit, more: page.more });
+      size.arrived(page.records.length, limit, page.more);
       const foreseen = course.prefetchAddress(page);
       const accepted = this.#accept(page, stage, versions);
       const step = course.take(page, accepted, true);
