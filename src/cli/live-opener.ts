@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { idLookup } from '../restore/records.ts';
+import { idLookup } from '../state/recreated-ids.ts';
 import { readLive, type LiveOptions } from '../state/live-state.ts';
 import type { LoadedState } from '../state/state.ts';
 import { silentEvents } from '../sync/events.ts';

@@ -9,7 +9,8 @@ import { unfinishedNote, readResumable, type ResumableRestore } from '../restore
 import { readPlanInput, type Gathered, type RestoreRequest } from '../restore/plan/gather.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { planRestore } from '../restore/plan/planner.ts';
-import { idLookup, recordKey } from '../restore/records.ts';
+import { recordKey } from '../restore/records.ts';
+import { idLookup } from '../state/recreated-ids.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import { plannedPlaces } from '../restore/undo/undo.ts';
 import { isPublished } from '../state/published-run.ts';

@@ -14,7 +14,7 @@ import { numberText } from './name.ts';
 import { recordName } from './name.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 
-/** FROM's ids with their counterparts in TO, kind by kind, as far as they are known. */
+/** Ids of records of FROM with those that the same records have in TO, kind by kind, as far as they are known. */
 export class MatchedIds {
   readonly #counterparts = new Map<Kind, Map<string, string>>();
 
@@ -38,6 +38,41 @@ export class MatchedIds {
       counterparts[key] = counterpart;
     }
     return counterparts;
+  }
+
+  // Where only the ids that differ are paired, every other record keeps its own.
+
+  get isEmpty(): boolean {
+    return this.#counterparts.size === 0;
+  }
+
+  get kinds(): readonly Kind[] {
+    return [...this.#counterparts.keys()];
+  }
+
+  renamed(kind: Kind, id: string): string {
+    return this.counterpart(kind, id) ?? id;
+  }
+
+  /** The same object where no id of it is paired. */
+  renamedScope(scope: Scope): Scope {
+    let result = scope;
+    for (const key of SCOPE_KEYS) {
+      const id = scope[key];
+      const to = id === undefined ? undefined : this.counterpart(SCOPE_KIND[key], id);
+      if (to !== undefined) result = { ...result, [key]: to };
+    }
+    return result;
+  }
+
+  *pairs(): Generator<{ readonly kind: Kind; readonly from: string; readonly to: string }> {
+    for (const [kind, ids] of this.#counterparts) for (const [from, to] of ids) yield { kind, from, to };
+  }
+
+  reversed(): MatchedIds {
+    const back = new MatchedIds();
+    for (const { kind, from, to } of this.pairs()) back.pair(kind, to, from);
+    return back;
   }
 }
 

@@ -1,7 +1,6 @@
 /** How records are identified: by key, by digest, by the ids that they got when they were created again. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
-import { familyKinds } from '../catalog/families.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
@@ -10,7 +9,6 @@ import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { comparedMembers } from '../diff/compare.ts';
 import type { RecordKey } from '../diff/order.ts';
-import type { IdMapping } from '../mirror/restores.ts';
 
 /** A record's key as one text: equal for equal records only, since no id holds the character between the parts. */
 export function recordKey({ kind, scope, id }: RecordKey): string {
@@ -86,62 +84,6 @@ function naturalKeyValues(definition: ResourceDefinition, body: JsonValue): Json
     const value = resolvePointer(body, pointer) ?? null;
     return typeof value === 'string' ? value.toLowerCase() : value;
   });
-}
-
-/** For `PlanInput.idMap`. A record that was created again twice has its latest id. */
-export function idLookup(mappings: readonly IdMapping[]): (kind: Kind, id: string) => string | undefined {
-  const next = new Map<string, string>();
-  for (const { kind, oldId, newId } of mappings)
-    for (const each of familyKinds(kind)) next.set(`${each} ${oldId}`, newId);
-  return (kind, id) => {
-    const passed = new Set<string>([id]);
-    let at: string | undefined;
-    for (let to = next.get(`${kind} ${id}`); to !== undefined && !passed.has(to);) {
-      passed.add(to);
-      at = to;
-      to = next.get(`${kind} ${to}`);
-    }
-    return at;
-  };
-}
-
-/** The ids with those that the same records had or got by being created again; the given ones first. */
-export function withMappedIds(kind: Kind, ids: readonly string[], mappings: readonly IdMapping[]): string[] {
-  return [...connected(kind, ids, links(mappings))];
-}
-
-/**
- * For a record, those of the ids that name it: its own, and those that it had or got by being created again. None where it
- * is not meant.
- */
-export function idChoice(
-  ids: readonly string[],
-  mappings: readonly IdMapping[],
-): (record: { readonly kind: Kind; readonly id: string }) => readonly string[] {
-  const near = links(mappings);
-  const asked = new Set(ids);
-  return ({ kind, id }) => [...connected(kind, [id], near)].filter((each) => asked.has(each));
-}
-
-type Links = ReadonlyMap<string, ReadonlySet<string>>;
-
-function links(mappings: readonly IdMapping[]): Links {
-  const near = new Map<string, Set<string>>();
-  const link = (one: string, other: string): void =>
-    void near.set(one, (near.get(one) ?? new Set()).add(other));
-  for (const { kind, oldId, newId } of mappings) {
-    for (const each of familyKinds(kind)) {
-      link(`${each} ${oldId}`, newId);
-      link(`${each} ${newId}`, oldId);
-    }
-  }
-  return near;
-}
-
-function connected(kind: Kind, ids: readonly string[], near: Links): ReadonlySet<string> {
-  const known = new Set(ids);
-  for (const each of known) for (const other of near.get(`${kind} ${each}`) ?? []) known.add(other);
-  return known;
 }
 
 // Records that are parsed on first use: most records have the same text in both states.

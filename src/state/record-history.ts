@@ -5,10 +5,9 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
-import type { IdMapping } from '../mirror/restores.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
-import { RecreatedBetween, RecreatedIds } from './recreated.ts';
+import { RecreatedBetween } from './recreated.ts';
 
 interface RecordHistory {
   /** Newest first; none if the record was created later. */
@@ -69,7 +68,6 @@ function continuous(
   found: readonly Revision[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): HistoryRevision[] {
-  let newIds: RecreatedIds | undefined;
   return found.flatMap((revision, index): HistoryRevision[] => {
     const { run, at, change, id, body } = revision;
     const newer = found[index - 1];
@@ -77,19 +75,13 @@ function continuous(
     if (newer !== undefined && newer.id !== id && body === null && newer.run === run) return [];
     const older = found[index + 1];
     if (older === undefined || older.id === id) return [{ run, at, change, body }];
-    const mappings: readonly IdMapping[] = mirror.restores.idMap(source);
-    newIds ??= new RecreatedIds(mirror, mappings);
-    const again = newIds.recreationOf(kind, id, older.id);
-    if (again === undefined) return [{ run, at, change, body }];
     const written = found.slice(index + 1).find((each) => each.body !== null);
+    const runs = { from: written?.run ?? run, to: run, isNone: written === undefined };
+    const between = new RecreatedBetween(mirror, source, runs, definitions);
+    const again = between.recreationOf(kind, id, older.id);
+    if (again === undefined) return [{ run, at, change, body }];
     const renewed = { run, at, change, body, created_again: { ...again, id } };
     if (written === undefined || written.body === null) return [renewed];
-    const between = new RecreatedBetween(
-      mirror,
-      source,
-      { from: { ref: '', run: written.run }, to: { ref: '', run } },
-      definitions,
-    );
     return [{ ...renewed, before: between.withNewIds({ kind, body: written.body }) }];
   });
 }

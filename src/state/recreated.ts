@@ -6,56 +6,21 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import { familyKinds } from '../catalog/families.ts';
 import type { Recreated, RecordChange } from '../diff/change.ts';
+import { MatchedIds } from '../diff/match-records.ts';
 import type { RecordKey } from '../diff/order.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import type { IdMapping } from '../mirror/restores.ts';
-import { RecreatedReferences } from './recreated-state.ts';
-import { recreatedNames, renamed } from './recreated-state.ts';
 import { openMirrorState } from './mirror-diff.ts';
-import type { RunPoint } from './mirror-diff.ts';
+import { RecreatedIds, RecreatedReferences } from './recreated-ids.ts';
 
 /** How many records of a kind one restore created again, as a run saw them. */
 export interface RecreatedCount {
   readonly kind: Kind;
   readonly restore: number;
   readonly records: number;
-}
-
-/** Records that restores gave new ids, by their new id. */
-export class RecreatedIds {
-  readonly #mirror: Pick<Mirror, 'restores'>;
-  readonly #byNew = new Map<string, IdMapping>();
-  readonly #created = new Map<number, ReadonlySet<string>>();
-
-  constructor(mirror: Pick<Mirror, 'restores'>, mappings: readonly IdMapping[]) {
-    this.#mirror = mirror;
-    // Oldest first: the last restore that gave an id is the one that it goes back to.
-    for (const mapping of mappings)
-      for (const kind of familyKinds(mapping.kind)) this.#byNew.set(`${kind} ${mapping.newId}`, mapping);
-  }
-
-  /** Undefined for an id that no restore created. `was`: the previous id, if known better than from the last restore. */
-  recreationOf(kind: Kind, id: string, was?: string): Recreated | undefined {
-    const mapping = this.#byNew.get(`${kind} ${id}`);
-    if (mapping === undefined) return undefined;
-    const { restore, oldId } = mapping;
-    const isCreated = this.#createdBy(restore).has(id);
-    return { was: was ?? oldId, restore, ...(isCreated ? {} : { is_recognised: true as const }) };
-  }
-
-  #createdBy(restore: number): ReadonlySet<string> {
-    let ids = this.#created.get(restore);
-    if (ids === undefined) {
-      ids = new Set(this.#mirror.restores.steps(restore).flatMap(({ newId }) => newId ?? []));
-      this.#created.set(restore, ids);
-    }
-    return ids;
-  }
 }
 
 /** How many of a run's added and removed records were created again since the run before it. */
@@ -69,39 +34,32 @@ export function recreatedIn(
 
 /** Records created again between two published runs of the same source. */
 export class RecreatedBetween {
-  readonly #newIds: RecreatedIds;
-  /** `kind id` before → the id after. */
-  readonly #names: ReadonlyMap<string, string>;
-  /** `kind id` after → the id before. */
-  readonly #back: ReadonlyMap<string, string>;
+  readonly #mirror: Pick<Mirror, 'restores'>;
+  readonly #all: RecreatedIds;
+  /** From the first run's ids to the second's. */
+  readonly #ids: MatchedIds;
+  readonly #back: MatchedIds;
   readonly #references: RecreatedReferences;
+  /** By restore, the ids that it created. */
+  readonly #created = new Map<number, ReadonlySet<string>>();
 
+  /** @param isNone true where it is known that no record was created again */
   constructor(
     mirror: Mirror,
     source: string,
-    runs: {
-      readonly from: RunPoint;
-      readonly to: RunPoint;
-      /** True where it is known that no record was created again. */
-      readonly isNone?: boolean;
-    },
+    runs: { readonly from: number; readonly to: number; readonly isNone?: boolean },
     definitions: (kind: Kind) => ResourceDefinition,
   ) {
-    const mappings = mirror.restores.idMap(source);
-    const stateAt = ({ ref, run, at = '' }: RunPoint): ReturnType<typeof openMirrorState> =>
-      openMirrorState(mirror, source, { ref, run, at, isLatest: false });
-    this.#newIds = new RecreatedIds(mirror, mappings);
-    this.#names =
-      mappings.length === 0 || runs.isNone === true
-        ? new Map<string, string>()
-        : recreatedNames(stateAt(runs.from), stateAt(runs.to), mappings);
-    this.#back = new Map(
-      [...this.#names].map(([name, to]) => {
-        const [kind, from] = kindAndId(name);
-        return [`${kind} ${to}`, from];
-      }),
-    );
-    this.#references = new RecreatedReferences(definitions, this.#names);
+    const stateAt = (run: number): ReturnType<typeof openMirrorState> =>
+      openMirrorState(mirror, source, { ref: '', run, at: '', isLatest: false });
+    this.#mirror = mirror;
+    this.#all = new RecreatedIds(mirror.restores.idMap(source));
+    this.#ids =
+      this.#all.isEmpty || runs.isNone === true
+        ? new MatchedIds()
+        : this.#all.between(stateAt(runs.from), stateAt(runs.to));
+    this.#back = this.#ids.reversed();
+    this.#references = new RecreatedReferences(definitions, this.#ids);
   }
 
   /** From a published run to the next one of its source. */
@@ -113,28 +71,24 @@ export class RecreatedBetween {
     // Its own counts do not include runs that retention merged into it.
     const isNone =
       (to.added === 0 || to.removed === 0) && mirror.retention.forgottenBefore(to.run) === undefined;
-    const runs = { from: { ref: '', run: from.run }, to: { ref: '', run: to.run }, isNone };
-    return new RecreatedBetween(mirror, to.source, runs, definitions);
+    return new RecreatedBetween(mirror, to.source, { from: from.run, to: to.run, isNone }, definitions);
   }
 
   /** The filter with both ids of a recreated record, where it names one of them. */
   widened(filter: RecordFilter): RecordFilter {
-    if (this.#names.size === 0) return filter;
-    const both = (asked: readonly string[], isOf: (kind: Kind) => boolean): string[] => {
-      const others = [...this.#names].flatMap(([name, to]) => {
-        const [kind, from] = kindAndId(name);
-        return isOf(kind) && (asked.includes(from) || asked.includes(to)) ? [from, to] : [];
-      });
+    if (this.#ids.isEmpty) return filter;
+    const both = (asked: readonly string[], only?: Kind): string[] => {
+      const others = [...this.#ids.pairs()]
+        .filter(({ kind }) => only === undefined || kind === only)
+        .flatMap(({ from, to }) => (asked.includes(from) || asked.includes(to) ? [from, to] : []));
       return [...new Set([...asked, ...others])];
     };
     const { ids, organizations, projects } = filter;
     return {
       ...filter,
-      ...(ids === undefined ? {} : { ids: both(ids, () => true) }),
-      ...(organizations === undefined
-        ? {}
-        : { organizations: both(organizations, (kind) => kind === 'organizations') }),
-      ...(projects === undefined ? {} : { projects: both(projects, (kind) => kind === 'projects') }),
+      ...(ids === undefined ? {} : { ids: both(ids) }),
+      ...(organizations === undefined ? {} : { organizations: both(organizations, 'organizations') }),
+      ...(projects === undefined ? {} : { projects: both(projects, 'projects') }),
     };
   }
 
@@ -143,7 +97,7 @@ export class RecreatedBetween {
    * their new ids. `filter` as the user gave it; the changes are those that the `widened` filter selects.
    */
   *joined(changes: Iterable<ChangedRecord>, filter: RecordFilter): Generator<ChangedRecord> {
-    if (this.#names.size === 0) {
+    if (this.#ids.isEmpty) {
       yield* changes;
       return;
     }
@@ -151,26 +105,20 @@ export class RecreatedBetween {
     const came = new Map<string, ChangedRecord>();
     for (const change of changes) {
       if (!this.#isAsked(change, filter)) continue;
-      const { kind, id, before, after } = change;
-      const later = {
-        kind,
-        scope: renamed(change.scope, this.#names),
-        id: this.#names.get(`${kind} ${id}`) ?? id,
-      };
-      const isMoved = later.id !== id || later.scope !== change.scope;
+      const { kind, scope, id, before, after } = change;
+      const later = { kind, scope: this.#ids.renamedScope(scope), id: this.#ids.renamed(kind, id) };
+      const isMoved = later.id !== id || later.scope !== scope;
       if (isMoved && after === undefined) left.set(keyText(later), { own: change, later });
       else if (before === undefined && this.#isNewId(change)) came.set(keyText(change), change);
       else
-        yield before === undefined
-          ? change
-          : { ...change, before: this.#references.renamed({ kind, body: before }) };
+        yield before === undefined ? change : { ...change, before: this.withNewIds({ kind, body: before }) };
     }
     for (const [key, { own, later }] of left) {
       const now = came.get(key);
       came.delete(key);
       const { kind, before } = own;
       if (now === undefined || before === undefined) yield own;
-      else yield { ...now, ...later, before: this.#references.renamed({ kind, body: before }) };
+      else yield { ...now, ...later, before: this.withNewIds({ kind, body: before }) };
     }
     yield* came.values();
   }
@@ -183,18 +131,30 @@ export class RecreatedBetween {
   /** The change with `created_again`, if a restore created the record again. */
   withRecreation(change: RecordChange): RecordChange {
     if (change.change === 'removed') return change;
-    const was = this.#back.get(`${change.kind} ${change.id}`);
+    const was = this.#back.counterpart(change.kind, change.id);
     if (change.change === 'changed' && was === undefined) return change;
-    const again = this.#newIds.recreationOf(change.kind, change.id, was);
+    const again = this.recreationOf(change.kind, change.id, was);
     return again === undefined ? change : { ...change, created_again: again };
+  }
+
+  /** Undefined for an id that no restore gave. `was`: the previous id, if known better than from the last restore. */
+  recreationOf(kind: Kind, id: string, was?: string): Recreated | undefined {
+    const mapping = this.#all.givenBy(kind, id);
+    if (mapping === undefined) return undefined;
+    const { restore, oldId } = mapping;
+    let created = this.#created.get(restore);
+    if (created === undefined) {
+      created = new Set(this.#mirror.restores.steps(restore).flatMap(({ newId }) => newId ?? []));
+      this.#created.set(restore, created);
+    }
+    return { was: was ?? oldId, restore, ...(created.has(id) ? {} : { is_recognised: true as const }) };
   }
 
   /** By kind and restore: recreated records, which the run itself counts as removed and added. */
   counts(): RecreatedCount[] {
     const found = new Map<string, RecreatedCount>();
-    for (const [name, id] of this.#names) {
-      const [kind, was] = kindAndId(name);
-      const restore = this.#newIds.recreationOf(kind, id, was)?.restore;
+    for (const { kind, to } of this.#ids.pairs()) {
+      const restore = this.#all.givenBy(kind, to)?.restore;
       if (restore === undefined) continue;
       const key = `${kind} ${restore}`;
       found.set(key, { kind, restore, records: (found.get(key)?.records ?? 0) + 1 });
@@ -203,19 +163,14 @@ export class RecreatedBetween {
   }
 
   #isNewId({ kind, scope, id }: RecordKey): boolean {
-    return this.#back.has(`${kind} ${id}`) || renamed(scope, this.#back) !== scope;
+    return this.#back.counterpart(kind, id) !== undefined || this.#back.renamedScope(scope) !== scope;
   }
 
   #isAsked({ kind, id }: RecordKey, { ids }: RecordFilter): boolean {
     if (ids === undefined) return true;
-    const other = this.#names.get(`${kind} ${id}`) ?? this.#back.get(`${kind} ${id}`);
+    const other = this.#ids.counterpart(kind, id) ?? this.#back.counterpart(kind, id);
     return ids.includes(id) || (other !== undefined && ids.includes(other));
   }
-}
-
-function kindAndId(name: string): [Kind, string] {
-  const space = name.indexOf(' ');
-  return [name.slice(0, space) as Kind, name.slice(space + 1)];
 }
 
 function keyText({ kind, scope, id }: RecordKey): string {

@@ -21,7 +21,7 @@ import { applyPlan, NO_EVENTS, type ApplyOptions } from '../../src/restore/apply
 import type { RestoreReport } from '../../src/restore/apply/report.ts';
 import type { Plan, PlanInput, PlanOptions, PlanState } from '../../src/restore/plan/plan.ts';
 import { planRestore } from '../../src/restore/plan/planner.ts';
-import { idLookup } from '../../src/restore/records.ts';
+import { idLookup } from '../../src/state/recreated-ids.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
 import { startFaultProxy, type FaultProxy } from '../faults/fault-proxy.ts';
 import { createChance } from '../../src/server/seed/chance.ts';

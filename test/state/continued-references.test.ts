@@ -1,16 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { RecreatedReferences } from '../../src/state/recreated-state.ts';
+import { MatchedIds } from '../../src/diff/match-records.ts';
+import { RecreatedReferences } from '../../src/state/recreated-ids.ts';
 
-const references = new RecreatedReferences(
-  definitionOf,
-  new Map([
-    ['projects 2', '6'],
-    ['projects 9007199254740993', '9007199254740995'],
-    ['roles r1', 'r2'],
-    ['organizations o1', 'o2'],
-  ]),
-);
+const ids = new MatchedIds();
+ids.pair('projects', '2', '6');
+ids.pair('projects', '9007199254740993', '9007199254740995');
+ids.pair('roles', 'r1', 'r2');
+ids.pair('organizations', 'o1', 'o2');
+const references = new RecreatedReferences(definitionOf, ids);
 
 describe('references to records that were created again', () => {
   const cases = [

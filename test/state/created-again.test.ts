@@ -94,7 +94,7 @@ describe('what was created again between two runs', () => {
     await sync(mirror, 'roles', ORG, [role('r2')]);
     await sync(mirror, 'role_memberships', below('r1'), []);
     const last = await sync(mirror, 'role_memberships', below('r2'), [membership('m2', 'r2')]);
-    const runs = { from: { ref: '', run: first.run }, to: { ref: '', run: last.run } };
+    const runs = { from: first.run, to: last.run };
     const again = new RecreatedBetween(mirror, 'production', runs, definitionOf);
     expect(again.counts()).toEqual([
       { kind: 'roles', restore: 1, records: 1 },

@@ -12,7 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import { redactionWith } from '../../sync/redaction.ts';
 import { type Plan, type PlanStep, isExecutable, planHash, type SecretLookup } from '../plan/plan.ts';
-import { idLookup } from '../records.ts';
+import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
 import type { ApplyEvents, DesiredLookup, StepContext } from './ready-step.ts';

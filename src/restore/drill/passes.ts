@@ -15,7 +15,8 @@ import { applyPlan, applyConcurrency, NO_EVENTS } from '../apply/apply.ts';
 import type { RestoreReport } from '../apply/report.ts';
 import { type PlanInput, type PlanState, type Plan, isExecutable } from '../plan/plan.ts';
 import { planRestore } from '../plan/planner.ts';
-import { idLookup, recordKey } from '../records.ts';
+import { recordKey } from '../records.ts';
+import { idLookup } from '../../state/recreated-ids.ts';
 import type { DrillSnapshot } from './snapshot.ts';
 import { type DamageChoice, type DrillService, drillSource } from './start.ts';
 

@@ -27,15 +27,8 @@ import type { UnknownRecord, LoadedState, CollectionKey, Coverage } from '../../
 import type { Redaction } from '../../sync/redaction.ts';
 import { wantedKinds } from '../../sync/run-extent.ts';
 import { topMember } from '../places.ts';
-import {
-  withMappedIds,
-  idChoice,
-  idLookup,
-  scopeKeys,
-  type BodyText,
-  textRecord,
-  recordKey,
-} from '../records.ts';
+import { scopeKeys, type BodyText, textRecord, recordKey } from '../records.ts';
+import { withMappedIds, idChoice, idLookup } from '../../state/recreated-ids.ts';
 import { configuredSecrets, fingerprintsOf } from '../secrets.ts';
 import { kindsToRead } from './dependents.ts';
 import { shownKinds } from './matching.ts';

@@ -6,7 +6,8 @@ import type { RecordKey } from '../../diff/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow, IdMapping } from '../../mirror/restores.ts';
 import { type Inverse, type PlannedRequest, type PlanStep, readPlan } from '../plan/plan.ts';
-import { idLookup, recordKey } from '../records.ts';
+import { recordKey } from '../records.ts';
+import { idLookup } from '../../state/recreated-ids.ts';
 
 /** A step that was applied, with the record that it was about. */
 export interface AppliedStep extends RecordKey {

@@ -17,7 +17,8 @@ import {
   type SecretLookup,
 } from '../plan/plan.ts';
 import { planRestore } from '../plan/planner.ts';
-import { naturalKeyDigest, idLookup, recordKey } from '../records.ts';
+import { naturalKeyDigest, recordKey } from '../records.ts';
+import { idLookup } from '../../state/recreated-ids.ts';
 import { appliedSteps, type AppliedSteps, undoChain } from './applied.ts';
 import {
   undoneState,

@@ -1,0 +1,198 @@
+/**
+ * Records that came back under another id: a restore created them again, or recognised what somebody else had created. The
+ * mirror's id map says which (old id → new id, per source); all kinds that show a record share its ids.
+ */
+import type { ScopeKey } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { familyKinds } from '../catalog/families.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
+import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
+import { idText, MatchedIds } from '../diff/match-records.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { IdMapping } from '../mirror/restores.ts';
+import type { LoadedState } from './state.ts';
+
+/** The id map of a source. */
+export class RecreatedIds {
+  /** `kind id` → the id that replaced it. */
+  readonly #next = new Map<string, string>();
+  /** `kind id` → how the record got it. */
+  readonly #givenBy = new Map<string, IdMapping>();
+  /** By kind and id, all ids that the record had. */
+  readonly #same = new Map<Kind, Map<string, readonly string[]>>();
+
+  constructor(mappings: readonly IdMapping[]) {
+    // Oldest first: the last restore that gave or replaced an id counts.
+    for (const mapping of mappings) {
+      const { oldId, newId } = mapping;
+      for (const kind of familyKinds(mapping.kind)) {
+        this.#next.set(`${kind} ${oldId}`, newId);
+        this.#givenBy.set(`${kind} ${newId}`, mapping);
+        const same = this.#same.get(kind) ?? new Map<string, readonly string[]>();
+        this.#same.set(kind, same);
+        const ids = [...new Set([...(same.get(oldId) ?? [oldId]), ...(same.get(newId) ?? [newId])])];
+        for (const id of ids) same.set(id, ids);
+      }
+    }
+  }
+
+  get isEmpty(): boolean {
+    return this.#same.size === 0;
+  }
+
+  /** The latest id of a record that got another one; undefined for all others. */
+  latest(kind: Kind, id: string): string | undefined {
+    const passed = new Set<string>([id]);
+    let at: string | undefined;
+    // A chain that leads back (restored, undone, restored) is followed once.
+    for (let to = this.#next.get(`${kind} ${id}`); to !== undefined && !passed.has(to);) {
+      passed.add(to);
+      at = to;
+      to = this.#next.get(`${kind} ${to}`);
+    }
+    return at;
+  }
+
+  /** All ids that the record had or got, its own included. */
+  all(kind: Kind, id: string): readonly string[] {
+    return this.#same.get(kind)?.get(id) ?? [id];
+  }
+
+  /** The mapping by which the record got this id. */
+  givenBy(kind: Kind, id: string): IdMapping | undefined {
+    return this.#givenBy.get(`${kind} ${id}`);
+  }
+
+  /** Records of FROM that have another id in TO. Where a state holds two of the ids, they are not one record any more. */
+  between(from: LoadedState, to: LoadedState): MatchedIds {
+    const matched = new MatchedIds();
+    for (const [kind, same] of this.#same) {
+      const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
+      for (const ids of new Set(same.values())) {
+        const [ours, ...moreOurs] = ids.filter((id) => here.has(id));
+        const [theirs, ...moreTheirs] = ids.filter((id) => there.has(id));
+        const isOne = moreOurs.length === 0 && moreTheirs.length === 0;
+        if (isOne && ours !== undefined && theirs !== undefined && ours !== theirs)
+          matched.pair(kind, ours, theirs);
+      }
+    }
+    return matched;
+  }
+}
+
+function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const { id } of state.keys?.({ kinds: [kind], ids }) ?? state.records({ kinds: [kind], ids }))
+    found.add(id);
+  return found;
+}
+
+/** The latest id of a record that got another one; for a plan's `idMap`. */
+export function idLookup(mappings: readonly IdMapping[]): (kind: Kind, id: string) => string | undefined {
+  const ids = new RecreatedIds(mappings);
+  return (kind, id) => ids.latest(kind, id);
+}
+
+/** The ids with those that the same records had or got by being created again; the given ones first. */
+export function withMappedIds(kind: Kind, ids: readonly string[], mappings: readonly IdMapping[]): string[] {
+  const recreated = new RecreatedIds(mappings);
+  return [...new Set([...ids, ...ids.flatMap((id) => recreated.all(kind, id))])];
+}
+
+/**
+ * For a record, those of the ids that name it: its own, and those that it had or got by being created again. None where it
+ * is not meant.
+ */
+export function idChoice(
+  ids: readonly string[],
+  mappings: readonly IdMapping[],
+): (record: { readonly kind: Kind; readonly id: string }) => readonly string[] {
+  const recreated = new RecreatedIds(mappings);
+  const asked = new Set(ids);
+  return ({ kind, id }) => recreated.all(kind, id).filter((each) => asked.has(each));
+}
+
+// What a body says of records that were created again: their ids as another state knows them.
+
+/** A place of a body that holds an id of a kind. */
+interface IdPlace {
+  /** `*` is any member or element. */
+  readonly segments: readonly string[];
+  /** The first segment as it is in a body: most bodies of some kinds have no such member. */
+  readonly member: string;
+  readonly kind: Kind;
+}
+
+export class RecreatedReferences {
+  readonly #definitions: (kind: Kind) => ResourceDefinition;
+  readonly #ids: MatchedIds;
+  readonly #places = new Map<Kind, readonly IdPlace[]>();
+
+  constructor(definitions: (kind: Kind) => ResourceDefinition, ids: MatchedIds) {
+    this.#definitions = definitions;
+    this.#ids = ids;
+  }
+
+  /**
+   * The record's body with those ids replaced, and everything else character by character as it is; the same text
+   * where it names none of them.
+   */
+  renamed({ kind, body }: Pick<RecordState, 'kind' | 'body'>): string {
+    const places = this.#placesIn(kind).filter(({ member }) => body.includes(member));
+    if (places.length === 0) return body;
+    return replaceValues(body, (path, text) => {
+      const place = places.find(({ segments }) => isAt(segments, path));
+      return place === undefined ? null : this.#nameFor(place.kind, text());
+    });
+  }
+
+  /** An id as the type that stood there: a number stays a number. */
+  #nameFor(kind: Kind, text: string): string | null {
+    const value = parseLossless(text);
+    if (value === null || typeof value === 'boolean' || Array.isArray(value) || isJsonObject(value))
+      return null;
+    const name = this.#ids.counterpart(kind, idText(value));
+    if (name === undefined) return null;
+    return typeof value !== 'string' && /^-?(?:0|[1-9]\d*)$/.test(name) ? name : JSON.stringify(name);
+  }
+
+  #placesIn(kind: Kind): readonly IdPlace[] {
+    const known = this.#places.get(kind);
+    if (known !== undefined) return known;
+    const { kinds } = this.#ids;
+    const places = idPlaces(this.#definitions, kind).filter((place) => kinds.includes(place.kind));
+    this.#places.set(kind, places);
+    return places;
+  }
+}
+
+/** References, what the service shows of other kinds' records, and the parents by the names of their path parameters. */
+function idPlaces(definitions: (kind: Kind) => ResourceDefinition, kind: Kind): IdPlace[] {
+  const { references, restore } = definitions(kind);
+  const idPointer = (target: Kind): string => pointerTo(definitions(target).idPath);
+  const pointers = [
+    // What names a record by anything but its id (a name, an address) stays the same when ids change.
+    ...references.filter((each) => each.target === idPointer(each.kind)),
+    ...restore.derived.flatMap((each) => each.from.map((pointer) => ({ pointer, kind: each.kind }))),
+    ...restore.follows.map((each) => ({
+      pointer: `${pointerTo([each.field])}/*${idPointer(each.kind)}`,
+      kind: each.kind,
+    })),
+    ...(Object.keys(SCOPE_KIND) as ScopeKey[]).map((key) => ({
+      pointer: pointerTo([key]),
+      kind: SCOPE_KIND[key],
+    })),
+  ];
+  return pointers.map((each) => {
+    const segments = splitPointer(each.pointer);
+    return { segments, member: JSON.stringify(segments[0] ?? ''), kind: each.kind };
+  });
+}
+
+function isAt(segments: readonly string[], path: readonly string[]): boolean {
+  return (
+    segments.length === path.length && segments.every((segment, n) => segment === '*' || segment === path[n])
+  );
+}
