@@ -28,7 +28,7 @@ import { type SeenCollection, sweepsAsOf } from './sweeps-as-of.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
-export interface RunPoint {
+interface RunPoint {
   readonly ref: string;
   readonly run: number;
   /** When the run ended, ISO 8601. */
