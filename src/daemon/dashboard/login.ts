@@ -4,8 +4,8 @@ import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
 import { type Access, SESSION_COOKIE, SESSION_SECONDS, type WrongTokens } from '../http/access.ts';
 import { requestText } from '../http/request.ts';
-import { bareHtml, PAGE_POLICY } from './frame.ts';
-import { markup, NOTHING } from './pieces.ts';
+import { bareHtml, PAGE_POLICY } from './layout.ts';
+import { markup, NOTHING } from './html.ts';
 
 interface LoginParts {
   readonly access: Access;
@@ -40,12 +40,12 @@ export function createLogin(parts: LoginParts): Hono {
     // The right one first: whatever others try, its owner gets in.
     const token = form.get('token')?.trim() ?? '';
     // As anywhere else, who sends none has tried none: there is nothing to count or to log.
-    if (token === '') return page(context, loginHtml(to, 'That is not the token.'), 401);
+    if (token === '') return page(context, loginHtml(to, 'Invalid token.'), 401);
     if (!access.isToken(token)) {
       const waitSeconds = await wrongTokens.add(addressOf(context));
-      if (waitSeconds === 0) return page(context, loginHtml(to, 'That is not the token.'), 401);
+      if (waitSeconds === 0) return page(context, loginHtml(to, 'Invalid token.'), 401);
       context.header('Retry-After', String(waitSeconds));
-      const problem = `Too many wrong tokens: try again in ${plural(waitSeconds, 'second')}.`;
+      const problem = `Too many invalid tokens: try again in ${plural(waitSeconds, 'second')}.`;
       return page(context, loginHtml(to, problem), 429);
     }
     context.header('Set-Cookie', cookie(context, access.newSession(clock.now()), SESSION_SECONDS));
@@ -64,12 +64,19 @@ export function createLogin(parts: LoginParts): Hono {
 }
 
 function loginHtml(to: string, problem: string | null): string {
-  const said =
-    problem === null ? NOTHING : markup`<p id="problem" class="removed" role="alert">${problem}</p>`;
   const described = problem === null ? NOTHING : markup` aria-invalid="true" aria-describedby="problem"`;
+  const message =
+    problem === null ? NOTHING : markup`<p id="problem" class="removed" role="alert">${problem}</p>`;
   return bareHtml(
     'Log in',
-    markup`<div class="login"><h1>Tidemark</h1><p class="faint">Log in with the token of <code>http.token</code>.</p><form method="post" action="/login"><input type="hidden" name="to" value="${to}"><input type="text" name="username" value="tidemark" autocomplete="username" hidden><label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false" autofocus${described}></label>${said}<button>Log in</button></form></div>`,
+    markup`<div class="login"><h1>Tidemark</h1>
+<p class="faint">Log in with the token of <code>http.token</code>.</p>
+<form method="post" action="/login">
+<input type="hidden" name="to" value="${to}">
+<input type="text" name="username" value="tidemark" autocomplete="username" hidden>
+<label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false"
+ autofocus${described}></label>${message}
+<button>Log in</button></form></div>`,
   );
 }
 

@@ -16,14 +16,15 @@ import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {
-  readonly record: number;
+  /** Null for a removed record. */
+  readonly record: number | null;
   readonly kind: Kind;
   readonly source: string;
   readonly scope: Scope;
   readonly id: string;
   readonly name: string;
-  /** The run of its current revision. */
-  readonly run: number;
+  /** The run of its current revision; null for a removed record. */
+  readonly run: number | null;
 }
 
 export interface RecordPlace {
@@ -63,8 +64,36 @@ export function readListPage(place: RecordPlace, after: number | null, limit: nu
 }
 
 export interface SearchResult extends ListPage {
-  /** Records whose names were looked at. */
+  /** Records whose names were read. */
   readonly read: number;
+}
+
+/**
+ * Removed records, by the beginning of an id or a part of the last name. Their history is read one by one: the search ends
+ * after a while, and a record with a secret id is left out.
+ */
+export async function searchRemoved(
+  place: RecordPlace,
+  search: Omit<Search, 'after'>,
+): Promise<ListedRecord[]> {
+  const { mirror, kind, source, definitionOf } = place;
+  const { text, limit, clock, mostMs } = search;
+  const wanted = text.toLowerCase();
+  const startedMs = clock.monotonicMs();
+  const found: ListedRecord[] = [];
+  let read = 0;
+  const filter = { kinds: [kind], ...(source === null ? {} : { sources: [source] }) };
+  for (const { id, body, scope, source: own } of mirror.records.removedBodies(filter)) {
+    const definition = definitionOf(own);
+    const name = recordName(definition, parseLossless(body), id);
+    const isFound = id.startsWith(text) || name.toLowerCase().includes(wanted);
+    if (isFound && !isSecretId(definition))
+      found.push({ record: null, kind, source: own, scope, run: null, id, name });
+    read += 1;
+    if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
+    if (read % SLICE === 0) await nextTurn();
+  }
+  return found;
 }
 
 interface Search {
@@ -81,7 +110,7 @@ interface Search {
 /** Ids that begin so, by their index; where none does, names that hold it. `next` is null once all were looked at. */
 export async function searchRecords(place: RecordPlace, search: Search): Promise<SearchResult> {
   const { text, after, limit, clock, mostMs } = search;
-  const found = new Map<number, ListedRecord>();
+  const found = new Map<number | null, ListedRecord>();
   if (after === null) {
     for (const record of byId(place, text, limit)) found.set(record.record, record);
     // A search for an id means that record. Names are searched on request.

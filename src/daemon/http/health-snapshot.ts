@@ -1,4 +1,6 @@
 /** The facts for the health check, from the running daemon and the mirror. */
+import { definitionOf } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
@@ -328,6 +330,15 @@ export interface SourceStatus {
   /** When the oldest known run began, ISO 8601. */
   readonly firstTriedAt: string | null;
   readonly held: readonly HeldRemovals[];
+  /** Kinds that are read a few records in each run, and not yet all of them. */
+  readonly sampledKinds: readonly SampledKind[];
+}
+
+interface SampledKind {
+  readonly kind: Kind;
+  readonly title: string;
+  readonly read: number;
+  readonly of: number;
 }
 
 const UNREAD_READ = 200;
@@ -355,8 +366,18 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean)
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: mirror.runs.firstStartedAt(source),
     held: mirror.runs.heldRemovals(source),
+    sampledKinds: sampledOf(kinds),
   };
   return { ...known, state: stateOf(known) };
+}
+
+/** A kind that is read record by record of another one (`reading: 'each'`) may have fewer records than that. */
+function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
+  return kinds.flatMap(({ kind, records }) => {
+    const { discovery, reading, title } = definitionOf(kind);
+    const of = kinds.find((each) => reading === 'each' && each.kind === discovery.from)?.records ?? 0;
+    return records < of ? [{ kind, title: title.many, read: records, of }] : [];
+  });
 }
 
 /** The configured sources first, then the other ones of the mirror. */

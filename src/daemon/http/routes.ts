@@ -7,7 +7,7 @@ import { isoTime, type Clock } from '../../core/clock.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
-import { createDashboard, refusalPage } from '../dashboard/dashboard.ts';
+import { createDashboard, refusalPage } from '../dashboard/routes.ts';
 import { DayCounts, ChangesCache } from './changes.ts';
 import { createLogin } from '../dashboard/login.ts';
 import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';

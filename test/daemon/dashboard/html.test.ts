@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { markup, trusted } from '../../../src/daemon/dashboard/pieces.ts';
-import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
-import { PAGE_POLICY, pageHtml } from '../../../src/daemon/dashboard/frame.ts';
+import { markup, trusted } from '../../../src/daemon/dashboard/html.ts';
+import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
+import { PAGE_POLICY, pageHtml } from '../../../src/daemon/dashboard/layout.ts';
 
 describe('HTML as values', () => {
   it('nothing that is put in gets out of its place', () => {

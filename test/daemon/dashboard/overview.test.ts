@@ -7,7 +7,7 @@ import { isoTime } from '../../../src/core/clock.ts';
 import { backupName, manifestName } from '../../../src/backup/name.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { mirrorId } from '../../../src/backup/plain-backup.ts';
-import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
+import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
 import { BackupCatalog } from '../../../src/backup/work.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
@@ -95,20 +95,20 @@ describe('the overview', () => {
   });
 
   it('the state of a kind stands beside its name, where a phone still shows it', async () => {
-    expect(await words()).toMatch(/Kind State Records Last whole Organizations whole 2 /);
+    expect(await words()).toMatch(/Kind State Records As of Organizations complete 2 /);
   });
 
   it('tells of the latest backup of this mirror, and when the next one is due', async () => {
-    expect(await words()).toContain('Backups None yet. The first one is made after a complete run');
+    expect(await words()).toContain('Off-site backups None yet. The first one is made after a complete run');
     const shown = async (): Promise<string> => {
       world.clock.passedMs += 60_000;
-      return /Backups (.*?) As of/.exec(await words())?.[1]?.trim() ?? '';
+      return /Off-site backups (.*?) As of/.exec(await words())?.[1]?.trim() ?? '';
     };
     writeBackup(world.clock.at - 60 * MINUTE_MS);
     writeBackup(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
     writeBackup(world.clock.at - 2 * DAY_MS, { bytes: 17 });
     expect(await shown()).toBe(
-      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is not whole',
+      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is incomplete',
     );
     world.clock.at += DAY_MS;
     expect(await shown()).toContain('Next after the next complete run');

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { type RecordPlace, readListPage, searchRecords } from '../../../src/daemon/dashboard/record-list.ts';
-import { recordPath } from '../../../src/daemon/dashboard/record-page.ts';
+import { recordPath } from '../../../src/daemon/dashboard/components.ts';
 import { World } from '../http/world.ts';
 
 async function synced(): Promise<World> {
@@ -25,7 +25,7 @@ describe('the record browser', () => {
       expect(all.next).toBeNull();
       expect(all.records).toHaveLength([...world.mirror().records.read({ kinds: [kind] })].length);
       for (const size of [1, 3, 7]) {
-        const seen: number[] = [];
+        const seen: (number | null)[] = [];
         let after: number | null = null;
         do {
           const page = readListPage(place, after, size);

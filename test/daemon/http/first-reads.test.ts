@@ -77,8 +77,8 @@ describe('a first reading', () => {
 
     const page = await text('/runs/2');
     expect(page).toContain('new here, read for the first time');
-    expect(page).toMatch(/of what was added was only read for the first time/);
-    expect(page).not.toMatch(/change[s]? of recordings beside that/);
+    expect(page).toMatch(/of the added were only read for the first time/);
+    expect(page).not.toMatch(/changes? of activity data/);
   });
 
   it('is one too where retention dropped the run that read it', async () => {

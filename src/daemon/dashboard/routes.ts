@@ -1,41 +1,35 @@
-/** The routes of the dashboard: each page whole, or only its content for a page that is open already. */
+/** The routes of the dashboard: each page complete, or only its content for a page that is open already. */
 import { Hono, type Context } from 'hono';
-import { CATALOG, isKind, definitionOf } from '../../catalog/catalog.ts';
-import { type Kind, KINDS } from '../../catalog/kinds.ts';
-import type { Config } from '../../config/config.ts';
+import { CATALOG, isKind } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
-import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import {
   type ChangesCache,
-  CONFIGURED_KINDS,
   changesOf,
-  findChanges,
-  type FoundChanges,
-  type RunChanges,
+  CONFIGURED_KINDS,
   type DayCounts,
-  type DayOfChanges,
+  findChanges,
 } from '../http/changes.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { lookAtBackups, readHealthSnapshot } from '../http/health-snapshot.ts';
-import { kindFrom, type Refusal, asRefusal } from '../http/request.ts';
+import { asRefusal, kindFrom, type Refusal } from '../http/request.ts';
 import type { DaemonView } from '../view.ts';
-import { changeArticle, changeChart } from './change-article.ts';
-import { driftPage, placeOf } from './drift-page.ts';
-import { type PageContent, ICON, mainHtml, PAGE_POLICY, pageHtml } from './frame.ts';
-import { markup, type Html, NOTHING, trusted, hintHtml, ageHtml, emptyHtml, nameHtml } from './pieces.ts';
+import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
+import { hintHtml } from './components.ts';
+import { driftPage } from './drift.ts';
+import { markup } from './html.ts';
+import { ICON, mainHtml, PAGE_POLICY, type PageContent, pageHtml } from './layout.ts';
 import { overviewPage } from './overview.ts';
-import { type RecordPlace, readListPage, searchRecords } from './record-list.ts';
-import { choicePage, recordPage } from './record-page.ts';
-import { recordsPage } from './records-page.ts';
-import { RUN_CHANGES_SHOWN, runPage } from './run-page.ts';
-import { runsPage } from './runs-page.ts';
+import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
+import { choicePage, recordPage } from './record.ts';
+import { type FoundOfKind, recordsPage } from './records.ts';
+import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 
 interface DashboardParts {
   readonly view: DaemonView;
@@ -78,9 +72,7 @@ export function createDashboard(parts: DashboardParts): Hono {
       }
     });
   };
-  dashboard.get('/icon.svg', (context) =>
-    context.body(ICON.replace('currentColor', '#1a5ac8'), 200, { 'Content-Type': 'image/svg+xml' }),
-  );
+  dashboard.get('/icon.svg', (context) => context.body(ICON, 200, { 'Content-Type': 'image/svg+xml' }));
   page('/', async () => {
     const shown = await lookAtBackups(view);
     const snapshot = readHealthSnapshot(view, clock.now());
@@ -165,16 +157,16 @@ async function findDrifts(
       if (found !== null) drifts.push(found);
     } catch (error) {
       const { message, hint } = asTidemarkError(error);
-      problem.push(
-        `${sources.length > 1 ? `${source}: ` : ''}${message}${hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`}`,
-      );
+      const name = sources.length > 1 ? `${source}: ` : '';
+      const what = hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`;
+      problem.push(`${name}${message}${what}`);
     }
   }
   return { drifts, problem };
 }
 
 async function changes(
-  { view, clock, dayCounts, changes: memory }: DashboardParts,
+  { view, clock, dayCounts, changes: cache }: DashboardParts,
   query: URLSearchParams,
 ): Promise<PageContent> {
   const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
@@ -182,7 +174,7 @@ async function changes(
   const days = PERIODS.find((each) => each === asked) ?? 7;
   const kind = kindOf(query);
   const sources = knownSources(view, mirror);
-  const shown = await dayCounts.read(mirror, Math.max(days, 7), now);
+  const byDay = await dayCounts.read(mirror, Math.max(days, 7), now);
   const period = { from: isoTime(now - days * DAY_MS), to: isoTime(now) };
   const found = await findChanges(
     mirror,
@@ -193,9 +185,9 @@ async function changes(
       kinds: kind === null ? CONFIGURED_KINDS : [kind],
       limit: CHANGES_SHOWN,
     },
-    memory,
+    cache,
   );
-  return changesPage({ shown, mirror, config, found, days, kind, hasOthers: sources.length > 1, now });
+  return changesPage({ byDay, mirror, config, found, days, kind, hasOthers: sources.length > 1, now });
 }
 
 async function records({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {
@@ -212,19 +204,17 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
     source,
     definitionOf: (name) => definitionsFor(config, name)(of),
   });
-  const found: { kind: Kind; page: ReturnType<typeof readListPage> }[] = [];
+  const found: FoundOfKind[] = [];
   const kinds = kind !== null ? [kind] : text === '' ? [] : CATALOG.map((each) => each.kind);
   for (const each of kinds) {
-    const search = {
-      text,
-      after,
-      clock,
-      limit: kind === null ? FOUND_PER_KIND : PAGE,
-      mostMs: kind === null ? SEARCH_EACH_MS : SEARCH_MS,
-    };
+    const limit = kind === null ? FOUND_PER_KIND : PAGE;
+    const mostMs = kind === null ? SEARCH_EACH_MS : SEARCH_MS;
+    const search = { text, after, clock, limit, mostMs };
+    const isSearch = text !== '';
     found.push({
       kind: each,
-      page: text === '' ? readListPage(place(each), after, PAGE) : await searchRecords(place(each), search),
+      page: isSearch ? await searchRecords(place(each), search) : readListPage(place(each), after, PAGE),
+      removed: isSearch && after === null ? await searchRemoved(place(each), search) : [],
     });
   }
   return recordsPage({ mirror, config, sources, source, kind, text, found, isLater: after !== null });
@@ -243,7 +233,7 @@ function record({ view, clock }: DashboardParts, context: Context): PageContent 
   const rows = mirror.records.find(kind, place?.id ?? context.req.param('id') ?? '', filter);
   const [row] = rows;
   if (row === undefined) {
-    throw new TidemarkError('reference_unknown', 'the mirror knows no such record', {
+    throw new TidemarkError('reference_unknown', 'Record not found', {
       hint: 'search for its name or the beginning of its id under Records',
     });
   }
@@ -263,78 +253,10 @@ function kindOf(query: URLSearchParams): Kind | null {
 }
 
 function problemPage(error: TidemarkError): PageContent {
-  return {
-    title: 'Problem',
-    body: markup`<h1>This cannot be shown</h1><p class="verdict">${error.message}</p>${hintHtml(error.hint ?? null)}`,
-  };
-}
-
-// What changed lately, run by run, with the fields.
-
-/** Changes that the page shows. */
-const CHANGES_SHOWN = 100;
-/** Periods to choose from, in days. */
-const PERIODS = [1, 7, 30, 90] as const;
-
-interface ChangesFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly found: FoundChanges;
-  readonly days: number;
-  readonly shown: readonly DayOfChanges[];
-  readonly kind: Kind | null;
-  readonly hasOthers: boolean;
-  readonly now: number;
-}
-
-function changesPage(facts: ChangesFacts): PageContent {
-  const { found, days, shown } = facts;
-  const chart = shown.some(({ added, changed, removed }) => added + changed + removed > 0)
-    ? changeChart(shown)
-    : NOTHING;
-  const nothing =
-    found.runs.length === 0
-      ? emptyHtml(
-          'Nothing changed',
-          `in the last ${days === 1 ? 'day' : `${days} days`}${facts.kind === null ? '' : ' of this kind'}.`,
-        )
-      : NOTHING;
-  const body = markup`<h1>Changes</h1><p class="faint">What syncs found otherwise than before, newest first${facts.kind === null ? '; recordings only where they are chosen' : ''}.</p>
-${chooser(facts)}${chart}${nothing}${found.runs.map((run) => runHtml(facts, run))}
-${found.isCut ? markup`<p class="faint">and more: choose a kind or a shorter period, or <code>tidemark changes</code></p>` : NOTHING}`;
-  return { title: 'Changes', body };
-}
-
-function chooser({ days, kind }: ChangesFacts): Html {
-  const selected = (is: boolean): Html => (is ? trusted(' selected') : NOTHING);
-  const periods = PERIODS.map(
-    (each) =>
-      markup`<option value="${each}"${selected(each === days)}>${each === 1 ? 'the last day' : `the last ${each} days`}</option>`,
-  );
-  const kinds = KINDS.map(
-    (each) =>
-      markup`<option value="${each}"${selected(each === kind)}>${definitionOf(each).title.many}</option>`,
-  );
-  return markup`<form class="search" method="get" action="/changes"><label>Period<select name="days">${periods}</select></label><label>Kind<select name="kind"><option value="">all but recordings</option>${kinds}</select></label><button>Show</button></form>`;
-}
-
-function runHtml(
-  { mirror, config, hasOthers, now }: ChangesFacts,
-  { run, previous, changes, summary }: RunChanges,
-): Html {
-  const definitions = definitionsFor(config, run.source);
-  const parentName = parentNames(mirror, run.source, definitions);
-  const heading = markup`<h2><span>Run <a href="/runs/${run.run}">${run.run}</a></span>${hasOthers ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING}<span class="aside faint">${ageHtml(run.finishedAt ?? run.startedAt, now)}</span></h2>`;
-  if (changes === null) {
-    const counts = `${count(summary.added)} added, ${count(summary.changed)} changed, ${count(summary.removed)} removed`;
-    return markup`<section>${heading}${previous === null ? emptyHtml('The first look', `that is kept of ${run.source}: ${plural(summary.added, 'record')}, all new.`) : emptyHtml('Too many to list here:', `${counts}. \`tidemark runs show ${run.run}\` lists them.`)}</section>`;
-  }
-  const articles = changes.map((change) =>
-    changeArticle(change, {
-      definition: definitions(change.kind),
-      place: placeOf(change.scope, definitions, parentName),
-      severity: null,
-    }),
-  );
-  return markup`<section>${heading}${articles}</section>`;
+  const search = markup`<form class="search" method="get" action="/records" role="search">
+<label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
+<button>Search</button></form>`;
+  const body = markup`<h1>This page cannot be shown</h1><p class="verdict">${error.message}</p>
+${hintHtml(error.hint ?? null)}${search}`;
+  return { title: 'Problem', body };
 }

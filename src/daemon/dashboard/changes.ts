@@ -1,0 +1,90 @@
+/** What changed lately, run by run, with the fields. */
+import { definitionOf } from '../../catalog/catalog.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { count, plural } from '../../core/wording.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { parentNames } from '../../state/parent-names.ts';
+import type { DayOfChanges, FoundChanges, RunChanges } from '../http/changes.ts';
+import { changeChart } from './charts.ts';
+import { ageHtml, changeArticle, emptyHtml, hintHtml, nameHtml, placeOf, selectHtml } from './components.ts';
+import { type Html, markup, NOTHING } from './html.ts';
+import type { PageContent } from './layout.ts';
+
+/** Changes that the page shows. */
+export const CHANGES_SHOWN = 100;
+/** Periods to choose from, in days. */
+export const PERIODS = [1, 7, 30, 90] as const;
+
+interface ChangesFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly found: FoundChanges;
+  readonly days: number;
+  readonly byDay: readonly DayOfChanges[];
+  readonly kind: Kind | null;
+  readonly hasOthers: boolean;
+  readonly now: number;
+}
+
+export function changesPage(facts: ChangesFacts): PageContent {
+  const { found, byDay, kind } = facts;
+  const chart = byDay.some(({ added, changed, removed }) => added + changed + removed > 0)
+    ? changeChart(byDay)
+    : NOTHING;
+  const isCut = found.isCut
+    ? hintHtml('and more: choose a kind or a shorter period, or `tidemark changes`')
+    : NOTHING;
+  const hidden = kind === null ? '. Recordings are hidden unless selected' : '';
+  const body = markup`<h1>Changes</h1><p class="faint">Changes found by each sync, newest first${hidden}.</p>
+${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
+${found.runs.map((run) => runHtml(facts, run))}${isCut}`;
+  return { title: 'Changes', body };
+}
+
+function periodText(days: number): string {
+  return days === 1 ? 'the last day' : `the last ${days} days`;
+}
+
+function nothingChanged({ days, kind }: ChangesFacts): Html {
+  return emptyHtml('Nothing changed', `in ${periodText(days)}${kind === null ? '' : ' of this kind'}.`);
+}
+
+function chooser({ days, kind }: ChangesFacts): Html {
+  const periods = PERIODS.map((each) => [String(each), periodText(each)] as const);
+  const kinds = KINDS.map((each) => [each, definitionOf(each).title.many] as const);
+  return markup`<form class="search" method="get" action="/changes">
+${selectHtml('Period', 'days', periods, String(days))}
+${selectHtml('Kind', 'kind', [['', 'all but recordings'], ...kinds], kind ?? '')}
+<button>Show</button></form>`;
+}
+
+function runHtml(facts: ChangesFacts, { run, previous, changes, summary }: RunChanges): Html {
+  const { mirror, config, hasOthers, now } = facts;
+  const source = hasOthers ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING;
+  const when = markup`<span class="aside faint">${ageHtml(run.finishedAt ?? run.startedAt, now)}</span>`;
+  const link = markup`<span>Run <a href="/runs/${run.run}">${run.run}</a></span>`;
+  const heading = markup`<h2>${link}${source}${when}</h2>`;
+  if (previous === null) {
+    const text = `that is kept of ${run.source}: ${plural(summary.added, 'record')}, all new.`;
+    return markup`<section>${heading}${emptyHtml('The first run', text)}</section>`;
+  }
+  if (changes === null) {
+    const counts = (['added', 'changed', 'removed'] as const).map(
+      (each) => `${count(summary[each])} ${each}`,
+    );
+    const text = `${counts.join(', ')}. \`tidemark runs show ${run.run}\` lists them.`;
+    return markup`<section>${heading}${emptyHtml('Too many to list here:', text)}</section>`;
+  }
+  const definitions = definitionsFor(config, run.source);
+  const parentName = parentNames(mirror, run.source, definitions);
+  const articles = changes.map((change) =>
+    changeArticle(change, {
+      definition: definitions(change.kind),
+      place: placeOf(change.scope, definitions, parentName),
+      severity: null,
+    }),
+  );
+  return markup`<section>${heading}${articles}</section>`;
+}

@@ -1,0 +1,37 @@
+/**
+ * HTML as values: a template escapes whatever is put into it unless it is HTML already, so that no page can forget to. Unlike
+ * hono's `html` it also writes out active characters (terminal sequences, marks that turn the reading direction).
+ */
+import { escapeMarkup } from '../../report/markup.ts';
+
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+export type HtmlPart = Html | string | number | null | readonly HtmlPart[];
+
+export const NOTHING = new Html('');
+
+/** The template's own text stays unchanged; everything put into it is escaped. */
+export function markup(texts: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
+  let text = texts[0] ?? '';
+  for (const [index, part] of parts.entries()) text += rendered(part) + (texts[index + 1] ?? '');
+  return new Html(text);
+}
+
+/** HTML that a renderer of reports made: it has escaped what it was given. */
+export function trusted(html: string): Html {
+  return new Html(html);
+}
+
+function rendered(part: HtmlPart): string {
+  if (part === null) return '';
+  if (part instanceof Html) return part.text;
+  if (typeof part === 'string') return escapeMarkup(part);
+  if (typeof part === 'number') return String(part);
+  return part.map(rendered).join('');
+}

@@ -1,0 +1,117 @@
+/** The layout of every page: head, navigation, and the policy that lets only our own style and script act. */
+import { hash } from 'node:crypto';
+import { isoTime } from '../../core/clock.ts';
+import { type Html, markup, NOTHING, trusted } from './html.ts';
+import { DASHBOARD_SCRIPT } from './script.ts';
+import { DASHBOARD_STYLE } from './style.ts';
+
+export interface PageContent {
+  /** For the tab, before "Tidemark". */
+  readonly title: string;
+  /** The content of `main`, its `h1` first. */
+  readonly body: Html;
+}
+
+interface PageFrame {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** The path of the page in the navigation; null outside of it. */
+  readonly current: string | null;
+  /** True where a session can be ended. */
+  readonly hasSession: boolean;
+}
+
+const NAVIGATION = [
+  ['/', 'Overview'],
+  ['/drift', 'Drift'],
+  ['/changes', 'Changes'],
+  ['/runs', 'Runs'],
+  ['/records', 'Records'],
+] as const;
+
+/** The lines that a tide leaves, the newest one strongest. */
+const LINES = [
+  '<path d="M2 8c3.3-2.6 6.7-2.6 10 0s6.7 2.6 10 0"/>',
+  '<path opacity=".6" d="M2 14c3.3-2.6 6.7-2.6 10 0s6.7 2.6 10 0"/>',
+  '<path opacity=".3" d="M2 20c3.3-2.6 6.7-2.6 10 0s6.7 2.6 10 0"/>',
+].join('');
+
+/** As a file of its own, which needs a colour, and within a page. */
+export const ICON = iconSvg('#1a5ac8', 'xmlns="http://www.w3.org/2000/svg"');
+const BRAND_ICON = trusted(iconSvg('currentColor', 'aria-hidden="true"'));
+
+function iconSvg(colour: string, attributes: string): string {
+  const stroke = `stroke="${colour}" stroke-width="2.4" stroke-linecap="round"`;
+  return `<svg ${attributes} viewBox="0 0 24 24" fill="none" ${stroke}>${LINES}</svg>`;
+}
+
+/** Only this very style and script, by hash; nothing from elsewhere, no frame, no form to another place. */
+export const PAGE_POLICY = [
+  `default-src 'none'`,
+  `style-src '${digest(DASHBOARD_STYLE)}'`,
+  `script-src '${digest(DASHBOARD_SCRIPT)}'`,
+  `connect-src 'self'`,
+  `img-src 'self'`,
+  `form-action 'self'`,
+  `base-uri 'none'`,
+  `frame-ancestors 'none'`,
+].join('; ');
+
+/** A complete document. */
+export function pageHtml(content: PageContent, frame: PageFrame): string {
+  const logout = markup`<form method="post" action="/logout"><button class="quiet">Log out</button></form>`;
+  return documentHtml(
+    content.title,
+    markup`<a class="skip" href="#main">Skip to content</a>
+<header class="bar"><div>
+<a class="brand" href="/">${BRAND_ICON}Tidemark</a>
+<nav aria-label="Main">${NAVIGATION.map(([path, label]) => navigationLink(path, label, frame.current))}</nav>
+${frame.hasSession ? logout : NOTHING}
+</div></header>
+${mainHtml(content, frame)}
+<p id="lost" class="lost" role="status" aria-live="polite" hidden></p>
+<script>${trusted(DASHBOARD_SCRIPT)}</script>`,
+  );
+}
+
+function navigationLink(path: string, label: string, current: string | null): Html {
+  const mark = current === path ? trusted(' aria-current="page"') : NOTHING;
+  return markup`<a href="${path}"${mark}>${label}</a>`;
+}
+
+/** Only the content, for a page that is open already. */
+export function mainHtml({ title, body }: PageContent, { now }: PageFrame): Html {
+  return markup`<main id="main" tabindex="-1" data-live data-title="${title} – Tidemark">
+${body}
+<footer class="foot faint"><span>As of ${isoTime(now).slice(0, 19).replace('T', ' ')} UTC</span>
+<a href="/api/v1/status">Status as JSON</a><a href="/metrics">Metrics</a><a href="/readyz">Health</a></footer>
+</main>`;
+}
+
+/** A page without navigation, e.g. the login form. */
+export function bareHtml(title: string, body: Html): string {
+  return documentHtml(title, markup`<main id="main">${body}</main>`);
+}
+
+function documentHtml(title: string, body: Html): string {
+  return markup`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="/icon.svg" type="image/svg+xml">
+<title>${title} – Tidemark</title>
+<style>${trusted(DASHBOARD_STYLE)}</style>
+</head>
+<body>
+${body}
+</body>
+</html>
+`.text;
+}
+
+function digest(text: string): string {
+  return `sha256-${hash('sha256', text, 'base64')}`;
+}

@@ -1,0 +1,192 @@
+/** The page of one record: its fields and since when each has its value, its history, and its body. Secrets are masked. */
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { parseLossless, type JsonValue } from '../../core/json.ts';
+import { plural } from '../../core/wording.ts';
+import { type BlameField, type LogEntry, type Sighting, recordBlame, recordLog } from '../../diff/history.ts';
+import { recordName } from '../../diff/name.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RecordRow } from '../../mirror/records.ts';
+import { escapeMarkup } from '../../report/markup.ts';
+import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
+import { recreatedText } from '../../report/recreated-text.ts';
+import { fieldsForPeople, nameText, placeText, SIGN } from '../../report/sections.ts';
+import { foldedValue } from '../../report/value-text.ts';
+import { parentNames } from '../../state/parent-names.ts';
+import { recordHistory } from '../../state/record-history.ts';
+import {
+  ageHtml,
+  capital,
+  emptyHtml,
+  factsHtml,
+  faint,
+  fieldListHtml,
+  nameHtml,
+  recordPath,
+  section,
+  tableHtml,
+  timeHtml,
+} from './components.ts';
+import { type Html, markup, NOTHING, trusted } from './html.ts';
+import type { PageContent } from './layout.ts';
+
+interface RecordFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly row: RecordRow;
+  readonly hasOthers: boolean;
+  readonly now: number;
+}
+
+/** Revisions that the page shows; the command line has all. */
+const REVISIONS_SHOWN = 30;
+const FIELDS_SHOWN = 8;
+const VALUE_LIMIT = 160; // characters of a value in the table of fields
+const BODY_LIMIT = 100_000; // characters of a body: longer ones would not open
+
+export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts): PageContent {
+  const definitions = definitionsFor(config, row.source);
+  const definition = definitions(row.kind);
+  const latest = mirror.runs.latest(row.source)?.run ?? 0;
+  const { revisions, sightingBefore } = recordHistory(mirror, row, latest, definitions);
+  const body = revisions.find(({ body: text }) => text !== null)?.body ?? row.body;
+  const value = body === null ? null : parseLossless(body);
+  const own = shownName(row, value, definition);
+  const parentName = parentNames(mirror, row.source, definitions);
+  const place = placeText(row.scope, { definitions, parentName });
+  const options = { mode: 'default', sightingBefore } as const;
+  const [newest] = revisions;
+  const first = revisions.at(-1);
+  const facts = factsHtml([
+    ['Id', markup`<span class="id">${own.id}</span>`],
+    ...(place === '' ? [] : [['In', place] as const]),
+    ...(hasOthers ? [['Source', nameHtml(row.source)] as const] : []),
+    ...(first === undefined ? [] : [['First seen', sightingHtml(first)] as const]),
+    ...(newest === undefined
+      ? []
+      : [[row.isRemoved ? 'Removed' : 'Last changed', sightingHtml(newest)] as const]),
+  ]);
+  const shown = revisions.slice(0, REVISIONS_SHOWN + 1);
+  // The changes of the oldest revision shown are unknown without the one before it.
+  const log = recordLog(definition, shown, options).filter(
+    (entry) => shown.length <= REVISIONS_SHOWN || entry.run !== shown.at(-1)?.run,
+  );
+  const blame = recordBlame(definition, revisions, { ...options, isDeep: false });
+  const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
+  const state = row.isRemoved ? markup`, <strong class="removed">removed</strong>` : NOTHING;
+  const asOf = `${row.isRemoved ? 'as last seen' : 'current values'}, and since when`;
+  const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
+<h1>${nameHtml(own.name)}</h1><p class="faint">${definition.title.one}${state}</p>
+${facts}
+<nav class="contents" aria-label="On this page">
+<a href="#fields">Fields</a><a href="#history">History</a><a href="#body">Body</a></nav>
+${section('fields', 'Fields', aside(asOf), fieldsHtml(blame, definition, now))}
+${section(
+  'history',
+  'History',
+  NOTHING,
+  log.map((entry) => entryHtml(entry, definition, now)),
+  olderHtml(revisions.length - REVISIONS_SHOWN, row.kind, own.id),
+)}
+${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}`;
+  return { title: own.name, body: content };
+}
+
+function aside(text: string): Html {
+  return markup`<span class="aside faint">${text}</span>`;
+}
+
+function olderHtml(more: number, kind: Kind, id: string): Html {
+  if (more <= 0) return NOTHING;
+  const command = markup`<code>tidemark log ${kind} ${id}</code>`;
+  return markup`<p class="faint">${plural(more, 'older revision')}: ${command}</p>`;
+}
+
+/** Id and name of a record, masked where they are secret. */
+function shownName(
+  { id }: RecordRow,
+  value: JsonValue | null,
+  definition: ResourceDefinition,
+): { readonly id: string; readonly name: string } {
+  const name = value === null ? id : recordName(definition, value, id);
+  const own = withMaskedId({ id, name }, definition);
+  return { id: nameText(own.id), name: nameText(own.name) };
+}
+
+/** A choice between several records with this id, each in another scope. */
+export function choicePage(
+  rows: readonly RecordRow[],
+  { mirror, config }: { readonly mirror: Mirror; readonly config: Config },
+): PageContent {
+  const items = rows.map((row) => {
+    const definitions = definitionsFor(config, row.source);
+    const definition = definitions(row.kind);
+    const own = shownName(row, row.body === null ? null : parseLossless(row.body), definition);
+    const masked = maskedId(row.id, definition);
+    return [
+      markup`<a href="${recordPath(row.kind, masked, row.record)}">${nameHtml(own.name)}</a>`,
+      placeText(row.scope, { definitions, parentName: parentNames(mirror, row.source, definitions) }),
+      nameHtml(row.source),
+      row.isRemoved ? 'removed' : 'current',
+    ];
+  });
+  const columns = [
+    { head: 'Name', style: 'wide' },
+    { head: 'In', style: 'wide below' },
+    { head: 'Source', style: 'below' },
+    { head: 'State' },
+  ];
+  const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p>
+<h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each is in another scope.</p>
+<div class="gap"></div>${tableHtml('Records with this id', columns, items)}`;
+  return { title: 'Which record', body };
+}
+
+function sightingHtml({ run, at }: Sighting): Html {
+  return markup`${timeHtml(at)} UTC, <a href="/runs/${run}">run ${run}</a>`;
+}
+
+function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
+  if (fields.length === 0) return emptyHtml('No fields.', '');
+  const rows = fields.map(({ path, value, since }) => [
+    markup`<code>${nameText(path.slice(1) || path)}</code>`,
+    markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
+    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}`)}`,
+  ]);
+  const columns = [{ head: 'Field' }, { head: 'Value', style: 'wide below' }, { head: 'Since' }];
+  return tableHtml('Fields, and since when each has its value', columns, rows);
+}
+
+function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number): Html {
+  const { run, at, change, last_seen_before: before, created_again: again, returned } = entry;
+  const window =
+    before === null
+      ? 'first seen here; it may be older'
+      : `previous version last seen in run ${before.run}, ${before.at.slice(0, 16).replace('T', ' ')} UTC`;
+  const was = again === undefined ? null : { ...again, was: maskedId(again.was, definition) };
+  const recreated =
+    was === null ? NOTHING : markup`<p>${capital(recreatedText(was, maskedId(was.id, definition)))}</p>`;
+  const fields = fieldsForPeople(
+    { change, fields: maskedFields(returned ?? entry.fields, definition) },
+    definition,
+  );
+  // The first revision of a record is its complete body, which the page shows already.
+  const isFirst = change === 'added' && returned === undefined;
+  const word = returned === undefined ? change : 'returned';
+  const tag = markup`<span class="tag ${change}">${SIGN[change]} ${word}</span>`;
+  return markup`<article class="revision"><h3>${timeHtml(at)} UTC ${tag}</h3>
+<p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>
+${recreated}
+${isFirst ? NOTHING : fieldListHtml(fields, FIELDS_SHOWN)}</article>`;
+}
+
+function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {
+  const text = JSON.stringify(maskedBody(value, definition), null, 2);
+  // The line breaks of the indentation are the only ones that are not escaped.
+  const lines = trusted(text.slice(0, BODY_LIMIT).split('\n').map(escapeMarkup).join('\n'));
+  const more = text.length - BODY_LIMIT;
+  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more character')}</p>` : NOTHING;
+  return markup`<pre class="body" tabindex="0"><bdi>${lines}</bdi></pre>${rest}`;
+}

@@ -1,0 +1,164 @@
+/** The record browser: kinds, pages of a kind, and a search by id or name. */
+import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { count, plural } from '../../core/wording.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { nameText } from '../../report/sections.ts';
+import { parentNames } from '../../state/parent-names.ts';
+import {
+  capital,
+  emptyHtml,
+  faint,
+  nameHtml,
+  placeOf,
+  recordPath,
+  selectHtml,
+  tableHtml,
+} from './components.ts';
+import { type Html, markup, NOTHING } from './html.ts';
+import type { PageContent } from './layout.ts';
+import type { ListedRecord, ListPage, SearchResult } from './record-list.ts';
+
+/** What was found of one kind. */
+export interface FoundOfKind {
+  readonly kind: Kind;
+  readonly page: ListPage | SearchResult;
+  /** Removed records that fit the search. */
+  readonly removed: readonly ListedRecord[];
+}
+
+interface RecordsFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly sources: readonly string[];
+  readonly source: string | null;
+  readonly kind: Kind | null;
+  /** Empty for none. */
+  readonly text: string;
+  readonly found: readonly FoundOfKind[];
+  /** True for a page that continues another one. */
+  readonly isLater: boolean;
+}
+
+export function recordsPage(facts: RecordsFacts): PageContent {
+  const { mirror, kind, text, source } = facts;
+  const counts = new Map(mirror.runs.kindStatuses(source).map(({ kind: each, records }) => [each, records]));
+  const title = kind === null ? 'Records' : capital(definitionOf(kind).title.many);
+  const all =
+    kind === null ? [...counts.values()].reduce((sum, each) => sum + each, 0) : (counts.get(kind) ?? 0);
+  const content = kind === null && text === '' ? kindsHtml(facts, counts) : resultsHtml(facts);
+  const crumbs = kind === null ? NOTHING : markup`<p class="crumbs faint"><a href="/records">Records</a></p>`;
+  const of = source === null ? '' : ` of ${source}`;
+  const body = markup`${crumbs}<h1>${title}</h1>
+<p class="faint">${plural(all, 'record')} in the mirror${of}, as of the latest run.</p>
+${searchForm(facts, counts)}${content}`;
+  return { title, body };
+}
+
+function searchForm(
+  { kind, text, source, sources }: RecordsFacts,
+  counts: ReadonlyMap<string, number>,
+): Html {
+  const kinds = CATALOG.filter((each) => (counts.get(each.kind) ?? 0) > 0 || each.kind === kind).map(
+    (each) => [each.kind, each.title.many] as const,
+  );
+  const names = sources.map((each) => [each, each] as const);
+  const sourceBox =
+    sources.length < 2
+      ? NOTHING
+      : selectHtml('Source', 'source', [['', 'all sources'], ...names], source ?? '');
+  return markup`<form class="search" method="get" action="/records" role="search">
+<label class="grow">Name or id
+<input type="search" name="q" value="${text}" autocomplete="off" spellcheck="false" maxlength="200"></label>
+${selectHtml('Kind', 'kind', [['', 'all kinds'], ...kinds], kind ?? '')}${sourceBox}
+<button>Search</button></form>`;
+}
+
+function kindsHtml({ source }: RecordsFacts, counts: ReadonlyMap<string, number>): Html {
+  if (counts.size === 0)
+    return emptyHtml('Nothing copied yet.', 'The first sync fills this; `tidemark sync` starts one now.');
+  const rows = CATALOG.flatMap(({ kind, title }) => {
+    const records = counts.get(kind);
+    if (records === undefined) return [];
+    const path = `/records${queryText({ kind, source })}`;
+    return [[markup`<a href="${path}">${capital(title.many)}</a>`, count(records)]];
+  });
+  return tableHtml('Kinds', [{ head: 'Kind' }, { head: 'Records', style: 'num' }], rows);
+}
+
+function resultsHtml(facts: RecordsFacts): Html {
+  const { text, kind, isLater, found } = facts;
+  const shown = found.filter(
+    ({ page, removed }) => kind !== null || page.records.length > 0 || removed.length > 0,
+  );
+  const isEmpty = shown.every(
+    ({ page, removed }) => page.records.length === 0 && page.next === null && removed.length === 0,
+  );
+  if (isEmpty && text === '') return emptyHtml('No records', 'of this kind.');
+  if (isEmpty) {
+    const why = isLater
+      ? 'There are no more records that fit.'
+      : 'No id begins with this, and no name contains it, removed records included.';
+    return emptyHtml('Nothing found.', why);
+  }
+  return markup`${shown.map((each) => {
+    const heading = kind === null ? markup`<h2>${capital(definitionOf(each.kind).title.many)}</h2>` : NOTHING;
+    const records = [...each.page.records, ...each.removed];
+    return markup`${heading}${recordsTable(facts, each.kind, records)}${pagesHtml(facts, each)}`;
+  })}`;
+}
+
+function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedRecord[]): Html {
+  if (records.length === 0) return NOTHING;
+  const { mirror, config, sources } = facts;
+  const names = new Map(
+    sources.map((source) => [source, parentNames(mirror, source, definitionsFor(config, source))]),
+  );
+  const hasPlaces = records.some(({ scope }) => Object.keys(scope).length > 0);
+  const hasOthers = sources.length > 1;
+  const rows = records.map(({ record, id, name, scope, source, run }) => {
+    const parentName = names.get(source) ?? ((): undefined => undefined);
+    const place = placeOf(scope, definitionsFor(config, source), parentName);
+    const tag = record === null ? markup` <span class="tag removed">− removed</span>` : NOTHING;
+    return [
+      markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>${tag}`,
+      markup`<span class="id">${nameText(id)}</span>`,
+      ...(hasPlaces ? [faint(place)] : []),
+      ...(hasOthers ? [nameHtml(source)] : []),
+      run === null ? faint('see its history') : markup`<a href="/runs/${run}">run ${run}</a>`,
+    ];
+  });
+  const columns = [
+    { head: 'Name', style: 'wide' },
+    { head: 'Id', style: 'spare' },
+    ...(hasPlaces ? [{ head: 'In', style: 'wide spare' }] : []),
+    ...(hasOthers ? [{ head: 'Source', style: 'wraps' }] : []),
+    { head: 'Last changed' },
+  ];
+  return tableHtml(capital(definitionOf(kind).title.many), columns, rows);
+}
+
+function pagesHtml({ kind, text, source, isLater }: RecordsFacts, { kind: each, page }: FoundOfKind): Html {
+  const read = 'read' in page ? page.read : null;
+  const hasMore = page.next !== null;
+  const note =
+    hasMore && read !== null && read > 0
+      ? markup`<p class="faint">${plural(read, 'name')} searched; there are more.</p>`
+      : NOTHING;
+  const path = (after: string | null): string =>
+    `/records${queryText({ kind: each, source, q: text, after })}`;
+  const further = read === null ? 'Next page' : read === 0 ? 'Search names too' : 'Search further';
+  const next = hasMore ? markup`<a rel="next" href="${path(String(page.next))}">${further}</a>` : NOTHING;
+  const first = isLater && kind !== null ? markup`<a href="${path(null)}">First page</a>` : NOTHING;
+  const label = `Pages of ${definitionOf(each).title.many}`;
+  return markup`${note}<nav class="pages" aria-label="${label}">${first}${next}</nav>`;
+}
+
+function queryText(values: Readonly<Record<string, string | null>>): string {
+  const given = Object.entries(values).flatMap(([name, value]): [string, string][] =>
+    value === null || value === '' ? [] : [[name, value]],
+  );
+  return `?${new URLSearchParams(given).toString()}`;
+}

@@ -1,0 +1,310 @@
+/** Past runs, their health by day, and the page of one run. */
+import { collectionKey } from '../../catalog/collection-key.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { isoTime } from '../../core/clock.ts';
+import { count, plural } from '../../core/wording.ts';
+import type { FirstRead, RecordChange } from '../../diff/change.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
+import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
+import { parentNames } from '../../state/parent-names.ts';
+import { previousRun } from '../../state/published-run.ts';
+import { recreatedIn } from '../../state/recreated.ts';
+import { readNewlyReadCollections } from '../../state/newly-read.ts';
+import { ACTIVITY_KINDS } from '../http/changes.ts';
+import { tookMs } from '../http/wording.ts';
+import { type HealthDay, healthStrip } from './charts.ts';
+import {
+  ageHtml,
+  changeArticle,
+  changesText,
+  type DefinitionOf,
+  durationHtml,
+  emptyHtml,
+  factsHtml,
+  faint,
+  nameHtml,
+  outcomeBadge,
+  placeOf,
+  tableHtml,
+} from './components.ts';
+import { type Html, markup, NOTHING } from './html.ts';
+import type { PageContent } from './layout.ts';
+
+const PAGE = 50;
+const STRIP_DAYS = 90;
+/** 90 days of half-hourly runs; of a denser schedule the strip shows the latest days. */
+const STRIP_RUNS = 4_400;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+const NO_RUN = [
+  'No run yet.',
+  'The first one starts with the schedule, or now with `tidemark sync`.',
+] as const;
+
+interface RunsQuestion {
+  /** Runs before this one; null from the newest on. */
+  readonly before: number | null;
+  readonly sources: readonly string[];
+  readonly now: number;
+}
+
+export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion): PageContent {
+  const found = mirror.runs.list({ limit: PAGE + 1, ...(before === null ? {} : { upTo: before - 1 }) });
+  const runs = found.slice(0, PAGE);
+  const last = runs.at(-1);
+  const older =
+    found.length > PAGE && last !== undefined
+      ? markup`<a href="/runs?before=${last.run}" rel="next">Older runs</a>`
+      : NOTHING;
+  const newer = before === null ? NOTHING : markup`<a href="/runs">Newest runs</a>`;
+  const content =
+    runs.length === 0
+      ? emptyHtml(...NO_RUN)
+      : markup`<h2 class="side">Health</h2>${healthStrips(mirror, sources, now)}<div class="gap"></div>
+${runsTable(runs, now, sources.length > 1)}<nav class="pages" aria-label="Pages">${newer}${older}</nav>`;
+  const lead = markup`<h1>Runs</h1><p class="faint">Every sync, newest first.</p><div class="gap"></div>`;
+  return { title: 'Runs', body: markup`${lead}${content}` };
+}
+
+/** The health of the last 90 days, a strip for each source. */
+function healthStrips(mirror: Mirror, sources: readonly string[], now: number): Html {
+  const first = isoTime(now - (STRIP_DAYS - 1) * DAY_MS);
+  const strips = sources.map((source) => {
+    const runs = mirror.runs.list({ source, limit: STRIP_RUNS });
+    const recent = runs.filter(({ startedAt, outcome }) => startedAt >= first && isEnded(outcome));
+    const name = sources.length > 1 ? markup`<h3>${nameHtml(source)}</h3>` : NOTHING;
+    return markup`${name}${healthStrip(healthDays(recent, now), sources.length > 1 ? ` of ${source}` : '')}`;
+  });
+  return markup`${strips}`;
+}
+
+function healthDays(runs: readonly RunRow[], now: number): HealthDay[] {
+  const byDay = Map.groupBy(runs, ({ startedAt }) => startedAt.slice(0, 10));
+  return Array.from({ length: STRIP_DAYS }, (_unused, index) => {
+    const day = isoTime(now - (STRIP_DAYS - 1 - index) * DAY_MS).slice(0, 10);
+    const own = byDay.get(day) ?? [];
+    const changes = own.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+    return { day, outcome: worstOutcome(own), runs: own.length, changes };
+  });
+}
+
+function worstOutcome(runs: readonly RunRow[]): HealthDay['outcome'] {
+  const outcomes = new Set<string>(runs.map(({ outcome }) => outcome));
+  if (outcomes.size === 0) return 'none';
+  if (outcomes.size === 1 && outcomes.has('complete')) return 'complete';
+  return outcomes.has('failed') || outcomes.has('interrupted') ? 'failed' : 'partial';
+}
+
+/** The row of a run that is at work says so, whatever its type says. */
+function isEnded(outcome: string): boolean {
+  return outcome !== 'running';
+}
+
+export function runsSection(mirror: Mirror, sources: readonly string[], now: number, shown: number): Html {
+  const runs = mirror.runs.list({ limit: shown });
+  if (runs.length === 0) return emptyHtml(...NO_RUN);
+  const table = runsTable(runs, now, sources.length > 1);
+  return markup`${healthStrips(mirror, sources, now)}<div class="gap"></div>${table}`;
+}
+
+function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Html {
+  const columns = [
+    { head: 'Run' },
+    ...(hasOthers ? [{ head: 'Source', style: 'below' }] : []),
+    { head: 'Outcome' },
+    { head: 'When' },
+    { head: 'Took', style: 'num' },
+    { head: 'What changed', style: 'below phone' },
+    { head: 'Added', style: 'num spare' },
+    { head: 'Changed', style: 'num spare' },
+    { head: 'Removed', style: 'num spare' },
+    { head: 'Requests', style: 'num spare' },
+    { head: 'Started by', style: 'spare' },
+  ];
+  const number = (value: number): Html => (value === 0 ? faint('0') : markup`${count(value)}`);
+  return tableHtml(
+    'Runs',
+    columns,
+    runs.map((run) => [
+      markup`<a href="/runs/${run.run}">${run.run}</a>`,
+      ...(hasOthers ? [nameHtml(run.source)] : []),
+      outcomeBadge(run.outcome),
+      ageHtml(run.finishedAt ?? run.startedAt, now),
+      durationHtml(tookMs(run)),
+      whatChanged(run),
+      number(run.added),
+      number(run.changed),
+      number(run.removed),
+      number(run.requests),
+      faint(run.trigger),
+    ]),
+  );
+}
+
+/** The counts in one cell: a phone has no room for a column each. */
+function whatChanged(run: RunRow): Html {
+  const text = changesText(run);
+  if (text !== '') return markup`${text}`;
+  if (!isEnded(run.outcome)) return NOTHING;
+  return faint(run.root === null ? 'published nothing' : 'nothing changed');
+}
+
+// The page of one run.
+
+/** Changes of one run that its page shows. */
+export const RUN_CHANGES_SHOWN = 100;
+/** Collections that its page shows, those that were not complete first. */
+const SWEEPS_SHOWN = 150;
+
+interface RunFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly run: RunRow;
+  /** Null where nothing was published before it. */
+  readonly changes: { readonly changes: readonly RecordChange[]; readonly isMore: boolean } | null;
+  readonly now: number;
+}
+
+export function runPage(facts: RunFacts): PageContent {
+  const { mirror, config, run } = facts;
+  const definitions = definitionsFor(config, run.source);
+  const names = parentNames(mirror, run.source, definitions);
+  const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
+  const firstReads = readNewlyReadCollections(mirror, [run.run], null);
+  const sweeps = mirror.runs.sweeps(run.run);
+  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
+${runFacts(facts, firstReads)}
+<section><h2>What changed</h2>${changesHtml(facts, definitions, place)}
+${activityHtml(sweeps, firstReads)}</section>
+<section><h2>Collections</h2>${sweepsHtml(sweeps, firstReads, definitions, place)}</section>`;
+  return { title: `Run ${run.run}`, body };
+}
+
+function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {
+  const forgotten = forgottenInto(mirror, run.run);
+  const optional = (name: string, value: Html | string | null): [string, Html | string][] =>
+    value === null ? [] : [[name, value]];
+  return factsHtml([
+    ['Source', nameHtml(run.source)],
+    ['Outcome', outcomeBadge(run.outcome)],
+    ['Started', markup`${run.startedAt} ${faint('(', ageHtml(run.startedAt, now), ')')}`],
+    ['Took', durationHtml(tookMs(run)) || 'still running'],
+    ['Started by', run.trigger],
+    ['Requests', `${count(run.requests)}, including ${plural(run.retries, 'retry', 'retries')}`],
+    ['Records', recordsText(mirror, run, firstReads)],
+    ...optional(
+      'Includes',
+      forgotten === undefined
+        ? null
+        : `${forgottenText(forgotten)}. The counts are those of this run, the changes those of all.`,
+    ),
+    ...optional('Problem', run.error),
+    ...optional('Seal', run.root === null ? null : markup`<code>${run.root}</code>`),
+  ]);
+}
+
+function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead[]): string {
+  const firsts = firstReads.reduce((sum, { records }) => sum + records, 0);
+  const previous = run.root === null ? undefined : previousRun(mirror, run);
+  const again =
+    previous === undefined
+      ? 0
+      : recreatedIn(mirror, { from: previous, to: run }).reduce((sum, { records }) => sum + records, 0);
+  const counts = (['added', 'changed', 'removed', 'unchanged'] as const).map(
+    (each) => `${count(run[each])} ${each}`,
+  );
+  return [
+    counts.join(', '),
+    ...(firsts === 0 ? [] : [`${count(firsts)} of the added were only read for the first time`]),
+    ...(again === 0
+      ? []
+      : [`${count(again)} of the added and removed are the same records, created again by a restore`]),
+  ].join('; ');
+}
+
+function changesHtml(
+  { run, changes }: RunFacts,
+  definitions: DefinitionOf,
+  place: (scope: SweepRow['scope']) => string,
+): Html {
+  if (changes === null) {
+    const why =
+      run.root === null
+        ? 'This run published nothing.'
+        : 'It was the first of its source that is kept: all of it was new.';
+    return emptyHtml('Nothing to compare with.', why);
+  }
+  if (changes.changes.length === 0) return emptyHtml('Nothing changed.', '');
+  const articles = changes.changes.map((change) => {
+    const definition = definitions(change.kind);
+    return changeArticle(change, { definition, place: place(change.scope), severity: null });
+  });
+  const more = markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>`;
+  return markup`${articles}${changes.isMore ? more : NOTHING}`;
+}
+
+/** Changes of activity kinds are only counted. */
+function activityHtml(sweeps: readonly SweepRow[], firstReads: readonly FirstRead[]): Html {
+  const isActivity = ({ kind }: { readonly kind: SweepRow['kind'] }): boolean =>
+    ACTIVITY_KINDS.includes(kind);
+  const all = sweeps
+    .filter(isActivity)
+    .reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+  const firsts = firstReads.filter(isActivity).reduce((sum, { records }) => sum + records, 0);
+  if (all <= firsts) return NOTHING;
+  const link = markup`<a href="/changes?kind=session_recordings">changes of recordings</a>`;
+  return markup`<p class="faint">Not listed: ${plural(all - firsts, 'change')} of activity data (${link})</p>`;
+}
+
+function sweepsHtml(
+  sweeps: readonly SweepRow[],
+  firstReads: readonly FirstRead[],
+  definitions: DefinitionOf,
+  place: (scope: SweepRow['scope']) => string,
+): Html {
+  if (sweeps.length === 0) return emptyHtml('None was read.', '');
+  const newHere = new Map(firstReads.map((each) => [collectionKey(each), each.records]));
+  const sorted = sweeps.toSorted(
+    (a, b) => Number(a.outcome === 'complete') - Number(b.outcome === 'complete'),
+  );
+  const rows = sorted.slice(0, SWEEPS_SHOWN).map((sweep) => {
+    const note = noteText(sweep, newHere.get(collectionKey(sweep)));
+    return [
+      markup`${definitions(sweep.kind).title.many} ${faint(place(sweep.scope))}`,
+      outcomeBadge(sweep.outcome),
+      holdsText(sweep),
+      count(sweep.records),
+      count(sweep.added),
+      count(sweep.changed),
+      count(sweep.removed),
+      note === '' ? NOTHING : faint(note),
+    ];
+  });
+  const columns = [
+    { head: 'Collection', style: 'wide' },
+    { head: 'Outcome' },
+    { head: 'Contents', style: 'below phone' },
+    { head: 'Records', style: 'num spare' },
+    { head: 'Added', style: 'num spare' },
+    { head: 'Changed', style: 'num spare' },
+    { head: 'Removed', style: 'num spare' },
+    { head: 'Note', style: 'wide below' },
+  ];
+  const more = sweeps.length - rows.length;
+  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING;
+  return markup`${tableHtml('Collections of the run', columns, rows)}${rest}`;
+}
+
+/** The counts in one cell; empty for what could not be read. */
+function holdsText(sweep: SweepRow): string {
+  const records = sweep.records > 0 || sweep.outcome === 'complete' ? plural(sweep.records, 'record') : '';
+  return [records, changesText(sweep)].filter((text) => text !== '').join(', ');
+}
+
+function noteText({ error, held }: SweepRow, newHere: number | undefined): string {
+  if (error !== null) return error;
+  if (newHere !== undefined) return `${count(newHere)} new here, read for the first time`;
+  return held > 0 ? `${plural(held, 'removal')} held` : '';
+}

@@ -1,0 +1,83 @@
+/** The script of the dashboard: it keeps an open page current. Without it a page stays as it was loaded. */
+
+/**
+ * Loads the same page every few seconds while it is visible, and turns the old content into the new one node by node: what did
+ * not change stays, with focus, scroll position, selection and what the reader unfolded. It waits while a form is being filled.
+ */
+export const DASHBOARD_SCRIPT = `
+'use strict';
+(() => {
+  const EVERY_MS = 10_000;
+  const main = document.querySelector('main[data-live]');
+  const lost = document.querySelector('#lost');
+  if (main === null || lost === null) return;
+  const later = window.setTimeout.bind(window);
+  let waiting = 0;
+  let underWay = false;
+  const KEPT = { DETAILS: ['open'], INPUT: ['value'], OPTION: ['selected'] };
+  const attributes = (from, to) => {
+    const kept = from.type === 'hidden' ? [] : KEPT[from.nodeName] || [];
+    const isKept = (name) => kept.includes(name);
+    for (const { name } of [...from.attributes]) {
+      if (!to.hasAttribute(name) && !isKept(name)) from.removeAttribute(name);
+    }
+    for (const { name, value } of to.attributes) {
+      if (from.getAttribute(name) !== value && !isKept(name)) from.setAttribute(name, value);
+    }
+  };
+  const become = (from, to) => {
+    if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName || from.id !== to.id) {
+      from.replaceWith(to.cloneNode(true));
+      return;
+    }
+    if (from.nodeType !== Node.ELEMENT_NODE) {
+      if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
+      return;
+    }
+    if (from.isEqualNode(to)) return;
+    attributes(from, to);
+    const [old, young] = [[...from.childNodes], [...to.childNodes]];
+    young.forEach((child, index) => {
+      if (old[index] === undefined) from.append(child.cloneNode(true));
+      else become(old[index], child);
+    });
+    for (const child of old.slice(young.length)) child.remove();
+  };
+  const update = async () => {
+    if (underWay || document.hidden) return;
+    if (main.querySelector('details.act[open], main input:checked') !== null) {
+      clearTimeout(waiting);
+      waiting = later(update, EVERY_MS);
+      return;
+    }
+    underWay = true;
+    try {
+      const headers = { 'X-Tidemark-Fragment': '1', Accept: 'text/html' };
+      const answer = await fetch(location.href, { headers, redirect: 'manual' });
+      if (answer.type === 'opaqueredirect' || answer.status === 401) {
+        location.reload();
+        return;
+      }
+      if (!answer.ok) throw new Error(String(answer.status));
+      const young = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main');
+      if (young === null) throw new Error('no page');
+      become(main, young);
+      if (main.dataset.title && document.title !== main.dataset.title) document.title = main.dataset.title;
+      lost.hidden = true;
+      lost.textContent = '';
+    } catch {
+      // No connection or no page: said on the page, and tried again.
+      lost.hidden = false;
+      lost.textContent = 'The daemon does not answer: what is shown here is getting old.';
+    } finally {
+      underWay = false;
+      clearTimeout(waiting);
+      waiting = later(update, EVERY_MS);
+    }
+  };
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) void update();
+  });
+  waiting = later(update, EVERY_MS);
+})();
+`;
