@@ -65,7 +65,7 @@ const ANSWER_BYTES = 150;
 /** Bytes of a record of unknown size: the mean of usual configurations. */
 const RECORD_BYTES = 700;
 
-/** Absent records of one collection that a live reading looks up (state/live-parents.ts). */
+/** Absent records of one collection that a live reading looks up (state/live-absence.ts). */
 const MAX_LOOKUPS = 200;
 /** Those that a sync looks up before it holds removals (src/sync/absence.ts). */
 const SAMPLED_AT_MOST = 10;

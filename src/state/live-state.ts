@@ -2,14 +2,11 @@
  * The state of a source right now, read with the same code as a sync, into a temporary mirror: the same walk, the
  * same proof, the same verdicts. Nothing but GET, and only the collections that the filter needs.
  */
-import type { ReadClient } from '../api/read-client.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import type { SourceConfig } from '../config/config.ts';
 import { formatInteger } from '../core/grouped.ts';
-import type { Logger } from '../core/logger.ts';
 import { plural } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import { type RecordKey, compareKeys } from '../diff/order.ts';
@@ -24,31 +21,23 @@ import {
   type Absence,
   type AbsenceOptions,
   type LiveLists,
-  settleLive,
   MAX_LOOKUPS,
-} from './live-parents.ts';
-import { LiveParents } from './live-parents.ts';
-import { projectsIn } from './live-parents.ts';
+  settleLive,
+} from './live-absence.ts';
+import { LiveParents, projectsIn } from './live-parents.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
 
-export interface LiveOptions {
-  readonly source: SourceConfig;
-  /** Stays open: the caller closes it. */
-  readonly client: ReadClient;
-  readonly filter: StateFilter;
+/** The client stays open: the caller closes it. */
+export interface LiveOptions extends Omit<AbsenceOptions, 'against'> {
   /** Kinds that are not read unless the filter names them. */
   readonly except?: ReadonlySet<Kind>;
-  /** The state that live is compared with: its records that no list shows are looked up (`live-parents.ts`). */
+  /** The state that live is compared with: its records that no list shows are looked up (`live-absence.ts`). */
   readonly against?: LoadedState;
   readonly reader: Reader;
   /** Of the mirror that live is compared with: secrets are fingerprinted alike on both sides (`redact`). */
   readonly fingerprintKey?: Uint8Array;
-  /** See `AbsenceOptions`. */
-  readonly newIdOf?: AbsenceOptions['newIdOf'];
-  readonly log: Logger;
   readonly events: SyncEvents;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -59,10 +48,7 @@ export async function readLive(options: LiveOptions): Promise<LoadedState> {
   const { source, filter } = options;
   const temporary = openTemporaryMirror(options.reader);
   try {
-    const only = {
-      ...(filter.organizations === undefined ? {} : { organizations: filter.organizations }),
-      ...(filter.projects === undefined ? {} : { projects: filter.projects }),
-    };
+    const only = parentsIn(filter);
     const included = wantedKinds(source, null, only);
     const asked =
       filter.kinds ?? KINDS.filter((kind) => included.has(kind) && options.except?.has(kind) !== true);
@@ -72,44 +58,13 @@ export async function readLive(options: LiveOptions): Promise<LoadedState> {
     const report = await readOnce(options, temporary, first, only);
     const state = new LiveState(options, temporary, report, new Set(asked));
     for (const kind of asked) if (!first.includes(kind)) await readEach(options, temporary, state, kind);
-    if (options.against !== undefined) await settle(options, temporary, state, options.against, only);
+    const { against } = options;
+    if (against !== undefined) await settleLive(state, { ...options, against });
     return state;
   } catch (error) {
     temporary.discard();
     throw error;
   }
-}
-
-async function settle(
-  options: LiveOptions,
-  temporary: TemporaryMirror,
-  state: LiveState,
-  against: LoadedState,
-  only: Pick<StateFilter, 'organizations' | 'projects'>,
-): Promise<void> {
-  const { source, client, filter, log, signal } = options;
-  const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
-  const lists: LiveLists = {
-    keys: (part) => state.keys(part),
-    projectsOf: (organizations) => state.projectsOf(organizations),
-    unknownIn: (kind, scope) => state.unknownIn(kind, scope),
-    pagesOf: (kind, scope) => state.pagesOf(kind, scope),
-    settle: (absence) => state.settle(absence),
-    readAgain: async (kinds) => {
-      const { sweeps } = await readOnce(options, temporary, kinds, only);
-      state.add(sweeps.filter(({ kind }) => kinds.includes(kind)));
-    },
-  };
-  await settleLive(lists, {
-    against,
-    filter,
-    client,
-    definitionOf: (kind) => definitions.get(kind) ?? definitionOf(kind),
-    concurrency: Math.max(1, source.rate.concurrency),
-    ...(options.newIdOf === undefined ? {} : { newIdOf: options.newIdOf }),
-    log,
-    signal,
-  });
 }
 
 async function readOnce(
@@ -167,13 +122,22 @@ async function readEach(
     }
   }
   if (small.length === 0) return;
-  const { organizations } = filter;
-  const only = { projects: small, ...(organizations === undefined ? {} : { organizations }) };
-  const { sweeps } = await readOnce(options, temporary, [kind], only);
+  const { sweeps } = await readOnce(options, temporary, [kind], parentsIn({ ...filter, projects: small }));
   state.add(sweeps.filter((sweep) => sweep.kind === kind));
 }
 
-class LiveState implements LoadedState {
+/** The parents that the filter names. */
+function parentsIn({
+  organizations,
+  projects,
+}: StateFilter): Pick<StateFilter, 'organizations' | 'projects'> {
+  return {
+    ...(organizations === undefined ? {} : { organizations }),
+    ...(projects === undefined ? {} : { projects }),
+  };
+}
+
+class LiveState implements LoadedState, LiveLists {
   readonly reference: StateReference;
   readonly source: string;
   readonly point = null;
@@ -224,6 +188,12 @@ class LiveState implements LoadedState {
       source.definitions.find(({ kind }) => kind === record.kind) ?? definitionOf(record.kind);
     const key = fingerprintKey ?? this.#temporary.mirror.acceptances.fingerprintKey();
     return { ...record, body: redactionWith(key).text(definition, record.body) };
+  }
+
+  async readAgain(kinds: readonly Kind[]): Promise<void> {
+    const options = this.#options;
+    const { sweeps } = await readOnce(options, this.#temporary, kinds, parentsIn(options.filter));
+    this.add(sweeps.filter(({ kind }) => kinds.includes(kind)));
   }
 
   add(sweeps: readonly SweepReport[]): void {
@@ -309,18 +279,14 @@ class LiveState implements LoadedState {
 
 /** Why a proven list may still be wrong; empty where every absence from it was confirmed. */
 function staleness(absence: Absence | undefined): { readonly stale?: string; readonly isUnconfirmed?: true } {
-  if (absence === undefined) return {};
-  const { leaked, unconfirmed } = absence;
-  const parts = [
-    ...(leaked === 0
-      ? []
-      : [`the list did not show ${plural(leaked, 'record')} that ${leaked === 1 ? 'exists' : 'exist'}`]),
-    ...(unconfirmed === 0
-      ? []
-      : [
-          `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`,
-        ]),
-  ];
+  const { leaked = 0, unconfirmed = 0 } = absence ?? {};
+  const parts: string[] = [];
+  if (leaked > 0)
+    parts.push(`the list did not show ${plural(leaked, 'record')} that ${leaked === 1 ? 'exists' : 'exist'}`);
+  if (unconfirmed > 0)
+    parts.push(
+      `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`,
+    );
   if (parts.length === 0) return {};
   return { stale: parts.join('; '), ...(leaked === 0 ? { isUnconfirmed: true } : {}) };
 }

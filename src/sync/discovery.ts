@@ -26,6 +26,8 @@ interface Parent {
   readonly origin: Origin;
 }
 
+const EVERYTHING: ParentLimits = { organizations: 'all', projects: 'all', areProjectsTrusted: true };
+
 /** The parent records found so far in this run, and those that earlier runs knew. */
 export class Discovery {
   readonly #limits: ParentLimits;
@@ -34,7 +36,7 @@ export class Discovery {
     Object.values(SCOPE_KIND).map((kind) => [kind, new Map()]),
   );
 
-  constructor(limits: ParentLimits) {
+  constructor(limits: ParentLimits = EVERYTHING) {
     this.#limits = limits;
   }
 
@@ -59,6 +61,11 @@ export class Discovery {
     if (known === undefined) return;
     const key = `${scopeKey(scope)} ${id}`;
     if (origin === 'live' || !known.has(key)) known.set(key, { scope, id, origin });
+  }
+
+  /** The ids of the known records of a kind with collections below it. */
+  idsOf(kind: Kind): ReadonlySet<string> {
+    return new Set([...(this.#parents.get(kind)?.values() ?? [])].map(({ id }) => id));
   }
 
   /** The scopes of the kind's collections. A kind that is read one by one has the scopes of its parents' lists. */
