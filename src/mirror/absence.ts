@@ -1,9 +1,11 @@
-/** Current records that a run did not see, found and decided in slices, so that the event loop is not blocked. */
+/**
+ * Current records that a run did not see, found and decided in slices, so that the event loop is not blocked. On the writer's
+ * connection, since what is staged counts.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { familyOf } from './recreated-records.ts';
 import { type Connection, translated } from './database.ts';
-import { idSlices, sumOverSlices, withinSlice } from './parent-links.ts';
-import { VERDICT, wasSeen } from './stage.ts';
+import { familyOf } from './recreated-records.ts';
+import { type Verdict, wasSeen, willBeRemoved } from './stage.ts';
 
 export interface AbsentRecord {
   readonly id: string;
@@ -40,14 +42,13 @@ interface AbsentRow {
 const IS_REPLACED = `EXISTS (SELECT 1 FROM collections c JOIN sources s ON s.id = c.source
     JOIN id_map m ON m.source = s.name AND m.kind IN ${familyOf('c.kind')} AND m.old_id = k.remote_id
     WHERE c.id = k.collection AND m.old_scope = c.scope AND m.new_scope = c.scope
-      AND (EXISTS (SELECT 1 FROM stage.fresh_keys f WHERE f.collection = c.id AND f.remote_id = m.new_id)
-        OR EXISTS (SELECT 1 FROM record_keys n
-                   WHERE n.collection = c.id AND n.remote_id = m.new_id AND ${wasSeen('n.record')})))`;
-/** A row written before its time was known counts as waiting. */
-const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <> '' AND h.since_at <= :heldBy) OR ${IS_REPLACED})`;
-const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')}
+      AND (EXISTS (SELECT 1 FROM stage.records f WHERE f.collection = c.id AND f.remote_id = m.new_id AND f.action = 'fresh')
+        OR EXISTS (SELECT 1 FROM main.records n WHERE n.collection = c.id AND n.remote_id = m.new_id
+                   AND n.hash IS NOT NULL AND ${wasSeen('n.record')})))`;
+const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <= :heldBy) OR ${IS_REPLACED})`;
+const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')} AND k.hash IS NOT NULL
     AND NOT ${wasSeen('k.record')}`;
-const ABSENT = `FROM record_keys k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
+const ABSENT = `FROM main.records k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
 
 export function absentRecords(
   writer: Connection,
@@ -78,11 +79,12 @@ function* slices(
     `SELECT k.remote_id AS id, h.since_run AS sinceRun, h.since_at AS sinceAt ${ABSENT} ${condition(share)}
      ORDER BY k.remote_id`,
   );
-  for (const slice of idSlices(writer, path, 'record_keys', collection)) {
+  for (const slice of idSlices(writer, path, 'main', collection)) {
     const rows = translated(path, () => read.all({ collection, heldBy: share?.heldBy, ...slice }));
     yield rows.map((row) => ({
       id: row.id,
-      heldSince: row.sinceRun === null ? null : { run: row.sinceRun, at: row.sinceAt ?? '' },
+      heldSince:
+        row.sinceRun === null || row.sinceAt === null ? null : { run: row.sinceRun, at: row.sinceAt },
     }));
   }
 }
@@ -101,10 +103,10 @@ export async function countAbsent(
 ): Promise<AbsentCounts> {
   // Nearly always there are none, and asking only that is a fraction of what the whole question costs to compile.
   const countAll = writer.prepare<Record<string, unknown>, { absent: number }>(
-    `SELECT count(*) AS absent FROM record_keys k WHERE ${IS_ABSENT}`,
+    `SELECT count(*) AS absent FROM main.records k WHERE ${IS_ABSENT}`,
   );
   const all = await sumOverSlices(
-    idSlices(writer, path, 'record_keys', collection),
+    idSlices(writer, path, 'main', collection),
     (slice) => translated(path, () => countAll.get({ collection, ...slice }))?.absent ?? 0,
   );
   if (all === 0) return { absent: 0, confirmed: 0, replaced: 0, firstHeldAt: null };
@@ -114,12 +116,12 @@ export async function countAbsent(
   >(
     `SELECT count(*) AS absent, count(*) FILTER (WHERE ${IS_CONFIRMED}) AS confirmed,
        count(*) FILTER (WHERE ${IS_REPLACED}) AS replaced,
-       min(nullif(h.since_at, '')) FILTER (WHERE NOT ${IS_CONFIRMED}) AS firstHeldAt ${ABSENT}`,
+       min(h.since_at) FILTER (WHERE NOT ${IS_CONFIRMED}) AS firstHeldAt ${ABSENT}`,
   );
   let confirmed = 0;
   let replaced = 0;
   let firstHeldAt: string | null = null;
-  const absent = await sumOverSlices(idSlices(writer, path, 'record_keys', collection), (slice) => {
+  const absent = await sumOverSlices(idSlices(writer, path, 'main', collection), (slice) => {
     const row = translated(path, () => count.get({ collection, heldBy, ...slice }));
     if (row === undefined) return 0;
     confirmed += row.confirmed;
@@ -136,14 +138,129 @@ export async function decideAbsences(
   writer: Connection,
   path: string,
   collection: number,
-  judgement: { readonly verdict: keyof typeof VERDICT; readonly share?: AbsentShare | undefined },
+  { verdict, share }: { readonly verdict: Verdict; readonly share?: AbsentShare | undefined },
   write: (work: () => number) => number,
 ): Promise<number> {
-  const { verdict, share } = judgement;
   const insert = writer.prepare<Record<string, unknown>>(
-    `INSERT OR REPLACE INTO stage.verdicts SELECT k.record, k.collection, ${VERDICT[verdict]} ${ABSENT} ${condition(share)}`,
+    `INSERT OR REPLACE INTO stage.verdicts SELECT k.record, k.collection, '${verdict}' ${ABSENT} ${condition(share)}`,
   );
-  return await sumOverSlices(idSlices(writer, path, 'record_keys', collection), (slice) =>
+  return await sumOverSlices(idSlices(writer, path, 'main', collection), (slice) =>
     write(() => insert.run({ collection, heldBy: share?.heldBy, ...slice }).changes),
   );
+}
+
+// Kinds read one by one, with a request per parent: records whose parent is gone, and parents never asked for.
+
+/** Numbers of the kind's collection and of its parents'. */
+export interface LinkedCollections {
+  readonly own: number;
+  readonly parent: number;
+}
+
+/**
+ * Gives every current record whose parent does not exist, or is removed by this run, the verdict `remove`; returns how
+ * many. It follows its parent: it is neither counted against a limit nor held. `write` guards the stage.
+ */
+export async function removeOrphans(
+  writer: Connection,
+  path: string,
+  { own, parent }: LinkedCollections,
+  write: (work: () => number) => number,
+): Promise<number> {
+  const insert = writer.prepare<Record<string, unknown>>(
+    `INSERT OR REPLACE INTO stage.verdicts
+     SELECT k.record, k.collection, 'remove' FROM main.records k
+     WHERE k.collection = :own AND ${withinSlice('k.remote_id')} AND k.hash IS NOT NULL
+       AND NOT ${willBeRemoved('k.record')} AND NOT ${wasSeen('k.record')}
+       AND NOT EXISTS (SELECT 1 FROM main.records p WHERE p.collection = :parent AND p.remote_id = k.remote_id
+         AND p.hash IS NOT NULL AND NOT ${willBeRemoved('p.record')})
+       AND NOT EXISTS (SELECT 1 FROM stage.records f WHERE f.collection = :parent AND f.remote_id = k.remote_id
+         AND f.action IN ('fresh', 'returned'))`,
+  );
+  return await sumOverSlices(idSlices(writer, path, 'main', own), (slice) =>
+    write(() => insert.run({ own, parent, ...slice }).changes),
+  );
+}
+
+/** How many of the parents that exist after this run were never asked for. */
+export async function countUnchecked(
+  writer: Connection,
+  path: string,
+  { own, parent }: LinkedCollections,
+): Promise<number> {
+  const isUnasked = (id: string): string =>
+    `NOT EXISTS (SELECT 1 FROM stage.checked a WHERE a.collection = :own AND a.remote_id = ${id})`;
+  const isUnchecked = (record: string): string =>
+    `NOT EXISTS (SELECT 1 FROM checks c WHERE c.collection = :own AND c.record = ${record})`;
+  const count = async (schema: 'main' | 'stage', condition: string): Promise<number> => {
+    const counted = writer
+      .prepare<Record<string, unknown>, number>(
+        `SELECT count(*) FROM ${schema}.records p WHERE p.collection = :parent AND ${withinSlice('p.remote_id')} AND ${condition}`,
+      )
+      .pluck();
+    return await sumOverSlices(idSlices(writer, path, schema, parent), (slice) =>
+      translated(path, () => counted.get({ own, parent, ...slice }) ?? 0),
+    );
+  };
+  const known = await count(
+    'main',
+    `p.hash IS NOT NULL AND ${isUnchecked('p.record')} AND ${isUnasked('p.remote_id')} AND NOT ${willBeRemoved('p.record')}`,
+  );
+  // No check names a fresh record: its number is NULL.
+  const added = await count(
+    'stage',
+    `p.action IN ('fresh', 'returned') AND ${isUnchecked('p.record')} AND ${isUnasked('p.remote_id')}`,
+  );
+  return known + added;
+}
+
+// A collection's keys in slices of id order: long set-based work goes slice by slice and gives the event loop air.
+
+/** Keys per slice: some 10 ms of work. */
+const SLICE = 5_000;
+
+/** From `from` on, to before `end`; to the last one where there is no end. */
+interface IdSlice {
+  readonly from: string;
+  readonly end: string | null;
+}
+
+/**
+ * Bounds of an `IdSlice` in SQL, over the column `id`. A blob sorts after every text, and as a bound of its own it ends
+ * the search in the index: behind an OR each slice would read on to the collection's end.
+ */
+function withinSlice(id: string): string {
+  return `${id} >= :from AND ${id} < ifnull(:end, x'')`;
+}
+
+/** The slices of a collection's records: those of the mirror, removed ones too, or those that are staged. */
+function* idSlices(
+  writer: Connection,
+  path: string,
+  schema: 'main' | 'stage',
+  collection: number,
+): Generator<IdSlice, undefined> {
+  const sliceEnd = writer
+    .prepare<[number, string, number], string>(
+      `SELECT remote_id FROM ${schema}.records WHERE collection = ? AND remote_id >= ? ORDER BY remote_id LIMIT 1 OFFSET ?`,
+    )
+    .pluck();
+  let from = '';
+  for (;;) {
+    const start = from;
+    const end = translated(path, () => sliceEnd.get(collection, start, SLICE)) ?? null;
+    yield { from, end };
+    if (end === null) return undefined;
+    from = end;
+  }
+}
+
+/** Runs `work` for each slice, with a turn of the event loop after each but the last; returns the sum. */
+async function sumOverSlices(slices: Iterable<IdSlice>, work: (slice: IdSlice) => number): Promise<number> {
+  let sum = 0;
+  for (const slice of slices) {
+    sum += work(slice);
+    if (slice.end !== null) await nextTurn();
+  }
+  return sum;
 }

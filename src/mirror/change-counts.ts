@@ -27,7 +27,7 @@ import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, isAmong, param, prepared, unlessGiven } from './query.ts';
 import { IS_PUBLISHED } from './run-rows.ts';
 import { knownKind, storedScope } from './stored-names.ts';
-import { revisions } from './schema/record-tables.ts';
+import { allRevisions } from './schema/record-tables.ts';
 import { replacedRoots } from './schema/retention-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
@@ -56,18 +56,18 @@ function absorbingRuns(db: QueryBuilder) {
 }
 
 const COUNTS = prepared((db) => {
-  const times = (change: number) => sql<number>`sum(${revisions.change} = ${change})`;
+  const times = (change: number) => sql<number>`sum(${allRevisions.change} = ${change})`;
   const byRevisions = db
     .select({
-      run: revisions.run,
+      run: allRevisions.run,
       added: times(REVISION_CHANGE.added),
       changed: times(REVISION_CHANGE.changed),
       removed: times(REVISION_CHANGE.removed),
     })
-    .from(revisions)
-    .innerJoin(collections, eq(collections.id, revisions.collection))
-    .where(and(isAmong(revisions.run, 'runs'), inArray(revisions.run, absorbingRuns(db)), IS_OF_KINDS))
-    .groupBy(revisions.run);
+    .from(allRevisions)
+    .innerJoin(collections, eq(collections.id, allRevisions.collection))
+    .where(and(isAmong(allRevisions.run, 'runs'), inArray(allRevisions.run, absorbingRuns(db)), IS_OF_KINDS))
+    .groupBy(allRevisions.run);
   return db
     .select({
       run: sweeps.run,
@@ -252,19 +252,19 @@ const FIRST_READS = prepared((db) => {
     .unionAll(
       db
         .select({
-          run: revisions.run,
-          collection: revisions.collection,
+          run: allRevisions.run,
+          collection: allRevisions.collection,
           added: sql<number>`count(*)`.as('added'),
         })
-        .from(revisions)
+        .from(allRevisions)
         .where(
           and(
-            isAmong(revisions.run, 'runs'),
-            inArray(revisions.run, absorbingRuns(db)),
-            eq(revisions.change, REVISION_CHANGE.added),
+            isAmong(allRevisions.run, 'runs'),
+            inArray(allRevisions.run, absorbingRuns(db)),
+            eq(allRevisions.change, REVISION_CHANGE.added),
           ),
         )
-        .groupBy(revisions.run, revisions.collection),
+        .groupBy(allRevisions.run, allRevisions.collection),
     )
     .as('came');
   const previous = db

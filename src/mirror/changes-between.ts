@@ -6,7 +6,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
-import { type HistoryHead, headOf, prepareHeads, prepareHistory } from './history.ts';
+import { headOf, headOfId, textAt, textIn } from './history.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 
@@ -51,16 +51,14 @@ export function* readChangesBetween(
 ): Generator<ChangedRecord> {
   if (from === to) return;
   const touched = collectTouched(connection, Math.min(from, to), Math.max(from, to), filter);
-  const history = prepareHistory(connection);
   for (const collection of selectCollections(connection, filter, to)) {
     if (!touched.has(collection.id)) continue;
     const { source, kind, scope } = collection;
-    const headOfRecord = prepareHeads(connection, kind);
     for (const row of touchedRows(connection, collection)) {
-      const head = headOfRecord(row.record);
+      const head = headOf(connection, row.record);
       if (head === undefined) continue;
-      const earlier = row.first === 0 ? undefined : history.textIn(head, row.first);
-      const later = history.textIn(head, row.last);
+      const earlier = row.first === 0 ? undefined : textIn(connection, head, row.first);
+      const later = textIn(connection, head, row.last);
       if (earlier === undefined && later === undefined) continue;
       const [before, after] = from < to ? [earlier, later] : [later, earlier];
       yield { source, kind, scope, id: row.id, before, after };
@@ -83,8 +81,8 @@ function collectTouched(
   // The revision before the oldest one in between is the one as of the earlier run.
   connection
     .prepare<{ after: number; upTo: number; sources: string }>(
-      `INSERT INTO temp.changed SELECT r.collection, r.record, min(ifnull(r.previous, 0)), max(r.run)
-       FROM ${REVISIONS} WHERE n.run > :after AND n.run <= :upTo AND ${IS_OF_SOURCE} GROUP BY r.collection, r.record`,
+      `INSERT INTO temp.changed SELECT collection, record, min(ifnull(previous, 0)), max(run)
+       FROM all_revisions WHERE ${madeIn('n.run > :after AND n.run <= :upTo')} GROUP BY collection, record`,
     )
     .run({ after, upTo, sources: sourcesText(filter) });
   return new Set(
@@ -94,9 +92,8 @@ function collectTouched(
 
 function* touchedRows(connection: Connection, collection: SelectedCollection): Generator<ChangedRow> {
   const rows = connection.prepare<[number], ChangedRow>(
-    `SELECT c.record AS record, coalesce(t._remote_id, x.remote_id) AS id, c.first AS first, c.last AS last
-     FROM temp.changed c LEFT JOIN "${collection.kind}" t ON t._record = c.record
-     LEFT JOIN removed x ON x.record = c.record WHERE c.collection = ? ORDER BY 2`,
+    `SELECT c.record AS record, r.remote_id AS id, c.first AS first, c.last AS last
+     FROM temp.changed c CROSS JOIN records r ON r.record = c.record WHERE c.collection = ? ORDER BY 2`,
   );
   const ids = collection.ids === null ? null : new Set(collection.ids);
   for (const row of rows.iterate(collection.id)) if (ids === null || ids.has(row.id)) yield row;
@@ -109,8 +106,8 @@ function* touchedRows(connection: Connection, collection: SelectedCollection): G
 export function readCountsAt(connection: Connection, run: number, filter: RecordFilter): CollectionCount[] {
   const net = connection
     .prepare<{ after: number; sources: string }, { collection: number; records: number }>(
-      `SELECT r.collection AS collection, sum((r.change = ${REVISION_CHANGE.added}) - (r.change = ${REVISION_CHANGE.removed})) AS records
-       FROM ${REVISIONS} WHERE n.run > :after AND ${IS_OF_SOURCE} GROUP BY r.collection`,
+      `SELECT collection, sum((change = ${REVISION_CHANGE.added}) - (change = ${REVISION_CHANGE.removed})) AS records
+       FROM all_revisions WHERE ${madeIn('n.run > :after')} GROUP BY collection`,
     )
     .all({ after: run, sources: sourcesText(filter) });
   const later = new Map(net.map(({ collection, records }) => [collection, records]));
@@ -119,28 +116,19 @@ export function readCountsAt(connection: Connection, run: number, filter: Record
     const count =
       ids === null
         ? records - (later.get(id) ?? 0)
-        : countOf(connection, headsOf(connection, collection, ids), run);
+        : ids.filter((each) => {
+            const head = headOfId(connection, id, each);
+            return head !== undefined && textAt(connection, head, run) !== undefined;
+          }).length;
     return { source, kind, scope, records: count };
   });
 }
 
-function headsOf(
-  connection: Connection,
-  { id, kind }: SelectedCollection,
-  ids: readonly string[],
-): HistoryHead[] {
-  return ids.flatMap((remoteId) => headOf(connection, kind, id, remoteId) ?? []);
+/** True for revisions of runs `n` that meet the condition, of the sources in `:sources` (a JSON array; an empty one means all). */
+function madeIn(condition: string): string {
+  return `run IN (SELECT n.run FROM runs n JOIN sources s ON s.id = n.source
+    WHERE ${condition} AND (:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources))))`;
 }
-
-function countOf(connection: Connection, heads: readonly HistoryHead[], run: number): number {
-  const history = prepareHistory(connection);
-  return heads.filter((head) => history.textAt(head, run) !== undefined).length;
-}
-
-/** CROSS JOIN keeps the order: runs by number, and of each its revisions, which are together. */
-const REVISIONS = `runs n JOIN sources s ON s.id = n.source CROSS JOIN revisions r ON r.run = n.run`;
-/** For a JSON array of names; an empty one means all sources. */
-const IS_OF_SOURCE = `(:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))`;
 
 function sourcesText(filter: RecordFilter): string {
   return JSON.stringify(filter.sources ?? []);

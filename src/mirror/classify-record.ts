@@ -4,16 +4,14 @@ import type { Kind } from '../catalog/kinds.ts';
 import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';
-import type { CurrentRow } from './stage.ts';
+import type { KnownRecord, StagedAction } from './stage.ts';
 
 export interface StagedChange {
-  readonly action:
-    | 'fresh' // the mirror never had it
-    | 'returned' // it was removed earlier
-    | 'unchanged' // nothing is written
-    | 'volatile' // only volatile members moved: the body is replaced in place, no revision
-    | 'rewritten' // equal by comparison, other text: a revision that diff and log do not show
-    | 'changed';
+  /**
+   * `unchanged`: nothing is written; `volatile`: only volatile members moved, the body is replaced in place, no revision;
+   * `rewritten`: equal by comparison, other text, a revision that diff and log do not show.
+   */
+  readonly action: StagedAction | 'unchanged';
   /** The record's number; 0 for a fresh one. */
   readonly record: number;
 }
@@ -22,29 +20,30 @@ export interface StagedChange {
 export type KnownAction = Exclude<StagedChange['action'], 'fresh'>;
 
 /** True for a record that the mirror does not hold now. */
-export function isAddition(judgement: StagedChange | null | undefined): boolean {
-  return judgement?.action === 'fresh' || judgement?.action === 'returned';
+export function isAddition(change: StagedChange | null | undefined): boolean {
+  return change?.action === 'fresh' || change?.action === 'returned';
 }
 
 /** Under which count a record goes. */
-export function countOf(action: KnownAction): 'added' | 'changed' | 'unchanged' {
-  if (action === 'returned') return 'added';
+export function countOf(action: StagedChange['action']): 'added' | 'changed' | 'unchanged' {
+  if (action === 'fresh' || action === 'returned') return 'added';
   return action === 'changed' ? 'changed' : 'unchanged';
 }
 
 export function classifyRecord(
   kind: Kind,
-  current: CurrentRow,
+  known: KnownRecord,
   received: ScannedRecord,
   hash: Buffer,
   rules: readonly SealingRule[],
   isEqual: (kind: Kind, oldText: string, newText: string) => boolean,
 ): StagedChange {
-  const { record } = current;
-  if (current.body === received.text) return { action: 'unchanged', record };
-  if (hasSameStableText(current, received, hash, rules)) return { action: 'volatile', record };
-  if (!isEqual(kind, current.body, received.text)) return { action: 'changed', record };
-  if (differsInLayoutOnly(current.body, received.text)) return { action: 'unchanged', record };
+  const { record, body } = known;
+  if (body === null) return { action: 'returned', record };
+  if (body === received.text) return { action: 'unchanged', record };
+  if (hasSameStableText({ ...known, body }, received, hash, rules)) return { action: 'volatile', record };
+  if (!isEqual(kind, body, received.text)) return { action: 'changed', record };
+  if (differsInLayoutOnly(body, received.text)) return { action: 'unchanged', record };
   return { action: 'rewritten', record };
 }
 
@@ -53,15 +52,14 @@ export function classifyRecord(
  * revision, whose hash is sealed and must stay valid.
  */
 function hasSameStableText(
-  current: CurrentRow,
+  current: KnownRecord & { readonly body: string },
   received: ScannedRecord,
   hash: Buffer,
   rules: readonly SealingRule[],
 ): boolean {
   const now = rules.at(-1);
   const then = ruleAt(rules, current.run);
-  if (now === undefined || then === undefined || now === then)
-    return current.hashStart.equals(hashStart(hash));
+  if (now === undefined || then === undefined || now === then) return current.hash?.equals(hash) === true;
   const isSame = (rule: SealingRule): boolean =>
     scanBody(current.body, rule.volatileFields).stableText ===
     scanBody(received.text, rule.volatileFields).stableText;
@@ -102,13 +100,6 @@ function isIdentical(one: JsonValue, other: JsonValue): boolean {
 /** SHA-256 of the record's text without its volatile members. */
 export function stableHash(record: ScannedRecord): Buffer {
   return hash('sha256', record.stableText, 'buffer');
-}
-
-/** Length of a hash prefix that distinguishes records: 96 bits, without collisions by chance or on purpose. */
-export const HASH_START_BYTES = 12;
-
-export function hashStart(stable: Buffer): Buffer {
-  return stable.subarray(0, HASH_START_BYTES);
 }
 
 /**

@@ -1,12 +1,51 @@
-/** The stage of one collection in a run, as the sync sees it. */
+/** The stage of one collection in a run: what was read of it, compared with the mirror, and the verdicts on what is absent. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
-import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { parseReceived } from '../core/json.ts';
+import { type ScannedRecord, MOST_NESTING, RecordSyntaxError, nestsDeeperThan } from '../core/json-scan.ts';
+import {
+  type AbsentCounts,
+  type AbsentRecord,
+  type AbsentShare,
+  absentRecords,
+  countAbsent,
+  decideAbsences,
+} from './absence.ts';
+import {
+  type KnownAction,
+  type StagedChange,
+  classifyRecord,
+  countOf,
+  isAddition,
+  stableHash,
+  volatileMark,
+} from './classify-record.ts';
+import { type Connection, translated } from './database.ts';
+import type { KindShapes } from './field-shapes.ts';
 import type { SealingRule } from './sealing.ts';
+import type { SeenRecords, StageStatements, Verdict } from './stage.ts';
+
+/** What the stages of a run's collections share. */
+interface StageContext {
+  readonly writer: Connection;
+  readonly path: string;
+  readonly statements: StageStatements;
+  readonly seen: SeenRecords;
+  readonly shapesOf: (kind: Kind) => KindShapes;
+  readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
+  /** As in `RunOptions`. */
+  readonly redact: ((kind: Kind, record: ScannedRecord) => ScannedRecord) | undefined;
+  /** A number that no other walk of the run has. */
+  readonly nextWalk: () => number;
+  /** Throws once the run has ended, and when the stage is broken. */
+  readonly check: () => void;
+  /** Marks the stage as broken by a failed write: nothing of it may be published. */
+  readonly breakStage: (cause: unknown) => void;
+}
 
 /** What a stage needs to know of its collection. */
-export interface CollectionFacts {
+interface CollectionFacts {
   readonly id: number;
   readonly kind: Kind;
   readonly scope: Scope;
@@ -17,7 +56,7 @@ export interface CollectionFacts {
   readonly rules: readonly SealingRule[];
 }
 
-export interface PageCounts {
+interface PageCounts {
   /** Keys not seen before in this walk. */
   readonly fresh: number;
   /** Of these, keys that an earlier walk of this run saw. */
@@ -44,53 +83,408 @@ export interface StageCounts {
 }
 
 /** A record that the mirror cannot store. */
-export interface UnkeptRecord {
+interface UnkeptRecord {
   readonly id: string;
   /** Continues "a record …": why. */
   readonly reason: string;
 }
 
-export interface CollectionStage {
+/** Records that cannot be kept and are reported by name; a list of nothing else must not fill the memory. */
+const MOST_UNKEPT = 1000;
+
+/** @throws RecordSyntaxError */
+function parsedRecord({ id, received }: Match): unknown {
+  try {
+    return parseReceived(received.text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new RecordSyntaxError(id, error.message);
+  }
+}
+
+/** Counts of one collection, updated by each record. */
+interface Tally {
+  added: number;
+  changed: number;
+  unchanged: number;
+  distinct: number;
+}
+
+export class CollectionStage {
   readonly kind: Kind;
   readonly scope: Scope;
   /** Current records of this collection in the mirror, before this run. */
   readonly known: number;
   /** Whether an earlier run removed any record of this collection. */
   readonly hasRemoved: boolean;
-  /** Records of this run that cannot be kept, the first 1,000: the mirror keeps the versions that it has. */
-  readonly unkept: readonly UnkeptRecord[];
+  readonly #context: StageContext;
+  readonly #facts: CollectionFacts;
+  readonly #shapes: KindShapes;
+  readonly #tally: Tally = { added: 0, changed: 0, unchanged: 0, distinct: 0 };
+  /** Staged records of this collection that the mirror has or had: while there are none, one seen again is not looked up. */
+  #changed = 0;
+  #firstWalk: number;
+  #walk: number;
+  /** By id: why it cannot be kept, and the last walk that saw it. */
+  readonly #unkept = new Map<string, { readonly reason: string; walk: number }>();
+
+  constructor(context: StageContext, facts: CollectionFacts) {
+    this.kind = facts.kind;
+    this.scope = facts.scope;
+    this.known = facts.known;
+    this.hasRemoved = facts.hasRemoved;
+    this.#context = context;
+    this.#facts = facts;
+    this.#shapes = context.shapesOf(facts.kind);
+    this.#walk = context.nextWalk();
+    this.#firstWalk = this.#walk;
+  }
+
   /** Starts another walk over the collection, with its own distinct keys; records seen by earlier walks stay marked. */
-  startWalk(): void;
-  /**
-   * Takes a page. A record with the hash that the mirror holds is marked as seen; anything else is parsed, compared
-   * and staged. Of a record that comes twice in a run the later text wins.
-   * @throws RecordSyntaxError when a new or altered record is not JSON; then nothing of the page was staged
-   */
-  accept(records: readonly ScannedRecord[]): PageCounts;
+  startWalk(): void {
+    const isUntouched = this.#tally.distinct === 0 && this.#walk === this.#firstWalk;
+    this.#walk = this.#context.nextWalk();
+    if (isUntouched) this.#firstWalk = this.#walk;
+    this.#tally.distinct = 0;
+  }
+
   /**
    * Once the latest walk has proved the list: drops records that only earlier walks showed and the mirror does not hold,
    * since the list does not have them. Records of the mirror stay seen: a later run finds their removal.
    * @returns how many records were dropped
    */
-  dropUnproven(): number;
-  counts(): StageCounts;
+  dropUnproven(): number {
+    this.#context.check();
+    if (this.#walk === this.#firstWalk || this.#tally.added === 0) return 0;
+    const { path, writer, statements } = this.#context;
+    const drop = (): number => {
+      const ids = statements.addedBefore.all(this.#facts.id, this.#walk);
+      for (const id of ids) {
+        const staged = statements.staged.get(this.#facts.id, id);
+        if (staged?.action === 'fresh') this.#uncount(staged.body);
+        else this.#changed -= 1;
+        statements.unstage.run(this.#facts.id, id);
+      }
+      this.#tally.added -= ids.length;
+      return ids.length;
+    };
+    return translated(path, () => this.#write(() => writer.transaction(drop)()));
+  }
+
+  counts(): StageCounts {
+    return { ...this.#tally };
+  }
+
+  /** Records of this run that cannot be kept, the first 1,000: the mirror keeps the versions that it has. */
+  get unkept(): readonly UnkeptRecord[] {
+    return [...this.#unkept].map(([id, { reason }]) => ({ id, reason }));
+  }
+
+  /**
+   * Takes a page. A record with the hash that the mirror holds is marked as seen; anything else is parsed, compared
+   * and staged. Of a record that comes twice in a run the later text wins.
+   * @throws RecordSyntaxError when a new or altered record is not JSON; then nothing of the page was staged
+   */
+  accept(received: readonly ScannedRecord[]): PageCounts {
+    this.#context.check();
+    const { redact } = this.#context;
+    // A record that nests too deep is not kept, so it is not redacted: searching it for secrets might not end.
+    const records =
+      redact === undefined
+        ? received
+        : received.map((record) =>
+            nestsDeeperThan(record.text, MOST_NESTING) ? record : redact(this.kind, record),
+          );
+    return translated(this.#context.path, () => {
+      const { writer } = this.#context;
+      // One transaction around the look-ups, too: otherwise each would lock the file again.
+      writer.exec('BEGIN');
+      const { matches, changes } = this.#comparePage(records);
+      return this.#write(() => {
+        const { fresh, again, known } = this.#markPage(matches, changes);
+        writer.exec('COMMIT');
+        const { distinct, added, changed, unchanged } = this.#tally;
+        const addedIds = matches
+          .filter((_match, index) => {
+            const change = changes[index];
+            return change?.action !== 'unkept' && isAddition(change);
+          })
+          .map(({ id }) => id);
+        return { fresh, again, known, distinct, added, changed, unchanged, addedIds };
+      });
+    });
+  }
+
+  /** Only reads: when it throws, nothing of the page was staged. */
+  #comparePage(records: readonly ScannedRecord[]): {
+    matches: readonly Match[];
+    changes: readonly (StagedChange | Unkept | null)[];
+  } {
+    const matches: Match[] = [];
+    const changes: (StagedChange | Unkept | null)[] = [];
+    try {
+      for (const record of records) matches.push(this.#match(record));
+      for (const match of matches) changes.push(match.record === 0 ? this.#classify(match) : null);
+      return { matches, changes };
+    } catch (error) {
+      changes.forEach((change, index) => {
+        if (change?.action === 'fresh') this.#uncount(matches[index]?.received.text);
+      });
+      this.#context.writer.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  /** A write to the stage. It has no journal on disk, so a failed write makes all of it unusable. */
+  #write<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      this.#context.breakStage(error);
+      throw error;
+    }
+  }
+
+  #markPage(
+    matches: readonly Match[],
+    changes: readonly (StagedChange | Unkept | null)[],
+  ): { fresh: number; again: number; known: number } {
+    let fresh = 0;
+    let again = 0;
+    let known = 0;
+    matches.forEach((match, index) => {
+      const change = changes[index] ?? null;
+      const sighting =
+        change === null
+          ? this.#markUnchanged(match.id, match.record)
+          : change.action === 'unkept'
+            ? this.#markUnkept(match.id, change)
+            : this.#mark(match, change);
+      if (sighting !== 'in_this_walk') fresh += 1;
+      if (sighting === 'in_earlier_walk') again += 1;
+      if (change === null || change.action === 'unchanged') known += 1;
+    });
+    return { fresh, again, known };
+  }
+
+  /** `record` 0: unknown to the mirror, or not as the mirror holds it. */
+  #match(received: ScannedRecord): Match {
+    const id = received.id;
+    if (id === undefined)
+      throw new TidemarkError('internal', `a record of ${this.kind} without an id was staged`);
+    const hash = stableHash(received);
+    const volatile = volatileMark(received.volatileText);
+    const record = this.known === 0 ? undefined : this.#find(id, hash, volatile);
+    return { received, id, hash, volatile, record: record ?? 0 };
+  }
+
+  /** Hashes made under an earlier sealing rule (another set of volatile fields left out) cannot be compared with today's. */
+  #find(id: string, hash: Buffer, volatile: number | null): number | undefined {
+    const { statements } = this.#context;
+    const { id: collection, rules } = this.#facts;
+    const since = rules.at(-1)?.run;
+    return rules.length <= 1 || since === undefined
+      ? statements.matching.get(collection, id, hash, volatile)
+      : statements.matchingSince.get(collection, id, hash, volatile, since);
+  }
+
+  #classify(match: Match): StagedChange | Unkept {
+    // Text with a known hash was parsed when it came first; this text is new.
+    const body = parsedRecord(match);
+    const { statements, isEqual } = this.#context;
+    const mayBeKnown = this.known > 0 || this.hasRemoved;
+    const known = mayBeKnown ? statements.known.get(this.#facts.id, match.id) : undefined;
+    const reason = this.#whyUnkept(match.received.text);
+    if (reason !== null) {
+      const record = known === undefined || known.hash === null ? 0 : known.record;
+      return { action: 'unkept', record, reason };
+    }
+    if (known === undefined) {
+      // Counted here since it is parsed here; changed records are counted when they are published.
+      this.#shapes.add(body);
+      return { action: 'fresh', record: 0 };
+    }
+    return classifyRecord(this.kind, known, match.received, match.hash, this.#facts.rules, isEqual);
+  }
+
+  /** Why SQLite would refuse the text as a body: detected here, one record fails; in publishing, the whole run would. */
+  #whyUnkept(text: string): string | null {
+    try {
+      if (this.#context.statements.isJson.get(text) === 1) return null;
+    } catch (error) {
+      if (!isTooBig(error)) throw error;
+      return 'is larger than SQLite keeps';
+    }
+    return nestsDeeperThan(text, MOST_NESTING)
+      ? `nests more than ${MOST_NESTING} levels deep`
+      : 'is not JSON to SQLite';
+  }
+
+  /** Subtracts a new record from the counts of fields. */
+  #uncount(text: string | undefined): void {
+    if (text !== undefined) this.#shapes.remove(JSON.parse(text));
+  }
+
+  /** A record exactly as the mirror holds it. */
+  #markUnchanged(id: string, record: number): Sighting {
+    const { seen } = this.#context;
+    if (this.#walk === this.#firstWalk && seen.walkOf(record) === undefined) {
+      seen.mark(record, this.#walk);
+      this.#tally.unchanged += 1;
+      this.#tally.distinct += 1;
+      return 'first';
+    }
+    return this.#markKnown(id, record, 'unchanged', null);
+  }
+
+  /** A record that cannot be kept counts as seen: the mirror keeps the version that it has. */
+  #markUnkept(id: string, { record, reason }: Unkept): Sighting {
+    const before = this.#unkept.get(id);
+    if (before !== undefined || this.#unkept.size < MOST_UNKEPT)
+      this.#unkept.set(id, { reason, walk: this.#walk });
+    if (record !== 0) return this.#markUnchanged(id, record);
+    if (before?.walk === this.#walk) return 'in_this_walk';
+    this.#tally.distinct += 1;
+    return before === undefined ? 'first' : 'in_earlier_walk';
+  }
+
+  #mark(match: Match, change: StagedChange): Sighting {
+    if (change.action === 'fresh') return this.#markFresh(match);
+    return this.#markKnown(match.id, change.record, change.action, match);
+  }
+
+  #markFresh({ id, hash, volatile, received: { text } }: Match): Sighting {
+    const { statements } = this.#context;
+    const collection = this.#facts.id;
+    if (statements.stage.run(collection, id, null, 'fresh', this.#walk, hash, volatile, text).changes === 1) {
+      this.#tally.added += 1;
+      this.#tally.distinct += 1;
+      return 'first';
+    }
+    const before = statements.staged.get(collection, id);
+    // Staged before, and counted then.
+    if (before !== undefined) this.#uncount(before.body);
+    const isInThisWalk = before?.walk === this.#walk;
+    if (!isInThisWalk || before.body !== text)
+      statements.restage.run(this.#walk, hash, volatile, text, collection, id);
+    if (isInThisWalk) return 'in_this_walk';
+    this.#tally.distinct += 1;
+    return 'in_earlier_walk';
+  }
+
+  /** Marks a record that the mirror has or had; replaces how an earlier page of this run marked it. */
+  #markKnown(id: string, record: number, action: KnownAction, match: Match | null): Sighting {
+    const { statements, seen } = this.#context;
+    const collection = this.#facts.id;
+    const walk = seen.walkOf(record);
+    if (walk !== this.#walk) {
+      seen.mark(record, this.#walk);
+      this.#tally.distinct += 1;
+    }
+    if (walk !== undefined) {
+      const before = this.#changed > 0 ? statements.staged.get(collection, id)?.action : undefined;
+      this.#tally[countOf(before ?? 'unchanged')] -= 1;
+      if (before !== undefined) {
+        statements.unstage.run(collection, id);
+        this.#changed -= 1;
+      }
+    }
+    this.#tally[countOf(action)] += 1;
+    if (action !== 'unchanged' && match !== null) {
+      const { hash, volatile, received } = match;
+      statements.stage.run(collection, id, record, action, this.#walk, hash, volatile, received.text);
+      this.#changed += 1;
+    }
+    return walk === undefined ? 'first' : walk === this.#walk ? 'in_this_walk' : 'in_earlier_walk';
+  }
+
   /**
    * Current records that no walk of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives
    * the event loop time between slices; verdicts may be given meanwhile.
    */
-  absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord>;
+  absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
+    this.#context.check();
+    return absentRecords(this.#context.writer, this.#context.path, this.#facts.id, share);
+  }
+
   /** How many these are; removals held since `heldBy` (ISO 8601) or earlier count as confirmed. */
-  countAbsent(heldBy: string): Promise<AbsentCounts>;
+  async countAbsent(heldBy: string): Promise<AbsentCounts> {
+    this.#context.check();
+    return await countAbsent(this.#context.writer, this.#context.path, this.#facts.id, heldBy);
+  }
+
   /** One verdict for all of them, or for a share; returns how many got it. */
-  decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number>;
+  async decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number> {
+    const { writer, path, check } = this.#context;
+    return await decideAbsences(writer, path, this.#facts.id, { verdict, share }, (work) => {
+      check();
+      return translated(path, () => this.#write(work));
+    });
+  }
+
   /** The record exists after all; a held removal of it is dropped. Without a verdict a record stays unchanged. */
-  keep(id: string): void;
+  keep(id: string): void {
+    this.#verdict(id, 'keep');
+  }
+
   /** The record is gone: publishing writes its tombstone. */
-  remove(id: string): void;
+  remove(id: string): void {
+    this.#verdict(id, 'remove');
+  }
+
   /** Absent, but too many are: kept until confirmed. */
-  hold(id: string): void;
+  hold(id: string): void {
+    this.#verdict(id, 'hold');
+  }
+
   /** True for a record that publishing would remove now. */
-  willBeRemoved(id: string): boolean;
+  willBeRemoved(id: string): boolean {
+    this.#context.check();
+    const { statements, path } = this.#context;
+    return translated(path, () => statements.going.get(this.#facts.id, id) !== undefined);
+  }
+
+  #verdict(id: string, verdict: Verdict): void {
+    this.#context.check();
+    translated(this.#context.path, () => {
+      const { statements, seen } = this.#context;
+      const known = statements.known.get(this.#facts.id, id);
+      // Nothing to decide: not there, or seen after all.
+      if (known === undefined || known.hash === null || seen.walkOf(known.record) !== undefined) return;
+      this.#write(() => statements.putVerdict.run(known.record, this.#facts.id, verdict));
+    });
+  }
+
   /** For kinds that are read one by one: the parent record `id` was asked for and answered. */
-  markChecked(id: string): void;
+  markChecked(id: string): void {
+    this.#context.check();
+    translated(this.#context.path, () =>
+      this.#write(() => this.#context.statements.putChecked.run(this.#facts.id, id)),
+    );
+  }
+}
+
+/** A record that SQLite cannot hold; `record` is its number where the mirror has an earlier revision, else 0. */
+interface Unkept {
+  readonly action: 'unkept';
+  readonly record: number;
+  readonly reason: string;
+}
+
+function isTooBig(error: unknown): boolean {
+  return (
+    error instanceof RangeError ||
+    (error instanceof Error && (error as { code?: unknown }).code === 'SQLITE_TOOBIG')
+  );
+}
+
+/** Whether this run saw the record before. */
+type Sighting = 'first' | 'in_earlier_walk' | 'in_this_walk';
+
+interface Match {
+  readonly received: ScannedRecord;
+  readonly id: string;
+  readonly hash: Buffer;
+  readonly volatile: number | null;
+  readonly record: number;
 }

@@ -1,12 +1,11 @@
 /** Which parent records a kind that is read one by one was asked for, and which should be next. */
-import { and, asc, desc, eq, notExists } from 'drizzle-orm';
+import { and, asc, desc, eq, isNotNull, notExists } from 'drizzle-orm';
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
-import { recordTable } from './kind-table.ts';
-import { type QueryBuilder, param, prepared, preparedFor } from './query.ts';
-import { checks } from './schema/record-tables.ts';
+import { type QueryBuilder, param, prepared } from './query.ts';
+import { checks, records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 
 interface DueCheckQuery {
@@ -21,48 +20,43 @@ interface DueCheckQuery {
 export function dueForCheck(connection: Connection, query: DueCheckQuery): string[] {
   const { from } = definitionOf(query.kind).discovery;
   if (from === 'root') return [];
-  const parent = from;
   const numberOf = prepareCollections(connection, query);
-  const parents = numberOf(parent);
+  const parents = numberOf(from);
   if (parents === undefined) return [];
   const own = numberOf(query.kind) ?? 0;
-  const fresh = FRESH(connection, parent).all({ parents, own, limit: query.limit });
-  const oldest = OLDEST(connection, parent).all({ own, limit: query.limit - fresh.length });
+  const fresh = FRESH(connection).all({ parents, own, limit: query.limit });
+  const oldest = OLDEST(connection).all({ own, limit: query.limit - fresh.length });
   return [...fresh, ...oldest].map(({ id }) => id);
 }
 
-/** Never asked for: newest first, without an index, since the records are in order of their numbers. */
-const FRESH = preparedFor((db, parent: Kind) => {
-  const parents = recordTable(parent);
-  return unchecked(db, parents).orderBy(desc(parents.record)).limit(param('limit')).prepare();
-});
+/** Never asked for: newest first. */
+const FRESH = prepared((db) => unchecked(db).orderBy(desc(records.record)).limit(param('limit')).prepare());
 
-const OLDEST = preparedFor((db, parent: Kind) => {
-  const parents = recordTable(parent);
-  return db
-    .select({ id: parents.remoteId })
+const OLDEST = prepared((db) =>
+  db
+    .select({ id: records.remoteId })
     .from(checks)
-    .innerJoin(parents, eq(parents.record, checks.record))
-    .where(eq(checks.collection, param('own')))
+    .innerJoin(records, eq(records.record, checks.record))
+    .where(and(eq(checks.collection, param('own')), isNotNull(records.hash)))
     .orderBy(asc(checks.run), asc(checks.record))
     .limit(param('limit'))
-    .prepare();
-});
+    .prepare(),
+);
 
 /** Records of the collection `parents` for which the collection `own` has no answer yet. */
-function unchecked(db: QueryBuilder, parents: ReturnType<typeof recordTable>) {
+function unchecked(db: QueryBuilder) {
   const check = db
     .select({ record: checks.record })
     .from(checks)
-    .where(and(eq(checks.collection, param('own')), eq(checks.record, parents.record)));
+    .where(and(eq(checks.collection, param('own')), eq(checks.record, records.record)));
   return db
-    .select({ id: parents.remoteId })
-    .from(parents)
-    .where(and(eq(parents.collection, param('parents')), notExists(check)))
+    .select({ id: records.remoteId })
+    .from(records)
+    .where(and(eq(records.collection, param('parents')), isNotNull(records.hash), notExists(check)))
     .$dynamic();
 }
 
-const UNCHECKED = preparedFor((db, parent: Kind) => unchecked(db, recordTable(parent)).prepare());
+const UNCHECKED = prepared((db) => unchecked(db).prepare());
 
 /**
  * Ids of the current parent records that a kind read one by one was never read: of these the mirror knows nothing.
@@ -72,7 +66,7 @@ export function uncheckedParents(connection: Connection, query: Omit<DueCheckQue
   const { reading, discovery } = definitionOf(query.kind);
   if (reading !== 'each' || discovery.from === 'root') return [];
   const numberOf = prepareCollections(connection, query);
-  return UNCHECKED(connection, discovery.from)
+  return UNCHECKED(connection)
     .all({ parents: numberOf(discovery.from) ?? 0, own: numberOf(query.kind) ?? 0 })
     .map(({ id }) => id);
 }

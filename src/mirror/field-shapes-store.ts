@@ -1,5 +1,5 @@
 /** The counts of fields in the mirror: read, moved by a run, counted again. */
-import { and, asc, eq, gt, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, isNotNull, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import {
@@ -11,9 +11,9 @@ import {
   UNWATCHED,
   parentField,
 } from './field-shapes.ts';
-import { recordTable } from './kind-table.ts';
-import { excluded, param, paramsOf, prepared, preparedFor } from './query.ts';
+import { excluded, param, paramsOf, prepared } from './query.ts';
 import type { SchemaChange } from './schema-changes.ts';
+import { records } from './schema/record-tables.ts';
 import { fieldShapeBases, fieldShapes, schemaChanges } from './schema/field-tables.ts';
 import { collections } from './schema/source-tables.ts';
 
@@ -74,24 +74,25 @@ const RECORDS = prepared((db) =>
     .prepare(),
 );
 
-const BODIES = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  // A cross join keeps the order of the records.
-  return db
-    .select({ record: current.record, body: current.body })
-    .from(current)
+const BODIES = prepared((db) =>
+  db
+    .select({ record: records.record, body: sql<string>`${records.body}` })
+    .from(records)
+    // A cross join keeps the order of the records.
     .crossJoin(collections)
     .where(
       and(
-        gt(current.record, param('after')),
-        eq(collections.id, current.collection),
+        gt(records.record, param('after')),
+        isNotNull(records.hash),
+        eq(collections.id, records.collection),
         eq(collections.source, param('source')),
+        eq(collections.kind, param('kind')),
       ),
     )
-    .orderBy(asc(current.record))
+    .orderBy(asc(records.record))
     .limit(SLICE)
-    .prepare();
-});
+    .prepare(),
+);
 
 /** How the counts of all kinds moved in one run of one source. */
 export class RunShapes {
@@ -215,7 +216,7 @@ export class RunShapes {
   *#countAll(kind: Kind, shapes: KindShapes): Generator<undefined> {
     let after = 0;
     for (;;) {
-      const rows = BODIES(this.#writer, kind).all({ after, source: this.#source });
+      const rows = BODIES(this.#writer).all({ after, source: this.#source, kind });
       for (const { record, body } of rows) {
         const value = parsed(body);
         if (value !== undefined) shapes.add(value);

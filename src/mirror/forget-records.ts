@@ -9,18 +9,23 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
-import { hashStart, scanBody, stableHash, volatileMark } from './classify-record.ts';
-import { type HistoryHead, type StoredRevision, prepareHeads, prepareHistory } from './history.ts';
-import { recordTable } from './kind-table.ts';
+import { scanBody, stableHash, volatileMark } from './classify-record.ts';
+import {
+  type HistoryHead,
+  type RevisionText,
+  type StoredRevision,
+  headOf,
+  revisionsOf,
+  textsOf,
+} from './history.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
-import { param, paramsOf, prepared, preparedFor, streamed } from './query.ts';
+import { param, paramsOf, prepared, streamed } from './query.ts';
 import { keepAgainst, keepWhole } from './replaced-body.ts';
 import type { RetentionPolicy } from '../config/config.ts';
-import { checks, recordKeys, removed, revisions } from './schema/record-tables.ts';
+import { checks, records, revisions } from './schema/record-tables.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { collections } from './schema/source-tables.ts';
 import { type SealingRule, readRules, ruleAt, ruleText } from './sealing.ts';
-import { perKind } from './stage.ts';
 
 /** A collection whose records are merged. */
 export interface MergedCollection {
@@ -39,12 +44,6 @@ export interface MergeOptions {
   readonly isEqual: (source: string, kind: Kind, oldText: string, newText: string) => boolean;
 }
 
-/** A revision with the text it had; null for a tombstone. */
-interface HistoryText {
-  readonly revision: StoredRevision;
-  readonly text: string | null;
-}
-
 /** A revision after the merge. */
 interface Merged {
   readonly run: number;
@@ -61,28 +60,26 @@ export function prepareMerge(
   writer: Connection,
   options: MergeOptions,
 ): (collection: MergedCollection, record: number) => number {
-  const history = prepareHistory(writer);
-  const statements = prepareStatements(writer);
   const rulesOf = rememberRules(writer);
   const target = (run: number): number => options.into.get(run) ?? run;
 
   return (collection, record) => {
-    const head = statements.head(collection.kind, record);
+    const head = headOf(writer, record);
     if (head === undefined || head.collection !== collection.id) throw broken(collection, record);
     const rules = rulesOf(collection);
-    const chain = [...history.chain(head)];
+    const chain = [...revisionsOf(writer, head)];
     const targets = chain.map(({ run }) => target(run));
     const isPlainMove =
       new Set(targets).size === targets.length &&
       chain.every(({ run }, index) => isSameRule(rules, run, targets[index] ?? run));
     if (isPlainMove) {
-      statements.move(collection, head, chain, target);
+      move(writer, head, chain, target);
       return 0;
     }
-    const texts = [...history.texts(head)].toReversed();
+    const texts = [...textsOf(writer, head)].toReversed();
     for (const one of texts) checkText(collection, record, one, rules);
     const merged = merge(collection, texts, target, rules, options.isEqual);
-    statements.rewrite(collection, head, chain, merged, rules);
+    rewrite(writer, collection, head, chain, merged, rules);
     return chain.length - merged.length;
   };
 }
@@ -90,7 +87,7 @@ export function prepareMerge(
 /** Oldest first, as `texts` is. */
 function merge(
   collection: MergedCollection,
-  texts: readonly HistoryText[],
+  texts: readonly RevisionText[],
   target: (run: number) => number,
   rules: readonly SealingRule[],
   isEqual: MergeOptions['isEqual'],
@@ -125,7 +122,7 @@ function changeBetween(
 }
 
 /** A hash leaves out what was volatile at its run: in another run that may be something else. */
-function hashAt({ revision, text }: HistoryText, run: number, rules: readonly SealingRule[]): Buffer | null {
+function hashAt({ revision, text }: RevisionText, run: number, rules: readonly SealingRule[]): Buffer | null {
   if (text === null || isSameRule(rules, revision.run, run)) return revision.hash;
   return hashUnder(text, rules, run);
 }
@@ -146,7 +143,7 @@ function isSameRule(rules: readonly SealingRule[], one: number, other: number): 
 function checkText(
   collection: MergedCollection,
   record: number,
-  { revision, text }: HistoryText,
+  { revision, text }: RevisionText,
   rules: readonly SealingRule[],
 ): void {
   if (text === null) return;
@@ -154,54 +151,41 @@ function checkText(
   if (found === null || revision.hash?.equals(found) !== true) throw broken(collection, record);
 }
 
-const SET_CURRENT_RUN = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const { run, record } = paramsOf(current);
-  return db.update(current).set({ run }).where(eq(current.record, record)).prepare();
-});
-
-const SET_REMOVED_RUN = prepared((db) => {
-  const { run, record } = paramsOf(removed);
-  return db.update(removed).set({ run }).where(eq(removed.record, record)).prepare();
-});
-
-const SET_KEY = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const { hashStart: start, volatile, collection, record } = paramsOf(recordKeys);
-  const id = db.select({ id: current.remoteId }).from(current).where(eq(current.record, record));
+const SET_NEWEST = prepared((db) => {
+  const { record, run, change, ordinal, previous, hash, volatile } = paramsOf(records);
   return db
-    .update(recordKeys)
-    .set({ hashStart: start, volatile })
-    .where(and(eq(recordKeys.collection, collection), eq(recordKeys.remoteId, id)))
+    .update(records)
+    .set({ run, change, ordinal, previous, hash, volatile })
+    .where(eq(records.record, record))
     .prepare();
 });
 
-const IS_RECORD = and(eq(revisions.collection, param('collection')), eq(revisions.record, param('record')));
+const MOVE_NEWEST = prepared((db) => {
+  const { record, run, previous } = paramsOf(records);
+  return db.update(records).set({ run, previous }).where(eq(records.record, record)).prepare();
+});
+
+const DROP_RECORD = prepared((db) =>
+  db
+    .delete(records)
+    .where(eq(records.record, param('record')))
+    .prepare(),
+);
+
+const IS_REVISION = and(
+  eq(revisions.run, param('from')),
+  eq(revisions.collection, param('collection')),
+  eq(revisions.record, param('record')),
+);
 
 const MOVE_REVISION = prepared((db) => {
   const { run, previous } = paramsOf(revisions);
-  return db
-    .update(revisions)
-    .set({ run, previous })
-    .where(and(eq(revisions.run, param('from')), IS_RECORD))
-    .prepare();
+  return db.update(revisions).set({ run, previous }).where(IS_REVISION).prepare();
 });
 
-const DROP_REVISION = prepared((db) =>
-  db
-    .delete(revisions)
-    .where(and(eq(revisions.run, param('run')), IS_RECORD))
-    .prepare(),
-);
+const DROP_REVISION = prepared((db) => db.delete(revisions).where(IS_REVISION).prepare());
 
 const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)).prepare());
-
-const DROP_REMOVED = prepared((db) =>
-  db
-    .delete(removed)
-    .where(eq(removed.record, param('record')))
-    .prepare(),
-);
 
 /** Of the collection of that kind in the same scope. */
 const DROP_CHECK = prepared((db) => {
@@ -221,94 +205,55 @@ const DROP_CHECK = prepared((db) => {
     .prepare();
 });
 
-function prepareStatements(writer: Connection) {
-  const headOf = perKind((kind) => prepareHeads(writer, kind));
-  const readEach = perKind((kind) =>
-    CATALOG.filter(({ reading, discovery }) => reading === 'each' && discovery.from === kind),
-  );
+/** No two revisions meet: each only gets another run. `chain` is newest first. */
+function move(
+  writer: Connection,
+  { record, collection, run: newest }: HistoryHead,
+  chain: readonly StoredRevision[],
+  target: (run: number) => number,
+): void {
+  for (const { run, previous } of chain) {
+    const to = { run: target(run), previous: previous === null ? null : target(previous), record };
+    if (to.run === run && to.previous === previous) continue;
+    if (run === newest) MOVE_NEWEST(writer).run(to);
+    else MOVE_REVISION(writer).run({ ...to, from: run, collection });
+  }
+}
 
-  const setHeadRun = (kind: Kind, head: HistoryHead, run: number): void => {
-    if (run === head.run) return;
-    const { record } = head;
-    if (head.body === null) SET_REMOVED_RUN(writer).run({ run, record });
-    else SET_CURRENT_RUN(writer, kind).run({ run, record });
-  };
-
-  /** A record that no kept run shows: not even its number remains. */
-  const dropRecord = (collection: MergedCollection, record: number): void => {
-    DROP_REMOVED(writer).run({ record });
-    for (const { kind } of readEach(collection.kind)) {
-      const { source, scope } = collection;
-      DROP_CHECK(writer).run({ source, kind, scope, record });
+/** Rewrites the history. `chain` is newest first, `merged` oldest first. */
+function rewrite(
+  writer: Connection,
+  { kind, source, scope }: MergedCollection,
+  { record, collection, body }: HistoryHead,
+  chain: readonly StoredRevision[],
+  merged: readonly Merged[],
+  rules: readonly SealingRule[],
+): void {
+  for (const { run } of chain.slice(1)) DROP_REVISION(writer).run({ from: run, collection, record });
+  for (const [index, { run, change, text, hash }] of merged.entries()) {
+    const newer = merged[index + 1];
+    const ordinal = index + 1;
+    const revision = { record, run, change, ordinal, previous: merged[index - 1]?.run ?? null, hash };
+    if (newer === undefined) {
+      const rule = ruleAt(rules, run);
+      const volatile =
+        body === null || rule === undefined
+          ? null
+          : volatileMark(scanBody(body, rule.volatileFields).volatileText);
+      SET_NEWEST(writer).run({ ...revision, volatile });
+      continue;
     }
-  };
-
-  return {
-    head: (kind: Kind, record: number): HistoryHead | undefined => headOf(kind)(record),
-
-    /** No two revisions meet: each only gets another run. `chain` is newest first. */
-    move(
-      collection: MergedCollection,
-      head: HistoryHead,
-      chain: readonly StoredRevision[],
-      target: (run: number) => number,
-    ): void {
-      for (const { run, previous } of chain) {
-        const before = previous === null ? null : target(previous);
-        if (target(run) === run && before === previous) continue;
-        MOVE_REVISION(writer).run({
-          run: target(run),
-          previous: before,
-          from: run,
-          collection: collection.id,
-          record: head.record,
-        });
-      }
-      setHeadRun(collection.kind, head, target(head.run));
-    },
-
-    /** Rewrites the history. `chain` is newest first, `merged` oldest first. */
-    rewrite(
-      collection: MergedCollection,
-      head: HistoryHead,
-      chain: readonly StoredRevision[],
-      merged: readonly Merged[],
-      rules: readonly SealingRule[],
-    ): void {
-      const { kind, id } = collection;
-      const { record } = head;
-      for (const { run } of chain) DROP_REVISION(writer).run({ run, collection: id, record });
-      const newest = merged.at(-1);
-      if (newest === undefined) {
-        dropRecord(collection, record);
-        return;
-      }
-      merged.forEach(({ run, change, text, hash }, index) => {
-        const newer = merged[index + 1];
-        const ordinal = index + 1;
-        const kept =
-          newer === undefined || text === null
-            ? null
-            : newer.text === null
-              ? keepWhole(text)
-              : keepAgainst(text, newer.text, ordinal);
-        const previous = merged[index - 1]?.run ?? null;
-        const stored = { encoding: kept?.encoding ?? null, body: kept?.bytes ?? null };
-        ADD_REVISION(writer).run({ run, collection: id, record, change, previous, ordinal, hash, ...stored });
-      });
-      setHeadRun(kind, head, newest.run);
-      if (head.body === null || newest.hash === null) return;
-      const rule = ruleAt(rules, newest.run);
-      const mark =
-        rule === undefined ? null : volatileMark(scanBody(head.body, rule.volatileFields).volatileText);
-      SET_KEY(writer, kind).run({
-        hashStart: hashStart(newest.hash),
-        volatile: mark,
-        collection: id,
-        record,
-      });
-    },
-  };
+    const kept =
+      text === null ? null : newer.text === null ? keepWhole(text) : keepAgainst(text, newer.text, ordinal);
+    const stored = { encoding: kept?.encoding ?? null, body: kept?.bytes ?? null };
+    ADD_REVISION(writer).run({ ...revision, collection, ...stored });
+  }
+  if (merged.length > 0) return;
+  // A record that no kept run shows: not even its number remains.
+  DROP_RECORD(writer).run({ record });
+  for (const each of CATALOG)
+    if (each.reading === 'each' && each.discovery.from === kind)
+      DROP_CHECK(writer).run({ source, kind: each.kind, scope, record });
 }
 
 function rememberRules(writer: Connection): (collection: MergedCollection) => readonly SealingRule[] {

@@ -11,7 +11,7 @@ import { resealRuns, type ForgetFacts, type ResealedRuns } from './forget-seals.
 import { excluded, param, paramsOf, prepared } from './query.ts';
 import type { RetentionPlan } from './retention.ts';
 import { schemaChanges } from './schema/field-tables.ts';
-import { revisions } from './schema/record-tables.ts';
+import { allRevisions } from './schema/record-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { verifyChain } from './verify-chain.ts';
@@ -58,24 +58,10 @@ function* checkChain(writer: Connection): Generator<undefined> {
 
 const OF_RUN = prepared((db) =>
   db
-    .select({ collection: revisions.collection, record: revisions.record })
-    .from(revisions)
-    .where(eq(revisions.run, param('run')))
+    .select({ collection: allRevisions.collection, record: allRevisions.record })
+    .from(allRevisions)
+    .where(eq(allRevisions.run, param('run')))
     .limit(SLICE)
-    .prepare(),
-);
-
-const REVISION_LEFT = prepared((db) =>
-  db
-    .select({ run: revisions.run })
-    .from(revisions)
-    .where(
-      and(
-        eq(revisions.run, param('run')),
-        eq(revisions.collection, param('collection')),
-        eq(revisions.record, param('record')),
-      ),
-    )
     .prepare(),
 );
 
@@ -90,7 +76,7 @@ function* mergeRecords(writer: Connection, options: MergeOptions): Generator<und
         const found = collectionOf(collection);
         dropped += merge(found, record);
         // One that its record's history does not lead to would be met for ever.
-        if (REVISION_LEFT(writer).get({ run, collection, record }) !== undefined) throw broken(found, record);
+        if (REVISION_LEFT(writer).get({ run, record }) !== undefined) throw broken(found, record);
       }
       yield undefined;
       if (rows.length < SLICE) break;
@@ -98,6 +84,15 @@ function* mergeRecords(writer: Connection, options: MergeOptions): Generator<und
   }
   return dropped;
 }
+
+const REVISION_LEFT = prepared((db) =>
+  db
+    .select({ run: allRevisions.run })
+    .from(allRevisions)
+    .where(and(eq(allRevisions.run, param('run')), eq(allRevisions.record, param('record'))))
+    .limit(1)
+    .prepare(),
+);
 
 const COLLECTION = prepared((db) => {
   const { id, source, kind, scope } = collections;

@@ -4,11 +4,10 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
-import { recordTable } from './kind-table.ts';
-import { param, prepared, preparedFor } from './query.ts';
+import { param, prepared } from './query.ts';
 import { readCollections } from './run-rows.ts';
-import { heldRecords } from './schema/record-tables.ts';
-import { VERDICT, wasSeen } from './stage.ts';
+import { heldRecords, records } from './schema/record-tables.ts';
+import { wasSeen } from './stage.ts';
 
 export interface HeldRemovals {
   readonly kind: Kind;
@@ -35,7 +34,13 @@ export function readHeldRemovals(connection: Connection, source: string): HeldRe
     if (held === undefined) return [];
     const key = scopeKeyNaming(kind);
     const parents =
-      key === undefined ? new Set<string>() : new Set(heldIn(connection, kind, id).map((each) => each.id));
+      key === undefined
+        ? new Set<string>()
+        : new Set(
+            HELD_IN(connection)
+              .all({ collection: id })
+              .map((each) => each.id),
+          );
     const below = collections
       .filter((each) => key !== undefined && parents.has(each.scope[key] ?? ''))
       .reduce((sum, { records }) => sum + records, 0);
@@ -57,11 +62,11 @@ export function readHeldRecords(connection: Connection, source: string): HeldRec
   if (readHeldRemovals(connection, source).length === 0) return [];
   return readCollections(connection, source)
     .filter(({ retiredRun }) => retiredRun === null)
-    .flatMap(({ id, kind, scope }) => heldIn(connection, kind, id).map((each) => ({ kind, scope, ...each })));
-}
-
-function heldIn(connection: Connection, kind: Kind, collection: number): Pick<HeldRecord, 'id' | 'since'>[] {
-  return HELD_IN(connection, kind).all({ collection });
+    .flatMap(({ id, kind, scope }) =>
+      HELD_IN(connection)
+        .all({ collection: id })
+        .map((each) => ({ kind, scope, ...each })),
+    );
 }
 
 const HELD_COUNTS = prepared((db) =>
@@ -76,15 +81,14 @@ const HELD_COUNTS = prepared((db) =>
     .prepare(),
 );
 
-const HELD_IN = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  return db
-    .select({ id: current.remoteId, since: heldRecords.sinceRun })
+const HELD_IN = prepared((db) =>
+  db
+    .select({ id: records.remoteId, since: heldRecords.sinceRun })
     .from(heldRecords)
-    .innerJoin(current, eq(current.record, heldRecords.record))
+    .innerJoin(records, eq(records.record, heldRecords.record))
     .where(eq(heldRecords.collection, param('collection')))
-    .prepare();
-});
+    .prepare(),
+);
 
 // Removals that are held back: settled at the end of every published run.
 
@@ -101,7 +105,7 @@ export function* settleHeld(
 ): Generator<undefined, undefined> {
   yield* release(writer);
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
-    `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.hold}
+    `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = 'hold'
        AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,
   );
   const hold = writer.prepare<[number, number, number, string]>(
@@ -123,7 +127,7 @@ export function* settleHeld(
 function* release(writer: Connection): Generator<undefined, undefined> {
   const read = writer.prepare<[number, number], { record: number; isSettled: number }>(
     `SELECT record, ${wasSeen('h.record')}
-       OR EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = h.record AND v.verdict <> ${VERDICT.hold}) AS isSettled
+       OR EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = h.record AND v.verdict <> 'hold') AS isSettled
      FROM held_records h WHERE record > ? ORDER BY record LIMIT ?`,
   );
   const drop = writer.prepare<[number]>(`DELETE FROM held_records WHERE record = ?`);

@@ -1,25 +1,28 @@
 /** A record's revisions and the text each of them had, read backwards from the newest. */
-import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, lte, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
-import { recordTable } from './kind-table.ts';
-import { param, prepared, preparedFor, streamed } from './query.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
+import { param, prepared, streamed } from './query.ts';
 import { ENCODING, replacedBytes } from './replaced-body.ts';
-import { recordKeys, removed, revisions } from './schema/record-tables.ts';
+import { records, revisions } from './schema/record-tables.ts';
 
-/** Where a record's history begins: its current row, or its tombstone. */
+/** A record's row: where its history begins. */
 export interface HistoryHead {
   readonly record: number;
   readonly collection: number;
+  readonly id: string;
   /** The run of the newest revision. */
   readonly run: number;
+  readonly change: number;
+  readonly ordinal: number;
+  readonly previous: number | null;
+  readonly hash: Buffer | null;
   /** The current body; null for a removed record. */
   readonly body: string | null;
 }
 
-export type RevisionChange = 'added' | 'changed' | 'removed' | 'rewritten';
+export type RevisionChange = keyof typeof REVISION_CHANGE;
 
 export interface StoredRevision {
   readonly run: number;
@@ -28,115 +31,25 @@ export interface StoredRevision {
   readonly previous: number | null;
   /** Null in tombstones. */
   readonly hash: Buffer | null;
+  /** Both null in tombstones and in the newest revision, whose body is the record's. */
   readonly encoding: number | null;
   readonly body: Buffer | null;
 }
 
-export type HistoryReader = ReturnType<typeof prepareHistory>;
+/** Hashes and old bodies as they are stored: Drizzle would make a blob of a text that somebody has put in its place. */
+export const HEAD_COLUMNS = {
+  record: records.record,
+  collection: records.collection,
+  id: records.remoteId,
+  run: records.run,
+  change: records.change,
+  ordinal: records.ordinal,
+  previous: records.previous,
+  hash: sql<Buffer | null>`${records.hash}`,
+  body: records.body,
+};
 
-export function prepareHistory(connection: Connection) {
-  const revisionIn = (run: number, { collection, record }: HistoryHead): StoredRevision | undefined =>
-    revisionOf(REVISION(connection).get({ run, collection, record }));
-  const secondRevisionsPrevious = (record: number): number | undefined =>
-    SECOND_REVISION(connection).get({ record })?.previous ?? undefined;
-
-  /** Newest first. */
-  function* chain(head: HistoryHead): Generator<StoredRevision> {
-    let run: number | null = head.run;
-    while (run !== null) {
-      const revision: StoredRevision | undefined = revisionIn(run, head);
-      // A link must lead back in time, or a damaged mirror could send us round for ever.
-      if (revision === undefined || (revision.previous !== null && revision.previous >= revision.run)) {
-        throw brokenHistory(head.record, run);
-      }
-      yield revision;
-      run = revision.previous;
-    }
-  }
-
-  return {
-    chain,
-
-    revisionAt,
-    textOfRevision,
-
-    /** The run of the first revision. */
-    firstRun: (head: HistoryHead): number => secondRevisionsPrevious(head.record) ?? head.run,
-
-    /** Every revision with its text, newest first; null text in tombstones. */
-    *texts(head: HistoryHead): Generator<{ revision: StoredRevision; text: string | null }> {
-      let newer: string | null = null;
-      for (const revision of chain(head)) {
-        const text: string | null = revision.run === head.run ? head.body : textOf(revision, newer);
-        yield { revision, text };
-        newer = text;
-      }
-    },
-
-    /**
-     * The text as of a run, and the revision that made it; undefined where the record was not there. Finds the
-     * revision by key, however long the history is, and decodes only the deltas between it and the next newer body
-     * that is kept whole.
-     */
-    textAt(head: HistoryHead, run: number): { text: string; revision: StoredRevision } | undefined {
-      const revision = revisionAt(head, run);
-      if (revision === undefined || revision.change === 'removed') return undefined;
-      return { text: textOfRevision(head, revision), revision };
-    },
-
-    /** The text that the revision of exactly that run had; undefined for a tombstone. */
-    textIn(head: HistoryHead, run: number): string | undefined {
-      const revision = revisionIn(run, head);
-      if (revision === undefined) throw brokenHistory(head.record, run);
-      return revision.change === 'removed' ? undefined : textOfRevision(head, revision);
-    },
-  };
-
-  /** The newest revision of that run or an earlier one. */
-  function revisionAt(head: HistoryHead, run: number): StoredRevision | undefined {
-    if (head.run <= run) {
-      const newest = revisionIn(head.run, head);
-      if (newest === undefined) throw brokenHistory(head.record, head.run);
-      return newest;
-    }
-    const later = revisionOf(LATEST_UP_TO(connection).get({ record: head.record, run }));
-    if (later !== undefined) return later;
-    // The first revision is in no index: the second one refers to it.
-    const first = secondRevisionsPrevious(head.record);
-    if (first === undefined || first > run) return undefined;
-    const revision = revisionIn(first, head);
-    if (revision === undefined) throw brokenHistory(head.record, first);
-    return revision;
-  }
-
-  function textOfRevision(head: HistoryHead, revision: StoredRevision): string {
-    // Of most records the last change is asked for: by key at half the cost of walking.
-    if (revision.encoding === ENCODING.delta) {
-      const newest = revisionIn(head.run, head);
-      const text = newest?.previous === revision.run ? textOf(revision, head.body) : null;
-      if (text !== null) return text;
-    }
-    const deltas: StoredRevision[] = [];
-    let base = revision;
-    if (base.encoding === ENCODING.delta) {
-      for (const row of LATER(connection)({ record: head.record, run: revision.run })) {
-        deltas.push(base);
-        base = revisionOf(row);
-        if (base.encoding !== ENCODING.delta) break;
-      }
-    }
-    if (base.encoding === ENCODING.delta) throw brokenHistory(head.record, revision.run);
-    const isNewest = base.run === head.run;
-    if (deltas.length === 0 && isNewest && head.body !== null) return head.body;
-    let bytes = isNewest ? bytesOfHead(head) : bytesOf(base, null);
-    for (const row of deltas.reverse()) bytes = bytesOf(row, bytes);
-    if (bytes === null) throw brokenHistory(head.record, revision.run);
-    return bytes.toString('utf8');
-  }
-}
-
-/** The blobs as they are stored: Drizzle would make one of a text that somebody has put in its place. */
-const COLUMNS = {
+const REVISION_COLUMNS = {
   run: revisions.run,
   change: revisions.change,
   ordinal: revisions.ordinal,
@@ -146,9 +59,35 @@ const COLUMNS = {
   body: sql<Buffer | null>`${revisions.body}`,
 };
 
+const HEAD = prepared((db) =>
+  db
+    .select(HEAD_COLUMNS)
+    .from(records)
+    .where(eq(records.record, param('record')))
+    .prepare(),
+);
+
+const HEAD_OF_ID = prepared((db) =>
+  db
+    .select(HEAD_COLUMNS)
+    .from(records)
+    .where(and(eq(records.collection, param('collection')), eq(records.remoteId, param('id'))))
+    .prepare(),
+);
+
+/** Of a record by its number, current or removed. */
+export function headOf(connection: Connection, record: number): HistoryHead | undefined {
+  return HEAD(connection).get({ record });
+}
+
+/** The same by its key. */
+export function headOfId(connection: Connection, collection: number, id: string): HistoryHead | undefined {
+  return HEAD_OF_ID(connection).get({ collection, id });
+}
+
 const REVISION = prepared((db) =>
   db
-    .select(COLUMNS)
+    .select(REVISION_COLUMNS)
     .from(revisions)
     .where(
       and(
@@ -160,14 +99,13 @@ const REVISION = prepared((db) =>
     .prepare(),
 );
 
-/** By the index `revisions_of`, which has every revision of a record but its first. */
-const IS_INDEXED = and(eq(revisions.record, param('record')), isNotNull(revisions.previous));
+const IS_OF_RECORD = eq(revisions.record, param('record'));
 
 const LATEST_UP_TO = prepared((db) =>
   db
-    .select(COLUMNS)
+    .select(REVISION_COLUMNS)
     .from(revisions)
-    .where(and(IS_INDEXED, lte(revisions.run, param('run'))))
+    .where(and(IS_OF_RECORD, lte(revisions.run, param('run'))))
     .orderBy(desc(revisions.run))
     .limit(1)
     .prepare(),
@@ -177,29 +115,126 @@ const LATEST_UP_TO = prepared((db) =>
 const LATER = prepared((db) =>
   streamed(db.$client, () =>
     db
-      .select(COLUMNS)
+      .select(REVISION_COLUMNS)
       .from(revisions)
-      .where(and(IS_INDEXED, gt(revisions.run, param('run'))))
+      .where(and(IS_OF_RECORD, gt(revisions.run, param('run'))))
       .orderBy(asc(revisions.run)),
   ),
 );
 
-const SECOND_REVISION = prepared((db) =>
+const FIRST = prepared((db) =>
   db
-    .select({ previous: revisions.previous })
+    .select({ run: revisions.run, previous: revisions.previous })
     .from(revisions)
-    .where(IS_INDEXED)
+    .where(IS_OF_RECORD)
     .orderBy(asc(revisions.run))
     .limit(1)
     .prepare(),
 );
 
-type RevisionRow = Omit<StoredRevision, 'change'> & { readonly change: number };
+/** The run of the first revision. */
+export function firstRun(connection: Connection, head: HistoryHead): number {
+  return FIRST(connection).get({ record: head.record })?.run ?? head.run;
+}
 
-function revisionOf(row: RevisionRow): StoredRevision;
-function revisionOf(row: RevisionRow | undefined): StoredRevision | undefined;
-function revisionOf(row: RevisionRow | undefined): StoredRevision | undefined {
-  return row === undefined ? undefined : { ...row, change: changeName(row.change) };
+function newestRevision({ run, change, ordinal, previous, hash }: HistoryHead): StoredRevision {
+  return { run, change: changeName(change), ordinal, previous, hash, encoding: null, body: null };
+}
+
+function revisionIn(connection: Connection, head: HistoryHead, run: number): StoredRevision {
+  if (run === head.run) return newestRevision(head);
+  const { collection, record } = head;
+  const found = REVISION(connection).get({ run, collection, record });
+  if (found === undefined) throw brokenHistory(record, run);
+  return revisionOf(found);
+}
+
+/** Every revision, newest first. @throws TidemarkError `mirror_corrupt` where a link leads nowhere */
+export function* revisionsOf(connection: Connection, head: HistoryHead): Generator<StoredRevision> {
+  let revision = newestRevision(head);
+  for (;;) {
+    const { run, previous } = revision;
+    // A link must lead back in time, or a damaged mirror could send us round for ever.
+    if (previous !== null && previous >= run) throw brokenHistory(head.record, run);
+    yield revision;
+    if (previous === null) return;
+    revision = revisionIn(connection, head, previous);
+  }
+}
+
+/** A revision with the text it had; null for a tombstone. */
+export interface RevisionText {
+  readonly revision: StoredRevision;
+  readonly text: string | null;
+}
+
+/** Every revision with its text, newest first. */
+export function* textsOf(connection: Connection, head: HistoryHead): Generator<RevisionText> {
+  let newer: string | null = null;
+  for (const revision of revisionsOf(connection, head)) {
+    const text: string | null = revision.run === head.run ? head.body : textAgainst(revision, newer);
+    yield { revision, text };
+    newer = text;
+  }
+}
+
+/** The newest revision of that run or an earlier one. Found by key, however long the history is. */
+export function revisionAt(
+  connection: Connection,
+  head: HistoryHead,
+  run: number,
+): StoredRevision | undefined {
+  if (head.run <= run) return newestRevision(head);
+  const found = LATEST_UP_TO(connection).get({ record: head.record, run });
+  if (found !== undefined) return revisionOf(found);
+  const oldest = FIRST(connection).get({ record: head.record }) ?? head;
+  if (oldest.previous !== null) throw brokenHistory(head.record, oldest.previous);
+  return undefined;
+}
+
+/** The text as of a run; undefined where the record was not there. */
+export function textAt(connection: Connection, head: HistoryHead, run: number): string | undefined {
+  const revision = revisionAt(connection, head, run);
+  return revision === undefined ? undefined : textOf(connection, head, revision);
+}
+
+/** The text that the revision of exactly that run had; undefined for a tombstone. */
+export function textIn(connection: Connection, head: HistoryHead, run: number): string | undefined {
+  return textOf(connection, head, revisionIn(connection, head, run));
+}
+
+/**
+ * The text of a revision; undefined for a tombstone. Decodes only the deltas between it and the next newer body that is kept
+ * whole.
+ */
+export function textOf(
+  connection: Connection,
+  head: HistoryHead,
+  revision: StoredRevision,
+): string | undefined {
+  if (revision.change === 'removed') return undefined;
+  if (revision.run === head.run) return head.body ?? undefined;
+  const deltas: StoredRevision[] = [];
+  let base: StoredRevision | null = revision;
+  if (revision.encoding === ENCODING.delta && head.previous !== revision.run)
+    for (const row of LATER(connection)({ record: head.record, run: revision.run })) {
+      deltas.push(base);
+      base = revisionOf(row);
+      if (base.encoding !== ENCODING.delta) break;
+    }
+  // Deltas all the way: the newest of them is one against the record's body.
+  if (base.encoding === ENCODING.delta) {
+    deltas.push(base);
+    base = null;
+  }
+  let bytes = base === null ? bytesOfHead(head) : bytesOf(base, null);
+  for (const row of deltas.reverse()) bytes = bytesOf(row, bytes);
+  if (bytes === null) throw brokenHistory(head.record, revision.run);
+  return bytes.toString('utf8');
+}
+
+function revisionOf(row: Omit<StoredRevision, 'change'> & { readonly change: number }): StoredRevision {
+  return { ...row, change: changeName(row.change) };
 }
 
 function brokenHistory(record: number, run: number): TidemarkError {
@@ -223,84 +258,15 @@ function bytesOf({ change, encoding, run, body }: StoredRevision, newer: Buffer 
   return replacedBytes({ encoding, bytes: body }, newer);
 }
 
-function textOf(revision: StoredRevision, newer: string | null): string | null {
+function textAgainst(revision: StoredRevision, newer: string | null): string | null {
   return bytesOf(revision, newer === null ? null : Buffer.from(newer, 'utf8'))?.toString('utf8') ?? null;
 }
 
-const NAMES = new Map<number, RevisionChange>(
-  (['added', 'changed', 'removed', 'rewritten'] as const).map((name) => [REVISION_CHANGE[name], name]),
-);
-
 function changeName(change: number): RevisionChange {
-  const name = NAMES.get(change);
+  const names = Object.keys(REVISION_CHANGE) as RevisionChange[];
+  const name = names.find((each) => REVISION_CHANGE[each] === change);
   if (name !== undefined) return name;
   throw new TidemarkError('mirror_corrupt', `a revision has the unknown change ${change}`, {
     hint: 'run `tidemark verify`',
   });
 }
-
-/** The head of a record of that kind, current or removed. */
-export function headOf(
-  connection: Connection,
-  kind: Kind,
-  collection: number,
-  remoteId: string,
-): HistoryHead | undefined {
-  return (
-    CURRENT_HEAD_BY_ID(connection, kind).get({ collection, id: remoteId }) ??
-    withoutBody(REMOVED_HEAD_BY_ID(connection).get({ collection, id: remoteId }))
-  );
-}
-
-const CURRENT_HEAD_BY_ID = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const { record, collection, remoteId } = recordKeys;
-  return db
-    .select({ record, collection, run: current.run, body: current.body })
-    .from(recordKeys)
-    .innerJoin(current, eq(current.record, record))
-    .where(and(eq(collection, param('collection')), eq(remoteId, param('id'))))
-    .prepare();
-});
-
-const REMOVED_HEAD = { record: removed.record, collection: removed.collection, run: removed.run };
-
-const REMOVED_HEAD_BY_ID = prepared((db) =>
-  db
-    .select(REMOVED_HEAD)
-    .from(removed)
-    .where(and(eq(removed.collection, param('collection')), eq(removed.remoteId, param('id'))))
-    .prepare(),
-);
-
-function withoutBody(row: Omit<HistoryHead, 'body'> | undefined): HistoryHead | undefined {
-  return row === undefined ? undefined : { ...row, body: null };
-}
-
-/** Heads of a kind's records by number, current and removed ones. */
-export function prepareHeads(
-  connection: Connection,
-  kind: Kind,
-): (record: number) => HistoryHead | undefined {
-  const current = CURRENT_HEAD(connection, kind);
-  return (record) =>
-    current.get({ record }) ?? withoutBody(REMOVED_HEAD_BY_NUMBER(connection).get({ record }));
-}
-
-const CURRENT_HEAD = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const { record, collection, run, body } = current;
-  return db
-    .select({ record, collection, run, body })
-    .from(current)
-    .where(eq(record, param('record')))
-    .prepare();
-});
-
-const REMOVED_HEAD_BY_NUMBER = prepared((db) =>
-  db
-    .select(REMOVED_HEAD)
-    .from(removed)
-    .where(eq(removed.record, param('record')))
-    .prepare(),
-);

@@ -8,6 +8,7 @@ import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
 import { type Connection, connect, createPrivateFile, foreignFile } from './database.ts';
+import { isKindView } from './kind-views.ts';
 
 /** In the file's header (`PRAGMA application_id`): "TDMK". What lacks it is never touched. */
 export const APPLICATION_ID = 0x54444d4b;
@@ -107,7 +108,7 @@ function keepCopy(connection: Connection, copy: string): void {
   renameSync(unfinished, copy);
 }
 
-/** How the schema differs from the one that all migrations make of an empty file, one line each. */
+/** How the schema, without the views of kinds, differs from the one that all migrations make of an empty file, a line each. */
 export function schemaDifferences(
   connection: Connection,
   all: readonly Migration[] = shippedMigrations(),
@@ -140,5 +141,9 @@ function readSchema(connection: Connection): Map<string, string> {
       `SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'`,
     )
     .all();
-  return new Map(rows.map((row) => [`${row.type} ${row.name}`, (row.sql ?? '').replaceAll(/\s+/g, ' ')]));
+  return new Map(
+    rows
+      .filter(({ sql }) => sql === null || !isKindView(sql))
+      .map(({ type, name, sql }) => [`${type} ${name}`, (sql ?? '').replaceAll(/\s+/g, ' ')]),
+  );
 }

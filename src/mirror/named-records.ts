@@ -1,7 +1,6 @@
 /** Finds records by a name in their bodies. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
-import { prepareHeads, prepareHistory } from './history.ts';
 import { type RecordFilter, selectCollections } from './record-filter.ts';
 import type { MirrorRecord } from './records.ts';
 
@@ -26,10 +25,10 @@ export function* readNamed(
   const paths = pointers.map(jsonPath);
   // A member that SQLite has no path for: then every record may be it.
   const isFilterable = paths.every((path) => path !== undefined);
-  const members = paths.map(() => 'OR folded(json_extract(t.body, ?)) = ?').join(' ');
+  const members = paths.map(() => 'OR folded(json_extract(body, ?)) = ?').join(' ');
   const read = connection.prepare<unknown[], { id: string; body: string }>(
-    `SELECT t._remote_id AS id, t.body AS body FROM record_keys k CROSS JOIN "${kind}" t ON t._record = k.record
-     WHERE k.collection = ?${isFilterable ? ` AND (folded(k.remote_id) = ? ${members})` : ''} ORDER BY k.remote_id`,
+    `SELECT remote_id AS id, body FROM records
+     WHERE collection = ? AND hash IS NOT NULL${isFilterable ? ` AND (folded(remote_id) = ? ${members})` : ''} ORDER BY remote_id`,
   );
   const wanted = folded(name);
   const values = isFilterable ? [wanted, ...paths.flatMap((path) => [path, wanted])] : [];
@@ -38,25 +37,6 @@ export function* readNamed(
     kinds: [kind],
   })) {
     for (const row of read.iterate(collection, ...values)) yield { source, kind, scope, ...row };
-  }
-}
-
-/** Removed records with the last body that each of them had, in the order of `readRecords`. */
-export function* readRemovedBodies(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
-  const history = prepareHistory(connection);
-  const read = connection.prepare<[number], { record: number; id: string }>(
-    `SELECT record, remote_id AS id FROM removed WHERE collection = ? ORDER BY remote_id`,
-  );
-  for (const { id: collection, source, kind, scope, ids } of selectCollections(connection, filter)) {
-    const headOf = prepareHeads(connection, kind);
-    for (const { record, id } of read.iterate(collection)) {
-      if (ids?.includes(id) === false) continue;
-      const head = headOf(record);
-      const tombstone = head === undefined ? undefined : history.revisionAt(head, head.run);
-      if (head === undefined || tombstone === undefined || tombstone.previous === null) continue;
-      const body = history.textAt(head, tombstone.previous)?.text;
-      if (body !== undefined) yield { source, kind, scope, id, body };
-    }
   }
 }
 

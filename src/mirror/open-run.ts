@@ -1,5 +1,5 @@
 /** A run that is under way: its stages, its publication, its end. */
-import { and, eq, max } from 'drizzle-orm';
+import { and, eq, isNull, max } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../catalog/catalog.ts';
@@ -9,11 +9,11 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { checkpoint } from './step-journal.ts';
-import type { CollectionStage } from './collection-stage.ts';
+import { CollectionStage } from './collection-stage.ts';
 import { commitInSlices } from './forgetting.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
-import { countUnchecked, removeOrphans, type LinkedCollections } from './parent-links.ts';
+import { countUnchecked, removeOrphans, type LinkedCollections } from './absence.ts';
 import { type PublishFacts, type PublishedTotals, publishSteps, type TouchedCollection } from './publish.ts';
 import { sealRow } from './row-seals.ts';
 import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-rows.ts';
@@ -29,10 +29,9 @@ import {
   stagePath,
 } from './stage.ts';
 import { excluded, param, paramsOf, prepared } from './query.ts';
-import { removed } from './schema/record-tables.ts';
+import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
-import { openCollectionStage } from './staged-collection.ts';
 import type { StoredError, SweepResult } from './sweep-result.ts';
 
 const PUT_SOURCE = prepared((db) => {
@@ -73,9 +72,9 @@ const COUNTED = prepared((db) =>
 
 const HAS_REMOVED = prepared((db) =>
   db
-    .select({ record: removed.record })
-    .from(removed)
-    .where(eq(removed.collection, param('id')))
+    .select({ record: records.record })
+    .from(records)
+    .where(and(eq(records.collection, param('id')), isNull(records.hash)))
     .limit(1)
     .prepare(),
 );
@@ -141,7 +140,6 @@ class OpenRun implements RunWriter {
   readonly #rules = new Map<Kind, readonly SealingRule[]>();
   readonly #newRules = new Map<Kind, ReadonlySet<string>>();
   #walks = 0;
-  #fresh = 0;
   #state: 'open' | 'publishing' | 'over' = 'open';
   #broken: unknown = null;
 
@@ -199,17 +197,16 @@ class OpenRun implements RunWriter {
     const gone = HAS_REMOVED(writer).get({ id });
     const rules = this.#rules.get(kind);
     if (rules === undefined) throw new TidemarkError('internal', `the run has no definition of ${kind}`);
-    return openCollectionStage(
+    return new CollectionStage(
       {
         writer,
         path,
         statements: this.#statements,
         seen: this.#seen,
-        shapes: this.#shapes,
+        shapesOf: (each) => this.#shapes.of(each),
         isEqual: this.#options.isEqual,
         redact: this.#options.redact,
         nextWalk: () => (this.#walks += 1),
-        nextFresh: () => (this.#fresh += 1),
         check: () => this.#check(),
         breakStage: (cause) => this.#breakStage(cause),
       },

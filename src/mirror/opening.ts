@@ -8,10 +8,11 @@ import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
 import type { ReaderConnection } from './access.ts';
 import { type Connection, connect, createPrivateFile, sqliteCode } from './database.ts';
+import { makeKindViews } from './kind-views.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
 import { endDeadRestores } from './restores.ts';
-import { rowSealer, sealOldRows } from './row-seals.ts';
+import { rowSealer } from './row-seals.ts';
 import { removeStage } from './stage.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
@@ -53,8 +54,8 @@ export function openWriter(path: string): Connection {
     connection.pragma(`journal_size_limit = ${JOURNAL_LIMIT_BYTES}`);
     configure(connection, WRITER_CACHE_KIB);
     migrate(connection, path);
+    makeKindViews(connection);
     removeStage(path);
-    sealOldRows(connection);
     endDeadRuns(connection);
     endDeadRestores(connection);
     makeFingerprintKey(connection);

@@ -1,92 +1,47 @@
-/** The record side of publishing: what a run found becomes rows of the kinds' tables and revisions. */
+/** The record side of publishing: what a run found becomes rows of `records`, and what it replaces rows of `revisions`. */
 import { and, eq } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
-import { HASH_START_BYTES, hashStart } from './classify-record.ts';
-import { recordTable } from './kind-table.ts';
-import { param, paramsOf, prepared, preparedFor } from './query.ts';
-import { type ReplacedBody, ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
-import { recordKeys, removed, revisions } from './schema/record-tables.ts';
-import { STAGED_ACTION, perKind } from './stage.ts';
+import { param, paramsOf, prepared } from './query.ts';
+import { ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
+import { records, revisions } from './schema/record-tables.ts';
+import type { StagedAction } from './stage.ts';
 
-/** `revisions.change`. */
+/** `change` of `records` and `revisions`. */
 export const REVISION_CHANGE = { added: 1, changed: 2, removed: 3, rewritten: 4 } as const;
 
-/** A row of `stage.moved`. */
+/** A row of `stage.records` that is not fresh. */
 export interface ChangedRow {
   readonly record: number;
   readonly collection: number;
-  readonly remoteId: string;
-  readonly action: number;
+  readonly action: Exclude<StagedAction, 'fresh'>;
   readonly hash: Buffer;
   readonly volatile: number | null;
   readonly body: string;
 }
 
-interface Current {
-  readonly run: number;
-  readonly body: string;
-  readonly remoteId: string;
-}
+type RecordRow = typeof records.$inferSelect;
 
-interface RevisionRow {
-  previous: number | null;
-  ordinal: number;
-  encoding: number | null;
-  body: Buffer | null;
-}
-
-type BatchOfFresh = { run: number; collection: number; fromId: string; first: number; limit: number };
-
-const CURRENT = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const { run, body, remoteId } = current;
-  return db
-    .select({ run, body, remoteId })
-    .from(current)
-    .where(eq(current.record, param('record')))
-    .prepare();
-});
-
-const ADD_CURRENT = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  return db.insert(current).values(paramsOf(current)).prepare();
-});
-
-const REPLACE_CURRENT = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const { run, body, record } = paramsOf(current);
-  return db.update(current).set({ run, body }).where(eq(current.record, record)).prepare();
-});
-
-const DROP_CURRENT = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  return db
-    .delete(current)
-    .where(eq(current.record, param('record')))
-    .prepare();
-});
-
-const IS_KEY = and(
-  eq(recordKeys.collection, param('collection')),
-  eq(recordKeys.remoteId, param('remoteId')),
+const RECORD = prepared((db) =>
+  db
+    .select()
+    .from(records)
+    .where(eq(records.record, param('record')))
+    .prepare(),
 );
 
-const ADD_KEY = prepared((db) => db.insert(recordKeys).values(paramsOf(recordKeys)).prepare());
-
-const REPLACE_KEY = prepared((db) => {
-  const { hashStart: start, volatile } = paramsOf(recordKeys);
-  return db.update(recordKeys).set({ hashStart: start, volatile }).where(IS_KEY).prepare();
+const REPLACE = prepared((db) => {
+  const { record, run, change, ordinal, previous, hash, volatile, body } = paramsOf(records);
+  return db
+    .update(records)
+    .set({ run, change, ordinal, previous, hash, volatile, body })
+    .where(eq(records.record, record))
+    .prepare();
 });
 
-const REPLACE_VOLATILE = prepared((db) => {
-  const { volatile } = paramsOf(recordKeys);
-  return db.update(recordKeys).set({ volatile }).where(IS_KEY).prepare();
-});
-
-const DROP_KEY = prepared((db) => db.delete(recordKeys).where(IS_KEY).prepare());
+const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)).prepare());
 
 const IS_REVISION = and(
   eq(revisions.run, param('run')),
@@ -94,198 +49,82 @@ const IS_REVISION = and(
   eq(revisions.record, param('record')),
 );
 
-const REVISION = prepared((db) => {
-  const { previous, ordinal, encoding, body } = revisions;
-  return db.select({ previous, ordinal, encoding, body }).from(revisions).where(IS_REVISION).prepare();
-});
+const REVISION = prepared((db) => db.select().from(revisions).where(IS_REVISION).prepare());
 
 const FILL_REVISION = prepared((db) => {
   const { encoding, body } = paramsOf(revisions);
   return db.update(revisions).set({ encoding, body }).where(IS_REVISION).prepare();
 });
 
-const ADD_REVISION = prepared((db) => {
-  const { run, collection, record, change, previous, ordinal, hash } = paramsOf(revisions);
-  return db.insert(revisions).values({ run, collection, record, change, previous, ordinal, hash }).prepare();
-});
-
-const ADD_REMOVED = prepared((db) => db.insert(removed).values(paramsOf(removed)).prepare());
-
-const REMOVED_RUN = prepared((db) =>
-  db
-    .select({ run: removed.run })
-    .from(removed)
-    .where(eq(removed.record, param('record')))
-    .prepare(),
-);
-
-const DROP_REMOVED = prepared((db) =>
-  db
-    .delete(removed)
-    .where(eq(removed.record, param('record')))
-    .prepare(),
-);
-
-/**
- * A batch of new records in id order with the numbers that they get: the same in every statement that uses it. As text, like
- * all that reads the stage: the builder has no name for the tables of an attached file.
- */
-const NUMBERED = `WITH numbered AS (
-  SELECT :first - 1 + row_number() OVER (ORDER BY remote_id) AS record, collection, remote_id, n, hash, volatile
-  FROM (SELECT * FROM stage.fresh_keys WHERE collection = :collection AND remote_id >= :fromId
-        ORDER BY remote_id LIMIT :limit))`;
-
 export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
-/** Prepared statements and the operations over them; all run inside the publishing transaction. */
+/** All of it runs inside the publishing transaction. */
 export function prepareRecordPublisher(writer: Connection, run: number, shapes: RunShapes) {
-  const insertMany = perKind((kind) =>
-    writer.prepare<BatchOfFresh>(
-      `${NUMBERED} INSERT INTO "${kind}" (_record, _collection, _remote_id, _run, body)
-       SELECT n.record, n.collection, n.remote_id, :run, b.body
-       FROM numbered n CROSS JOIN stage.fresh_bodies b ON b.n = n.n`,
-    ),
+  // As text, like all that reads the stage. In the order of ids, in which the index grows at its end.
+  const addFresh = writer.prepare<[run: number, collection: number, fromId: string, limit: number]>(
+    `INSERT INTO main.records (collection, remote_id, run, change, ordinal, hash, volatile, body)
+     SELECT collection, remote_id, ?, ${REVISION_CHANGE.added}, 1, hash, volatile, body FROM stage.records
+     WHERE collection = ? AND remote_id >= ? AND action = 'fresh' ORDER BY remote_id LIMIT ?`,
   );
-  const addManyKeys = writer.prepare<BatchOfFresh>(
-    `${NUMBERED} INSERT INTO record_keys (collection, remote_id, record, hash_start, volatile)
-     SELECT collection, remote_id, record, substr(hash, 1, ${HASH_START_BYTES}), volatile FROM numbered`,
-  );
-  const addManyRevisions = writer.prepare<BatchOfFresh>(
-    `${NUMBERED} INSERT INTO revisions (run, collection, record, change, previous, ordinal, hash)
-     SELECT :run, collection, record, ${REVISION_CHANGE.added}, NULL, 1, hash FROM numbered`,
-  );
-  const currentOf = (kind: Kind, record: number): Current => {
-    const current = CURRENT(writer, kind).get({ record });
-    if (current === undefined) throw inconsistent(`record ${record} of ${kind} has no row`);
-    return current;
+  const recordOf = (record: number): RecordRow => {
+    const found = RECORD(writer).get({ record });
+    if (found === undefined) throw inconsistent(`record ${record} has no row`);
+    return found;
   };
-  const revisionOf = (at: number, collection: number, record: number): RevisionRow => {
-    const revision = REVISION(writer).get({ run: at, collection, record });
-    if (revision === undefined) throw inconsistent(`record ${record} has no revision of run ${at}`);
-    return revision;
-  };
-  /** Copies the current body into its revision row (current bodies are stored in the kind's table only); returns its ordinal. */
-  const archive = (
-    collection: number,
-    record: number,
-    current: Current,
-    keep: (ordinal: number) => ReplacedBody,
-  ): number => {
-    const { ordinal } = revisionOf(current.run, collection, record);
-    const kept = keep(ordinal);
-    FILL_REVISION(writer).run({
-      encoding: kept.encoding,
-      body: kept.bytes,
-      run: current.run,
-      collection,
-      record,
-    });
-    return ordinal;
-  };
-
-  const addRevision = (
-    { collection, record }: Pick<ChangedRow, 'collection' | 'record'>,
-    change: number,
-    before: { readonly run: number; readonly ordinal: number },
-    hash: Buffer | null,
+  /** The record's newest revision becomes a replaced one, and the given one takes its place. */
+  const replace = (
+    before: RecordRow,
+    change: keyof typeof REVISION_CHANGE,
+    now: Pick<RecordRow, 'hash' | 'volatile' | 'body'>,
   ): void => {
-    const ordinal = before.ordinal + 1;
-    ADD_REVISION(writer).run({ run, collection, record, change, previous: before.run, ordinal, hash });
+    const { ordinal } = before;
+    const kept =
+      before.body === null
+        ? null
+        : now.body === null
+          ? keepWhole(before.body)
+          : keepAgainst(before.body, now.body, ordinal);
+    ADD_REVISION(writer).run({ ...before, encoding: kept?.encoding ?? null, body: kept?.bytes ?? null });
+    const newest = { run, change: REVISION_CHANGE[change], ordinal: ordinal + 1, previous: before.run };
+    REPLACE(writer).run({ ...newest, ...now, record: before.record });
+  };
+  /** Before a body is replaced in place: the older one that is a delta against it becomes one against the new body. */
+  const rebase = ({ record, collection, previous, body }: RecordRow, newBody: string): void => {
+    if (previous === null || body === null) return;
+    const older = REVISION(writer).get({ run: previous, collection, record });
+    if (older === undefined) throw inconsistent(`record ${record} has no revision of run ${previous}`);
+    if (older.encoding !== ENCODING.delta || older.body === null) return;
+    const text = readReplaced({ encoding: older.encoding, bytes: older.body }, body);
+    const { encoding, bytes } = keepAgainst(text, newBody, older.ordinal);
+    FILL_REVISION(writer).run({ encoding, body: bytes, run: previous, collection, record });
   };
 
   return {
-    /**
-     * A batch of new records from `fromId` on, in id order; `first` is the number of the first one. Returns the number of
-     * the last one and where the next batch begins.
-     */
-    addBatch(
-      kind: Kind,
-      collection: number,
-      fromId: string,
-      first: number,
-      limit: number,
-    ): { last: number; nextId: string } | undefined {
-      const batch: BatchOfFresh = { run, collection, fromId, first, limit };
-      const { changes } = addManyKeys.run(batch);
-      if (changes === 0) return undefined;
-      insertMany(kind).run(batch);
-      addManyRevisions.run(batch);
-      const last = first + changes - 1;
-      return { last, nextId: after(CURRENT(writer, kind).get({ record: last })?.remoteId ?? '') };
+    /** A batch of new records from `fromId` on, in id order. Returns where the next one begins; undefined at the end. */
+    addBatch(collection: number, fromId: string, limit: number): string | undefined {
+      const { changes, lastInsertRowid } = addFresh.run(run, collection, fromId, limit);
+      // The least text that sorts after the last id.
+      return changes === 0 ? undefined : `${recordOf(Number(lastInsertRowid)).remoteId}\u0000`;
     },
 
     /** A record that changed or returned. */
-    publishChange(kind: Kind, row: ChangedRow): void {
-      const { record, collection } = row;
-      if (row.action === STAGED_ACTION.returned) {
-        const goneIn = REMOVED_RUN(writer).get({ record })?.run;
-        if (goneIn === undefined) throw inconsistent(`record ${record} returned without having left`);
-        const { ordinal } = revisionOf(goneIn, collection, record);
-        DROP_REMOVED(writer).run({ record });
-        const { remoteId, body, hash, volatile } = row;
-        ADD_CURRENT(writer, kind).run({ record, collection, remoteId, run, body });
-        ADD_KEY(writer).run({ collection, remoteId, record, hashStart: hashStart(hash), volatile });
-        addRevision(row, REVISION_CHANGE.added, { run: goneIn, ordinal }, hash);
-        shapes.move(kind, null, row.body);
-        return;
-      }
-      const current = currentOf(kind, record);
-      shapes.move(kind, current.body, row.body);
-      if (row.action === STAGED_ACTION.volatile) {
-        rebase(collection, record, current, row.body);
-        REPLACE_CURRENT(writer, kind).run({ run: current.run, body: row.body, record });
-        // The hash does not cover volatile members, so the revision keeps it.
-        const { volatile } = row;
-        REPLACE_VOLATILE(writer).run({ volatile, collection, remoteId: current.remoteId });
-        return;
-      }
-      const ordinal = archive(collection, record, current, (at) => keepAgainst(current.body, row.body, at));
-      const change =
-        row.action === STAGED_ACTION.rewritten ? REVISION_CHANGE.rewritten : REVISION_CHANGE.changed;
-      addRevision(row, change, { run: current.run, ordinal }, row.hash);
-      REPLACE_CURRENT(writer, kind).run({ run, body: row.body, record });
-      REPLACE_KEY(writer).run({
-        hashStart: hashStart(row.hash),
-        volatile: row.volatile,
-        collection,
-        remoteId: current.remoteId,
-      });
+    publishChange(kind: Kind, { record, action, hash, volatile, body }: ChangedRow): void {
+      const before = recordOf(record);
+      shapes.move(kind, before.body, body);
+      if (action === 'volatile') {
+        rebase(before, body);
+        // The hash does not cover volatile members, so it stays the revision's.
+        REPLACE(writer).run({ ...before, volatile, body });
+      } else replace(before, action === 'returned' ? 'added' : action, { hash, volatile, body });
     },
 
-    /** A record that is gone: its row is deleted, its last body kept whole, and a tombstone added. */
-    remove(kind: Kind, collection: number, record: number): void {
-      const current = currentOf(kind, record);
-      shapes.move(kind, current.body, null);
-      const ordinal = archive(collection, record, current, () => keepWhole(current.body));
-      addRevision({ collection, record }, REVISION_CHANGE.removed, { run: current.run, ordinal }, null);
-      const { remoteId } = current;
-      ADD_REMOVED(writer).run({ record, collection, remoteId, run });
-      DROP_CURRENT(writer, kind).run({ record });
-      DROP_KEY(writer).run({ collection, remoteId });
+    /** A record that is gone: its last body is kept whole, and its newest revision is a tombstone. */
+    remove(kind: Kind, record: number): void {
+      const before = recordOf(record);
+      shapes.move(kind, before.body, null);
+      replace(before, 'removed', { hash: null, volatile: null, body: null });
     },
   };
-
-  /** Rewrites an older body that is a delta against this one, before this one is replaced in place. */
-  function rebase(collection: number, record: number, current: Current, newBody: string): void {
-    const { previous } = revisionOf(current.run, collection, record);
-    if (previous === null) return;
-    const older = revisionOf(previous, collection, record);
-    if (older.encoding !== ENCODING.delta || older.body === null) return;
-    const text = readReplaced({ encoding: older.encoding, bytes: older.body }, current.body);
-    const kept = keepAgainst(text, newBody, older.ordinal);
-    FILL_REVISION(writer).run({
-      encoding: kept.encoding,
-      body: kept.bytes,
-      run: previous,
-      collection,
-      record,
-    });
-  }
-}
-
-/** The least text that sorts after `id`. */
-function after(id: string): string {
-  return `${id}\u0000`;
 }
 
 function inconsistent(what: string): TidemarkError {

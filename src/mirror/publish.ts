@@ -9,15 +9,15 @@ import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import { settleHeld } from './held-removals.ts';
-import { excluded, param, paramsOf, prepared } from './query.ts';
+import { param, paramsOf, prepared } from './query.ts';
 import { type ChangedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
 import { sealRow } from './row-seals.ts';
 import { type RunDigests, digestRun } from './run-digests.ts';
-import { counters, sealingRules } from './schema/record-tables.ts';
+import { sealingRules } from './schema/record-tables.ts';
 import { runs, sweeps } from './schema/run-tables.ts';
 import { collections } from './schema/source-tables.ts';
 import { rootOf, ruleText } from './sealing.ts';
-import { VERDICT, wasSeen } from './stage.ts';
+import { wasSeen } from './stage.ts';
 import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
 
 /** A collection that the run touched. */
@@ -77,7 +77,7 @@ export function* publishSteps(
     yield* shapes.countUncounted(facts.collections.map(({ kind }) => kind));
     const publisher = prepareRecordPublisher(writer, facts.run, shapes);
     addRules(writer, facts);
-    yield* publishFresh(writer, publisher, facts);
+    yield* publishFresh(publisher, facts);
     yield* publishChanged(writer, publisher, facts);
     yield* publishRemovals(writer, publisher, facts, removedIn);
     yield* settleHeld(writer, facts, heldIn);
@@ -133,37 +133,14 @@ function addRules(writer: Connection, facts: PublishFacts): void {
     });
 }
 
-/** The number of the newest record. */
-const LAST_RECORD = prepared((db) =>
-  db.select({ value: counters.value }).from(counters).where(eq(counters.name, 'record')).prepare(),
-);
-
-const SET_LAST_RECORD = prepared((db) => {
-  const { value } = paramsOf(counters);
-  return db
-    .insert(counters)
-    .values({ name: 'record', value })
-    .onConflictDoUpdate({ target: counters.name, set: excluded({ value: counters.value }) })
-    .prepare();
-});
-
-function* publishFresh(
-  writer: Connection,
-  publisher: RecordPublisher,
-  facts: PublishFacts,
-): Generator<undefined> {
-  let last = LAST_RECORD(writer).get()?.value ?? 0;
-  for (const { id, kind } of facts.collections) {
-    let from = '';
-    for (;;) {
-      const batch = publisher.addBatch(kind, id, from, last + 1, SLICE.fresh);
-      if (batch === undefined) break;
-      last = batch.last;
-      from = batch.nextId;
+function* publishFresh(publisher: RecordPublisher, facts: PublishFacts): Generator<undefined> {
+  for (const { id } of facts.collections) {
+    let from = publisher.addBatch(id, '', SLICE.fresh);
+    while (from !== undefined) {
       yield undefined;
+      from = publisher.addBatch(id, from, SLICE.fresh);
     }
   }
-  SET_LAST_RECORD(writer).run({ value: last });
 }
 
 function* publishChanged(
@@ -172,7 +149,7 @@ function* publishChanged(
   facts: PublishFacts,
 ): Generator<undefined> {
   const read = writer.prepare<[number, number], ChangedRow>(
-    `SELECT record, collection, remote_id AS remoteId, action, hash, volatile, body FROM stage.moved
+    `SELECT record, collection, action, hash, volatile, body FROM stage.records
      WHERE record > ? ORDER BY record LIMIT ?`,
   );
   let after = 0;
@@ -195,14 +172,14 @@ function* publishRemovals(
 ): Generator<undefined> {
   // Skips records that a later walk did see.
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
-    `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.remove}
+    `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = 'remove'
        AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,
   );
   let after = 0;
   for (;;) {
     const rows = read.all(after, SLICE.removed);
     for (const { record, collection } of rows) {
-      publisher.remove(kindIn(facts, collection), collection, record);
+      publisher.remove(kindIn(facts, collection), record);
       removedIn.set(collection, (removedIn.get(collection) ?? 0) + 1);
       after = record;
     }
@@ -218,7 +195,8 @@ function addChecks(writer: Connection, facts: PublishFacts): void {
       .prepare<[number, number, number]>(
         `INSERT INTO checks (collection, record, run)
          SELECT c.collection, p.record, ? FROM stage.checked c
-         JOIN record_keys p ON p.collection = ? AND p.remote_id = c.remote_id WHERE c.collection = ?
+         JOIN main.records p ON p.collection = ? AND p.remote_id = c.remote_id AND p.hash IS NOT NULL
+         WHERE c.collection = ?
          ON CONFLICT (collection, record) DO UPDATE SET run = excluded.run`,
       )
       .run(facts.run, parent.id, id);

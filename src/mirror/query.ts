@@ -31,18 +31,6 @@ export function prepared<Query>(build: (db: QueryBuilder) => Query): (connection
   };
 }
 
-/** The same for a query of each kind's own table, or of anything else that is named by a text. */
-export function preparedFor<Name extends string, Query>(
-  build: (db: QueryBuilder, name: Name) => Query,
-): (connection: Connection, name: Name) => Query {
-  const byName = new Map<Name, (connection: Connection) => Query>();
-  return (connection, name) => {
-    const found = byName.get(name) ?? prepared((db) => build(db, name));
-    byName.set(name, found);
-    return found(connection);
-  };
-}
-
 export interface RowQuery<Row> {
   readonly _: { readonly result: Row[]; readonly selectedFields: Record<string, unknown> };
   toSQL(): { readonly sql: string; readonly params: readonly unknown[] };

@@ -6,10 +6,10 @@ import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { Connection } from './database.ts';
-import { type HistoryHead, prepareHeads, prepareHistory } from './history.ts';
+import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
-import { recordKeys, removed } from './schema/record-tables.ts';
+import { records } from './schema/record-tables.ts';
 
 /** What is not named is not filtered. */
 export interface RecordFilter {
@@ -117,7 +117,7 @@ function sortedIds(ids: readonly string[]): readonly string[] {
 }
 
 /** As SQLite compares text: by its UTF-8 bytes. JavaScript's own order differs beyond the basic plane. */
-export function compareUtf8(one: string, other: string): number {
+function compareUtf8(one: string, other: string): number {
   return one === other ? 0 : Buffer.compare(Buffer.from(one), Buffer.from(other));
 }
 
@@ -161,51 +161,29 @@ function readParents(connection: Connection, run: number | null): ReadonlyMap<st
     const own = parents.get(key) ?? new Set();
     parents.set(key, own.add(organization));
   };
-  const history = prepareHistory(connection);
-  const textsOf = (head: HistoryHead): string[] =>
+  const textsThen = (head: HistoryHead): string[] =>
     run === null
-      ? [...history.texts(head)].flatMap(({ text }) => text ?? [])
-      : [history.textAt(head, run)?.text ?? []].flat();
+      ? [...textsOf(connection, head)].flatMap(({ text }) => text ?? [])
+      : [textAt(connection, head, run) ?? []].flat();
   const { organization_id: organizations, project_id: projects } = SCOPE_KIND;
   const collections = readCollections(connection);
   for (const { id: collection, source, scope } of collections.filter(({ kind }) => kind === projects)) {
     const organization = scope.organization_id;
     if (organization === undefined) continue;
-    for (const { id, head } of knownRecords(connection, projects, collection))
-      if (textsOf(head).length > 0) add(source, id, organization);
+    for (const head of KNOWN(connection).all({ collection }))
+      if (textsThen(head).length > 0) add(source, head.id, organization);
   }
   for (const { id: collection, source } of collections.filter(({ kind }) => kind === organizations)) {
-    for (const { id, head } of knownRecords(connection, organizations, collection))
-      for (const text of textsOf(head)) for (const team of teamIds(text)) add(source, team, id);
+    for (const head of KNOWN(connection).all({ collection }))
+      for (const text of textsThen(head)) for (const team of teamIds(text)) add(source, team, head.id);
   }
   return parents;
 }
 
-/** Records of a collection, removed ones too. */
-function knownRecords(
-  connection: Connection,
-  kind: Kind,
-  collection: number,
-): { readonly id: string; readonly head: HistoryHead }[] {
-  const headOfRecord = prepareHeads(connection, kind);
-  return KNOWN(connection)
-    .all({ collection })
-    .flatMap(({ id, record }) => {
-      const head = headOfRecord(record);
-      return head === undefined ? [] : [{ id, head }];
-    });
-}
-
 const KNOWN = prepared((db) =>
   db
-    .select({ id: recordKeys.remoteId, record: recordKeys.record })
-    .from(recordKeys)
-    .where(eq(recordKeys.collection, param('collection')))
-    .unionAll(
-      db
-        .select({ id: removed.remoteId, record: removed.record })
-        .from(removed)
-        .where(eq(removed.collection, param('collection'))),
-    )
+    .select(HEAD_COLUMNS)
+    .from(records)
+    .where(eq(records.collection, param('collection')))
     .prepare(),
 );

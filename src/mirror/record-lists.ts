@@ -2,14 +2,13 @@
  * Lists of a kind's current records with as little of each as a list shows. A page costs what it holds, however many
  * records there are: it continues after a record's key, which has an index.
  */
-import { and, asc, eq, gt, gte, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, gte, isNotNull, lt, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
-import { recordTable } from './kind-table.ts';
-import { param, prepared, preparedFor, queryBuilder, unlessGiven } from './query.ts';
+import { param, prepared, unlessGiven } from './query.ts';
 import { storedScope } from './stored-names.ts';
-import { recordKeys, removed } from './schema/record-tables.ts';
+import { records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 
 /** A collection that has current records. */
@@ -76,81 +75,78 @@ export interface ListSelection {
   readonly maxBody: number;
 }
 
-const ROWS = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  // A cross join keeps the order of the keys.
-  return db
+const ROWS = prepared((db) =>
+  db
     .select({
-      record: recordKeys.record,
-      id: recordKeys.remoteId,
-      run: current.run,
+      record: records.record,
+      id: records.remoteId,
+      run: records.run,
       body: sql<
         string | null
-      >`CASE WHEN length(${current.body}) <= ${param('maxBody')} THEN ${current.body} END`,
+      >`CASE WHEN length(${records.body}) <= ${param('maxBody')} THEN ${records.body} END`,
     })
-    .from(recordKeys)
-    .crossJoin(current)
+    .from(records)
     .where(
       and(
-        eq(recordKeys.collection, param('collection')),
-        gte(recordKeys.remoteId, param('first')),
-        lt(recordKeys.remoteId, sql`CAST(${param('end')} AS TEXT)`),
-        eq(current.record, recordKeys.record),
+        eq(records.collection, param('collection')),
+        gte(records.remoteId, param('first')),
+        lt(records.remoteId, sql`CAST(${param('end')} AS TEXT)`),
+        isNotNull(records.hash),
       ),
     )
-    .orderBy(asc(recordKeys.remoteId))
+    .orderBy(asc(records.remoteId))
     .limit(param('limit'))
-    .prepare();
-});
+    .prepare(),
+);
 
 /** No UTF-8 text holds this byte: behind a prefix it is the end of all texts that begin so. */
 const BEHIND_ALL = Buffer.from([0xff]);
 
 /** In the order of their ids' bytes. */
 export function readListRows(connection: Connection, selection: ListSelection): ListRow[] {
-  const { kind, collection, after, prefix = '', limit, maxBody } = selection;
+  const { collection, after, prefix = '', limit, maxBody } = selection;
   // The next text after another one in the order of bytes is that text and a zero.
   const first = after === undefined || after === null ? prefix : `${after}\0`;
   const end = Buffer.concat([Buffer.from(prefix.toWellFormed()), BEHIND_ALL]);
-  return ROWS(connection, kind).all({ collection, first: first.toWellFormed(), end, limit, maxBody });
+  return ROWS(connection).all({ collection, first: first.toWellFormed(), end, limit, maxBody });
 }
 
-const LOCATION = preparedFor((db, kind: Kind) => {
-  const current = recordTable(kind);
-  const place = { collection: collections.id, source: sources.name, scope: collections.scope };
-  return db
-    .select({ ...place, id: current.remoteId })
-    .from(current)
-    .innerJoin(collections, eq(collections.id, current.collection))
+const LOCATION = prepared((db) =>
+  db
+    .select({
+      collection: collections.id,
+      source: sources.name,
+      scope: collections.scope,
+      id: records.remoteId,
+    })
+    .from(records)
+    .innerJoin(collections, eq(collections.id, records.collection))
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(eq(current.record, param('record')))
-    .unionAll(
-      db
-        .select({ ...place, id: removed.remoteId })
-        .from(removed)
-        .innerJoin(collections, eq(collections.id, removed.collection))
-        .innerJoin(sources, eq(sources.id, collections.source))
-        .where(and(eq(removed.record, param('record')), eq(collections.kind, kind))),
-    )
-    .limit(1)
-    .prepare();
-});
+    .where(and(eq(records.record, param('record')), eq(collections.kind, param('kind'))))
+    .prepare(),
+);
 
 /** Of the record of that number, current or removed; undefined where the kind has none. */
 export function locateRecord(connection: Connection, kind: Kind, record: number): RecordLocation | undefined {
-  const row = LOCATION(connection, kind).get({ record });
+  const row = LOCATION(connection).get({ record, kind });
   return row === undefined ? undefined : { ...row, scope: storedScope(row.scope) };
 }
 
+const MEAN_BYTES = prepared((db) => {
+  const some = db
+    .select({ body: records.body })
+    .from(collections)
+    .innerJoin(records, eq(records.collection, collections.id))
+    .where(and(eq(collections.kind, param('kind')), isNotNull(records.hash)))
+    .limit(param('bodies'))
+    .as('some');
+  return db
+    .select({ mean: sql<number | null>`avg(length(CAST(${some.body} AS BLOB)))` })
+    .from(some)
+    .prepare();
+});
+
 /** Mean length of a kind's first bodies in bytes of UTF-8; null where there are none. */
 export function readMeanBytes(connection: Connection, kind: Kind, bodies: number): number | null {
-  const current = recordTable(kind);
-  const db = queryBuilder(connection);
-  const some = db.select({ body: current.body }).from(current).limit(bodies).as('some');
-  return (
-    db
-      .select({ mean: sql<number | null>`avg(length(CAST(${some.body} AS BLOB)))` })
-      .from(some)
-      .get()?.mean ?? null
-  );
+  return MEAN_BYTES(connection).get({ kind, bodies })?.mean ?? null;
 }

@@ -6,11 +6,13 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Connection, Statement } from './database.ts';
 import {
   type HistoryHead,
-  headOf,
-  prepareHistory,
-  type HistoryReader,
   type StoredRevision,
-  prepareHeads,
+  firstRun,
+  headOf,
+  headOfId,
+  revisionAt,
+  textAt,
+  textOf,
 } from './history.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordRow, prepareTimes } from './records.ts';
@@ -80,55 +82,21 @@ interface Position {
   readonly limit: number;
 }
 
-type PastRow = Omit<HistoryHead, 'collection'>;
-
 export type PageReader = ReturnType<typeof preparePages>;
 
-/** Statements are prepared once: that takes as long as a small page. */
+/** Statements are prepared once: that takes as long as a small page. As text, since a list decides what they ask. */
 export function preparePages(connection: Connection) {
   const known = new Map<string, Statement<[Position], unknown>>();
-  const prepared = <Row>(sql: string, isPlucked = false): Statement<[Position], Row> => {
-    const statement = known.get(sql) ?? connection.prepare<[Position]>(sql).pluck(isPlucked);
+  const prepared = <Row>(sql: string): Statement<[Position], Row> => {
+    const statement = known.get(sql) ?? connection.prepare<[Position]>(sql);
     known.set(sql, statement);
     return statement as Statement<[Position], Row>;
   };
 
   const idAfter = (list: RecordList, from: string | null, passed: number): string | undefined => {
     const { collection, run } = list;
-    const keys =
-      run === null
-        ? `SELECT remote_id AS id FROM record_keys k WHERE k.collection = :collection ${since(list, 'k', from)}`
-        : pastSql(list, from, 'id');
-    const next = prepared<string>(`${keys} ${inOrder(list)}`, true);
-    return next.get({ collection, run, from, passed, limit: 1 });
-  };
-
-  /** The bodies are put together by SQLite: as JavaScript strings they would take three times as long. */
-  const currentPage = (list: RecordList, position: Position): RecordPage => {
-    // CROSS JOIN keeps the order of the keys, and with it that of the bodies.
-    const page = prepared<{ records: number; bodies: Buffer | null }>(
-      `SELECT count(*) AS records, CAST(group_concat(t.body, ',') AS BLOB) AS bodies FROM
-         (SELECT k.record AS record, k.remote_id AS id FROM record_keys k
-          WHERE k.collection = :collection ${since(list, 'k', position.from)} ${inOrder(list)}) p
-       CROSS JOIN "${list.kind}" t ON t._record = p.record`,
-    ).get(position);
-    if (page === undefined || page.bodies === null) return NO_RECORDS;
-    return { records: page.records, bodies: page.bodies };
-  };
-
-  const pastPage = (list: RecordList, position: Position, run: number): RecordPage => {
-    const { collection } = list;
-    const sql = `${pastSql(list, position.from, 'all')} ${inOrder(list)}`;
-    const history = prepareHistory(connection);
-    const bodies: string[] = [];
-    for (const { record, run: newest, body } of prepared<PastRow>(sql).all(position)) {
-      const text =
-        body !== null && newest <= run
-          ? body
-          : history.textAt({ record, collection, run: newest, body }, run)?.text;
-      if (text !== undefined) bodies.push(text);
-    }
-    return { records: bodies.length, bodies: Buffer.from(bodies.join(',')) };
+    const next = prepared<{ id: string }>(pageSql('remote_id AS id', list, from));
+    return next.get({ collection, run, from, passed, limit: 1 })?.id;
   };
 
   return {
@@ -138,55 +106,47 @@ export function preparePages(connection: Connection) {
       const start = anchors.before(offset, (from, passed) => idAfter(list, from, passed));
       if (start === undefined || limit === 0) return NO_RECORDS;
       const position: Position = { collection, run, limit, ...start };
-      return run === null ? currentPage(list, position) : pastPage(list, position, run);
+      if (run === null) {
+        // The bodies are put together by SQLite: as JavaScript strings they would take three times as long.
+        const page = prepared<{ records: number; bodies: Buffer | null }>(
+          `SELECT count(*) AS records, CAST(group_concat(body, ',') AS BLOB) AS bodies
+           FROM (${pageSql('body', list, position.from)})`,
+        ).get(position);
+        return page === undefined || page.bodies === null
+          ? NO_RECORDS
+          : { records: page.records, bodies: page.bodies };
+      }
+      const rows = prepared<HistoryHead>(
+        pageSql(
+          'record, collection, remote_id AS id, run, change, ordinal, previous, hash, body',
+          list,
+          position.from,
+        ),
+      ).all(position);
+      const bodies = rows.flatMap((head) => textAt(connection, head, run) ?? []);
+      return { records: bodies.length, bodies: Buffer.from(bodies.join(',')) };
     },
 
     /** A record's body as of the list's run; undefined where it is not there. */
-    record({ kind, collection, run }: Omit<RecordList, 'isDescending' | 'anchors'>, id: string) {
-      const head = headOf(connection, kind, collection, id);
+    record({ collection, run }: Pick<RecordList, 'collection' | 'run'>, id: string): string | undefined {
+      const head = headOfId(connection, collection, id);
       if (head === undefined) return undefined;
-      if (run === null || head.run <= run) return head.body ?? undefined;
-      return prepareHistory(connection).textAt(head, run)?.text;
+      return run === null ? (head.body ?? undefined) : textAt(connection, head, run);
     },
   };
 }
 
-/**
- * The records that were there as of `:run`: of today's ones and of those removed since. Two lists in the order of their
- * keys, which SQLite merges: it reads no further than the page does.
- */
-function pastSql(list: RecordList, from: string | null, columns: 'id' | 'all'): string {
-  const [ofCurrent, ofRemoved] =
-    columns === 'id'
-      ? ['', '']
-      : [', k.record AS record, t._run AS run, t.body AS body', ', x.record, x.run, NULL'];
-  return `SELECT k.remote_id AS id${ofCurrent}
-    FROM record_keys k CROSS JOIN "${list.kind}" t ON t._record = k.record
-    WHERE k.collection = :collection ${since(list, 'k', from)} AND (t._run <= :run OR ${wasThere('k')})
-    UNION ALL
-    SELECT x.remote_id${ofRemoved} FROM removed x
-    WHERE x.collection = :collection ${since(list, 'x', from)} AND x.run > :run AND ${wasThere('x')}`;
+/** A page of the records that are there, or were as of `:run`: read in the order of the keys, and no further than the page. */
+function pageSql(columns: string, { run, isDescending }: RecordList, from: string | null): string {
+  const since = from === null ? '' : `AND remote_id ${isDescending ? '<=' : '>='} :from`;
+  return `SELECT ${columns} FROM records r WHERE collection = :collection ${since} AND ${run === null ? 'hash IS NOT NULL' : WAS_THERE}
+    ORDER BY remote_id ${isDescending ? 'DESC' : 'ASC'} LIMIT :limit OFFSET :passed`;
 }
 
-/**
- * True where the newest of a record's revisions up to `:run` is not a tombstone. Its first revision is in no index; the
- * second one names it, and what has only one was added later than that run.
- */
-function wasThere(row: 'k' | 'x'): string {
-  return `ifnull(
+/** True where the newest of a record's revisions up to `:run` is not a tombstone. */
+const WAS_THERE = `iif(run <= :run, hash IS NOT NULL, ifnull(
     (SELECT v.change <> ${REVISION_CHANGE.removed} FROM revisions v
-     WHERE v.record = ${row}.record AND v.run <= :run AND v.previous IS NOT NULL ORDER BY v.run DESC LIMIT 1),
-    (SELECT v.previous <= :run FROM revisions v
-     WHERE v.record = ${row}.record AND v.previous IS NOT NULL ORDER BY v.run LIMIT 1))`;
-}
-
-function since({ isDescending }: RecordList, row: 'k' | 'x', from: string | null): string {
-  return from === null ? '' : `AND ${row}.remote_id ${isDescending ? '<=' : '>='} :from`;
-}
-
-function inOrder({ isDescending }: RecordList): string {
-  return `ORDER BY id ${isDescending ? 'DESC' : 'ASC'} LIMIT :limit OFFSET :passed`;
-}
+     WHERE v.record = r.record AND v.run <= :run ORDER BY v.run DESC LIMIT 1), 0))`;
 
 // One record as of a run: what a point-in-time `show` reads.
 
@@ -217,47 +177,46 @@ export interface RecordAsOf {
  */
 export function readRecordAt(
   connection: Connection,
-  row: Pick<RecordRow, 'kind' | 'record'>,
+  { record }: Pick<RecordRow, 'record'>,
   run: number,
 ): string | undefined {
-  const head = prepareHeads(connection, row.kind)(row.record);
-  return head === undefined ? undefined : prepareHistory(connection).textAt(head, run)?.text;
+  const head = headOf(connection, record);
+  return head === undefined ? undefined : textAt(connection, head, run);
 }
 
 /** The same with its dates, and of removed records too; undefined where it had not been seen yet. Costs as little. */
 export function readRecordAsOf(
   connection: Connection,
-  row: Pick<RecordRow, 'kind' | 'record'>,
+  { record }: Pick<RecordRow, 'record'>,
   run: number,
 ): RecordAsOf | undefined {
-  const head = prepareHeads(connection, row.kind)(row.record);
-  if (head === undefined) return undefined;
-  const history = prepareHistory(connection);
-  const newest = history.revisionAt(head, run);
-  if (newest === undefined) return undefined;
+  const head = headOf(connection, record);
+  const newest = head === undefined ? undefined : revisionAt(connection, head, run);
+  if (head === undefined || newest === undefined) return undefined;
   const isRemoved = newest.change === 'removed';
-  const present = isRemoved ? history.revisionAt(head, newest.previous ?? 0) : newest;
-  if (present === undefined) return undefined;
+  const present = isRemoved ? revisionAt(connection, head, newest.previous ?? 0) : newest;
+  const body = present === undefined ? undefined : textOf(connection, head, present);
+  if (present === undefined || body === undefined) return undefined;
   const timeOf = prepareTimes(connection);
   const timed = (number: number): RunTime => ({ run: number, at: timeOf(number) });
   return {
-    body: history.textOfRevision(head, present),
-    changed: timed(contentRevision(history, head, present).run),
+    body,
+    changed: timed(contentRevision(connection, head, present).run),
     written: timed(present.run),
     removed: isRemoved ? timed(newest.run) : null,
-    first: timed(history.firstRun(head)),
+    first: timed(firstRun(connection, head)),
   };
 }
 
 /** The revision that brought the content: a rewritten one is equal to the one before it. */
 function contentRevision(
-  history: HistoryReader,
+  connection: Connection,
   head: HistoryHead,
   revision: StoredRevision,
 ): StoredRevision {
   let found = revision;
   while (found.change === 'rewritten' && found.previous !== null) {
-    const before = history.revisionAt(head, found.previous);
+    const before = revisionAt(connection, head, found.previous);
     if (before === undefined) break;
     found = before;
   }

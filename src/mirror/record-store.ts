@@ -11,7 +11,7 @@ import {
 } from './changes-between.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
 import { findRecords } from './found-records.ts';
-import { type NameQuestion, readNamed, readRemovedBodies } from './named-records.ts';
+import { type NameQuestion, readNamed } from './named-records.ts';
 import {
   type ListedCollection,
   type ListRow,
@@ -43,6 +43,7 @@ import {
   readCurrentKeys,
   readKeysAsOf,
   readRemoved,
+  readRemovedBodies,
   readRevisions,
 } from './records.ts';
 

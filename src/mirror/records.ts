@@ -1,20 +1,22 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
-import { type SQL, and, asc, eq, gt, sql } from 'drizzle-orm';
+import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { recordsOfHistory } from './recreated-records.ts';
 import type { Connection } from './database.ts';
-import { type HistoryReader, type RevisionChange, prepareHeads, prepareHistory } from './history.ts';
-import { recordTable } from './kind-table.ts';
-import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import {
-  type RecordFilter,
-  type SelectedCollection,
-  compareUtf8,
-  selectCollections,
-} from './record-filter.ts';
-
-import { recordKeys, removed } from './schema/record-tables.ts';
+  HEAD_COLUMNS,
+  type HistoryHead,
+  type RevisionChange,
+  headOf,
+  textAt,
+  textIn,
+  textsOf,
+} from './history.ts';
+import { REVISION_CHANGE } from './publish-records.ts';
+import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
+import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
+import { recordsOfHistory } from './recreated-records.ts';
+import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
 export interface MirrorRecord {
@@ -70,47 +72,7 @@ export interface RemovedRecord {
   readonly at: string;
 }
 
-interface KeyRow {
-  readonly record: number;
-  readonly collection: number;
-  /** The run of its newest revision. */
-  readonly run: number;
-  readonly id: string;
-}
-
-/** A record's key and its current body; null for a removed record. */
-interface TextRow extends KeyRow {
-  readonly body: string | null;
-}
-
-const KEY = { record: recordKeys.record, collection: recordKeys.collection, id: recordKeys.remoteId };
-
-function currentRows(
-  connection: Connection,
-  collection: SelectedCollection,
-): Generator<KeyRow & { readonly body: string }> {
-  const current = recordTable(collection.kind);
-  return selectedRows(connection, collection, (db, isSelected) =>
-    db
-      .select({ ...KEY, run: current.run, body: current.body })
-      .from(recordKeys)
-      .crossJoin(current)
-      .where(and(isSelected, eq(current.record, recordKeys.record)))
-      .orderBy(asc(recordKeys.remoteId)),
-  );
-}
-
-function keyRows(connection: Connection, collection: SelectedCollection): Generator<KeyRow> {
-  const current = recordTable(collection.kind);
-  return selectedRows(connection, collection, (db, isSelected) =>
-    db
-      .select({ ...KEY, run: current.run })
-      .from(recordKeys)
-      .crossJoin(current)
-      .where(and(isSelected, eq(current.record, recordKeys.record)))
-      .orderBy(asc(recordKeys.remoteId)),
-  );
-}
+const IS_CURRENT = isNotNull(records.hash);
 
 /** Rows by remote id: the whole collection's, or those of the ids that are asked for, as they come. */
 function* selectedRows<Row extends object>(
@@ -118,22 +80,39 @@ function* selectedRows<Row extends object>(
   { id: collection, ids }: SelectedCollection,
   build: (db: QueryBuilder, isSelected: SQL | undefined) => RowQuery<Row>,
 ): Generator<Row, undefined> {
-  const isOfCollection = eq(recordKeys.collection, param('collection'));
+  const isOfCollection = eq(records.collection, param('collection'));
   if (ids === null) {
     yield* streamed(connection, (db) => build(db, isOfCollection))({ collection });
     return undefined;
   }
-  const hasId = and(isOfCollection, eq(recordKeys.remoteId, param('id')));
+  const hasId = and(isOfCollection, eq(records.remoteId, param('id')));
   const one = streamed(connection, (db) => build(db, hasId));
   for (const id of ids) yield* one({ collection, id });
   return undefined;
+}
+
+function heads(
+  connection: Connection,
+  collection: SelectedCollection,
+  condition: SQL | undefined,
+): Generator<HistoryHead> {
+  return selectedRows(connection, collection, (db, isSelected) =>
+    db.select(HEAD_COLUMNS).from(records).where(and(isSelected, condition)).orderBy(asc(records.remoteId)),
+  );
 }
 
 /** Current records. The connection must not be used otherwise until the iteration ends. */
 export function* readCurrent(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const { id, body } of currentRows(connection, collection)) yield { source, kind, scope, id, body };
+    const rows = selectedRows(connection, collection, (db, isSelected) =>
+      db
+        .select({ id: records.remoteId, body: sql<string>`${records.body}` })
+        .from(records)
+        .where(and(isSelected, IS_CURRENT))
+        .orderBy(asc(records.remoteId)),
+    );
+    for (const { id, body } of rows) yield { source, kind, scope, id, body };
   }
 }
 
@@ -143,12 +122,12 @@ export function* readAsOf(
   run: number,
   filter: RecordFilter,
 ): Generator<MirrorRecord> {
-  const history = prepareHistory(connection);
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
-    const present = textsAsOf(history, currentRows(connection, collection), run);
-    const gone = textsAsOf(history, removedRows(connection, collection, run), run);
-    for (const { id, body } of mergedById(present, gone)) yield { source, kind, scope, id, body };
+    for (const head of heads(connection, collection, undefined)) {
+      const body = textAt(connection, head, run);
+      if (body !== undefined) yield { source, kind, scope, id: head.id, body };
+    }
   }
 }
 
@@ -157,7 +136,11 @@ export function* readCurrentKeys(connection: Connection, filter: RecordFilter): 
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     const ids = selectedRows(connection, collection, (db, isSelected) =>
-      db.select({ id: KEY.id }).from(recordKeys).where(isSelected).orderBy(asc(KEY.id)),
+      db
+        .select({ id: records.remoteId })
+        .from(records)
+        .where(and(isSelected, IS_CURRENT))
+        .orderBy(asc(records.remoteId)),
     );
     for (const { id } of ids) yield { source, kind, scope, id };
   }
@@ -169,88 +152,21 @@ export function* readKeysAsOf(
   run: number,
   filter: RecordFilter,
 ): Generator<MirrorKey> {
-  const history = prepareHistory(connection);
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
-    const present = keysAsOf(connection, history, collection, run);
-    const gone = textsAsOf(history, removedRows(connection, collection, run), run);
-    for (const { id } of mergedById(present, gone)) yield { source, kind, scope, id };
-  }
-}
-
-function* keysAsOf(
-  connection: Connection,
-  history: HistoryReader,
-  collection: SelectedCollection,
-  run: number,
-): Generator<{ id: string }> {
-  const headOf = prepareHeads(connection, collection.kind);
-  for (const row of keyRows(connection, collection)) {
-    if (row.run <= run) {
-      yield row;
-      continue;
+    const rows = selectedRows(connection, collection, (db, isSelected) =>
+      db
+        .select({ record: records.record, id: records.remoteId, run: records.run, change: records.change })
+        .from(records)
+        .where(isSelected)
+        .orderBy(asc(records.remoteId)),
+    );
+    for (const { record, id, run: newest, change } of rows) {
+      const head = newest <= run ? undefined : headOf(connection, record);
+      const isThere =
+        head === undefined ? change !== REVISION_CHANGE.removed : textAt(connection, head, run) !== undefined;
+      if (isThere) yield { source, kind, scope, id };
     }
-    const head = headOf(row.record);
-    if (head !== undefined && history.textAt(head, run) !== undefined) yield row;
-  }
-}
-
-interface TextAsOf {
-  id: string;
-  body: string;
-}
-
-function* textsAsOf(history: HistoryReader, rows: Iterable<TextRow>, run: number): Generator<TextAsOf> {
-  for (const row of rows) {
-    const body = row.run <= run ? row.body : (history.textAt(row, run)?.text ?? null);
-    if (body !== null) yield { id: row.id, body };
-  }
-}
-
-/** Records removed after the run: those that may have been there then. */
-function* removedRows(
-  connection: Connection,
-  collection: SelectedCollection,
-  run: number,
-): Generator<TextRow> {
-  const rows = streamed(connection, (db) =>
-    db
-      .select({
-        record: removed.record,
-        collection: removed.collection,
-        run: removed.run,
-        id: removed.remoteId,
-      })
-      .from(removed)
-      .where(and(eq(removed.collection, param('collection')), gt(removed.run, param('run'))))
-      .orderBy(asc(removed.remoteId)),
-  );
-  const ids = collection.ids === null ? null : new Set(collection.ids);
-  for (const row of rows({ collection: collection.id, run }))
-    if (ids === null || ids.has(row.id)) yield { ...row, body: null };
-}
-
-function* mergedById<T extends { readonly id: string }>(
-  one: Generator<T>,
-  other: Generator<T>,
-): Generator<T> {
-  try {
-    let a = one.next();
-    let b = other.next();
-    while (a.done !== true || b.done !== true) {
-      const takesFirst = b.done === true || (a.done !== true && compareUtf8(a.value.id, b.value.id) < 0);
-      if (takesFirst && a.done !== true) {
-        yield a.value;
-        a = one.next();
-      } else if (b.done !== true) {
-        yield b.value;
-        b = other.next();
-      }
-    }
-  } finally {
-    // An iteration that is left early must not leave statements open.
-    one.return(undefined);
-    other.return(undefined);
   }
 }
 
@@ -262,18 +178,24 @@ export function readRevisions(
   connection: Connection,
   { kind, record }: Pick<RecordRow, 'kind' | 'record'>,
 ): Revision[] {
-  const headOfRecord = prepareHeads(connection, kind);
   const timeOf = prepareTimes(connection);
   const revisions: Revision[] = [];
   for (const one of recordsOfHistory(connection, kind, record)) {
-    const head = headOfRecord(one.record);
+    const head = headOf(connection, one.record);
     if (head === undefined) continue;
     const first = revisions.at(-1)?.run ?? Infinity;
-    for (const { revision, text } of prepareHistory(connection).texts(head)) {
+    for (const { revision, text } of textsOf(connection, head)) {
       const { run, change } = revision;
       // An earlier id may have been seen beside the later one, until its removal was confirmed: its history ended before.
       if (run <= first)
-        revisions.push({ run, at: timeOf(run), change, id: one.id, collection: one.collection, body: text });
+        revisions.push({
+          run,
+          at: timeOf(run),
+          change,
+          id: head.id,
+          collection: head.collection,
+          body: text,
+        });
     }
   }
   return revisions;
@@ -283,8 +205,19 @@ export function* readRemoved(connection: Connection, filter: RecordFilter): Gene
   const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const { id, run } of removedRows(connection, collection, 0)) {
+    for (const { id, run } of heads(connection, collection, isNull(records.hash))) {
       yield { source, kind, scope, id, run, at: timeOf(run) };
+    }
+  }
+}
+
+/** Removed records with the last body that each of them had, in the order of `readCurrent`. */
+export function* readRemovedBodies(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    for (const head of heads(connection, collection, isNull(records.hash))) {
+      const body = head.previous === null ? undefined : textIn(connection, head, head.previous);
+      if (body !== undefined) yield { source, kind, scope, id: head.id, body };
     }
   }
 }

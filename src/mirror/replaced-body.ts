@@ -10,7 +10,7 @@ const WHOLE_EVERY = 64;
 /** A delta above this share of the body is compared with the deflated body. */
 const GOOD_DELTA_SHARE = 0.3;
 
-export interface ReplacedBody {
+interface ReplacedBody {
   readonly encoding: number;
   readonly bytes: Buffer;
 }

@@ -118,26 +118,6 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
   };
 }
 
-/** Seals the rows that an older mirror brought along. On every opening for writing, to be done once. */
-export function sealOldRows(writer: Connection): void {
-  const unsealed = SEALED_SETS.filter((set) => sealReader(writer, set)('')?.length === 0);
-  if (unsealed.length === 0) return;
-  writer
-    .transaction(() => {
-      for (const set of unsealed) {
-        const write = sealWriter(writer, set);
-        let whole = EMPTY_SET;
-        for (const row of writer.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
-          const seal = rowSeal(set, row);
-          whole = combined(whole, setContribution(set, row.member, seal));
-          write(row.member, seal);
-        }
-        write('', whole);
-      }
-    })
-    .immediate();
-}
-
 function sealReader(connection: Connection, set: SealedSet): (member: string) => Buffer | undefined {
   const read = connection
     .prepare<[string], Buffer>(`SELECT seal FROM row_seals WHERE "set" = '${set}' AND member = ?`)

@@ -4,37 +4,21 @@
  * is text, since it defines the digests.
  */
 import { type Hash, createHash } from 'node:crypto';
-import { isKind } from '../catalog/catalog.ts';
 import type { Connection } from './database.ts';
-import { perKind } from './stage.ts';
 
 export interface RunDigests {
   readonly changeDigest: Buffer;
-  /** Null in the first form of the seal, which had none. */
-  readonly sweepDigest: Buffer | null;
+  readonly sweepDigest: Buffer;
 }
 
 /** Revisions, or sweeps, read at a time. */
 const SLICE = { revisions: 1000, sweeps: 1000 } as const;
 
 /** Both digests of a run as the mirror has it. Hands control back after each slice. */
-export function* digestRun(
-  connection: Connection,
-  run: number,
-): Generator<undefined, RunDigests & { readonly sweepDigest: Buffer }> {
+export function* digestRun(connection: Connection, run: number): Generator<undefined, RunDigests> {
   const changeDigest = yield* digestChanges(connection, run);
   const sweepDigest = yield* digestSweeps(connection, run);
   return { changeDigest, sweepDigest };
-}
-
-/** As the run was sealed: the first form where it has no digest of sweeps. */
-export function* digestSealed(
-  connection: Connection,
-  run: number,
-  isFirstForm: boolean,
-): Generator<undefined, RunDigests> {
-  if (!isFirstForm) return yield* digestRun(connection, run);
-  return { changeDigest: yield* digestUnnamed(connection, run), sweepDigest: null };
 }
 
 /**
@@ -44,70 +28,47 @@ export function* digestSealed(
 function* digestChanges(connection: Connection, run: number): Generator<undefined, Buffer> {
   const digest = createHash('sha256');
   const next = connection
-    .prepare<[number, number], number | null>(
-      `SELECT min(collection) FROM revisions WHERE run = ? AND collection > ?`,
+    .prepare<{ run: number; after: number }, number | null>(
+      `SELECT min(collection) FROM (SELECT min(collection) AS collection FROM records WHERE run = :run AND collection > :after
+         UNION ALL SELECT min(collection) FROM revisions WHERE run = :run AND collection > :after)`,
     )
     .pluck();
-  const identity = connection.prepare<[number], { kind: string; text: string }>(
-    `SELECT c.kind AS kind, json_array(o.name, c.kind, c.scope) AS text
-     FROM collections c LEFT JOIN sources o ON o.id = c.source WHERE c.id = ?`,
-  );
-  // One text for a slice: a JavaScript object for every revision would cost three times as much.
-  const slice = perKind((kind) =>
-    connection
-      .prepare<[number, number, number], [text: string | null, last: number | null, count: number]>(
-        `SELECT group_concat(record || ' ' || change || ' ' || ifnull(hex(hash), '') || ' ' ||
-           json_quote(ifnull(id, (SELECT remote_id FROM removed d WHERE d.record = v.record))) || char(10), ''),
-           max(record), count(*)
-         FROM (SELECT r.record AS record, r.change AS change, r.hash AS hash, t._remote_id AS id
-               FROM revisions r LEFT JOIN "${kind}" t ON t._record = r.record
-               WHERE r.run = ? AND r.collection = ? AND r.record > ? ORDER BY r.record LIMIT ${SLICE.revisions}) v`,
-      )
-      .raw(),
-  );
-  let collection = 0;
-  for (;;) {
-    const found = next.get(run, collection);
-    if (found === null || found === undefined) return digest.digest();
-    collection = found;
-    const named = identity.get(collection);
-    digest.update(`${collection} ${named?.text ?? ''}\n`);
-    // Of a kind that there is not, the line above says enough: no run ever sealed it.
-    if (named === undefined || !isKind(named.kind)) continue;
+  const identity = connection
+    .prepare<[number], string>(
+      `SELECT json_array(o.name, c.kind, c.scope) FROM collections c LEFT JOIN sources o ON o.id = c.source WHERE c.id = ?`,
+    )
+    .pluck();
+  // One text for a slice: a JavaScript object for every revision would cost three times as much. Both halves are in the order
+  // of the records, so that SQLite merges them.
+  const slice = connection
+    .prepare<
+      { run: number; collection: number; after: number },
+      [text: string | null, last: number | null, count: number]
+    >(
+      `SELECT group_concat(record || ' ' || change || ' ' || ifnull(hex(hash), '') || ' ' || json_quote(id) || char(10), ''),
+         max(record), count(*)
+       FROM (SELECT record, change, hash, remote_id AS id FROM records
+             WHERE run = :run AND collection = :collection AND record > :after
+             UNION ALL
+             SELECT v.record, v.change, v.hash, (SELECT remote_id FROM records r WHERE r.record = v.record) FROM revisions v
+             WHERE v.run = :run AND v.collection = :collection AND v.record > :after
+             ORDER BY 1 LIMIT ${SLICE.revisions})`,
+    )
+    .raw();
+  let collection = next.get({ run, after: 0 }) ?? null;
+  while (collection !== null) {
+    digest.update(`${collection} ${identity.get(collection) ?? ''}\n`);
     let after = -1;
     for (;;) {
-      const [text, last, count] = slice(named.kind).get(run, collection, after) ?? [null, null, 0];
+      const [text, last, count] = slice.get({ run, collection, after }) ?? [null, null, 0];
       if (text !== null) digest.update(text);
       if (count > 0) yield undefined;
       if (last === null || count < SLICE.revisions) break;
       after = last;
     }
+    collection = next.get({ run, after: collection }) ?? null;
   }
-}
-
-/** The same as the first version had it: a line for each revision of collection, record, change and hash. */
-function* digestUnnamed(connection: Connection, run: number): Generator<undefined, Buffer> {
-  const digest = createHash('sha256');
-  const slice = connection
-    .prepare<[number, number, number], [string | null]>(
-      `SELECT group_concat(collection || ' ' || record || ' ' || change || ' ' || ifnull(hex(hash), '') || char(10), '')
-       FROM (SELECT collection, record, change, hash FROM revisions
-             WHERE run = ? AND (collection, record) > (?, ?) ORDER BY collection, record LIMIT ${SLICE.revisions})`,
-    )
-    .raw();
-  const sliceEnd = connection.prepare<[number, number, number], { collection: number; record: number }>(
-    `SELECT collection, record FROM revisions WHERE run = ? AND (collection, record) > (?, ?)
-     ORDER BY collection, record LIMIT 1 OFFSET ${SLICE.revisions - 1}`,
-  );
-  let from = { collection: 0, record: 0 };
-  for (;;) {
-    const [text] = slice.get(run, from.collection, from.record) ?? [null];
-    if (text !== null) digest.update(text);
-    const end = sliceEnd.get(run, from.collection, from.record);
-    if (end === undefined) return digest.digest();
-    from = end;
-    yield undefined;
-  }
+  return digest.digest();
 }
 
 /** SHA-256 over a run's sweeps: its own sweeps, then those that it took over from dropped runs. */

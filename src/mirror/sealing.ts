@@ -55,8 +55,7 @@ interface RootFacts extends RunDigests {
 
 export function rootOf(facts: RootFacts): Buffer {
   const lines = [
-    // Runs sealed by the first version are still verified by its rules.
-    facts.sweepDigest === null ? 'tidemark.root/1' : 'tidemark.root/2',
+    'tidemark.root/1',
     facts.previousRoot?.toString('hex') ?? '',
     String(facts.run),
     JSON.stringify(facts.source),
@@ -64,7 +63,7 @@ export function rootOf(facts: RootFacts): Buffer {
     facts.startedAt,
     facts.finishedAt,
     facts.changeDigest.toString('hex'),
-    ...(facts.sweepDigest === null ? [] : [facts.sweepDigest.toString('hex')]),
+    facts.sweepDigest.toString('hex'),
   ];
   return createHash('sha256').update(lines.join('\n')).digest();
 }

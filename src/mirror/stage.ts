@@ -5,43 +5,32 @@
  * builder has no name for tables of an attached file.
  */
 import { rmSync } from 'node:fs';
-import type { Kind } from '../catalog/kinds.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
 import { type Connection, createPrivateFile } from './database.ts';
-import type { RunShapes } from './field-shapes-store.ts';
 
-/** What happens to a record that the mirror knows. */
-export const STAGED_ACTION = { changed: 2, rewritten: 4, volatile: 5, returned: 6 } as const;
+/** What a run found a record to be; `fresh`: the mirror never had it; `returned`: it was removed earlier. */
+export type StagedAction = 'fresh' | 'returned' | 'changed' | 'rewritten' | 'volatile';
 /** The verdict on a current record that the run did not see. */
-export const VERDICT = { keep: 1, remove: 2, hold: 3 } as const;
+export type Verdict = 'keep' | 'remove' | 'hold';
 
 const PAGE_SIZE = 8192;
 const CACHE_KIB = 8000;
 
 const TABLES = `
-  CREATE TABLE stage.fresh_keys (   -- records that the mirror never had
+  CREATE TABLE stage.records (      -- what is not as the mirror has it, one row for each record
     collection INTEGER NOT NULL,
     remote_id TEXT NOT NULL,
-    n INTEGER NOT NULL,             -- order of arrival
+    record INTEGER,                 -- its number in the mirror; NULL for a fresh one
+    action TEXT NOT NULL,           -- StagedAction
     walk INTEGER NOT NULL,          -- the last walk that saw it
     hash BLOB NOT NULL,
     volatile INTEGER,
-    PRIMARY KEY (collection, remote_id)) WITHOUT ROWID;
-  CREATE TABLE stage.fresh_bodies (
-    n INTEGER PRIMARY KEY,
     body TEXT NOT NULL);
-  CREATE TABLE stage.moved (        -- records that the mirror has or had, and that are not as they were
-    record INTEGER PRIMARY KEY,
-    collection INTEGER NOT NULL,
-    remote_id TEXT NOT NULL,
-    action INTEGER NOT NULL,        -- STAGED_ACTION
-    hash BLOB NOT NULL,
-    volatile INTEGER,
-    body TEXT NOT NULL);
+  CREATE UNIQUE INDEX stage.records_key ON records (collection, remote_id);
+  CREATE INDEX stage.records_known ON records (record) WHERE record IS NOT NULL;
   CREATE TABLE stage.verdicts (     -- current records that no walk saw
     record INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
-    verdict INTEGER NOT NULL);      -- VERDICT
+    verdict TEXT NOT NULL);         -- Verdict
   CREATE TABLE stage.checked (      -- parent records that were asked for one by one
     collection INTEGER NOT NULL,
     remote_id TEXT NOT NULL,
@@ -59,7 +48,7 @@ export function removeStage(mirrorPath: string): void {
 
 /**
  * The last walk of the run that saw each record which the mirror has or had. In memory, four bytes for each record number:
- * as rows these were all that a run without changes wrote. SQL asks by `wasSeen` and `walkOf`.
+ * as rows these were all that a run without changes wrote. SQL asks by `wasSeen`.
  */
 export class SeenRecords {
   #walks = new Uint32Array(1024);
@@ -83,14 +72,15 @@ export class SeenRecords {
 
 const WALK_OF = 'tidemark_walk_of';
 
-/** SQL for the number of the last walk that saw the record of this column; NULL if none did. */
-function walkOf(record: string): string {
-  return `${WALK_OF}(${record})`;
-}
-
 /** SQL that is true if a walk of this run saw the record of this column. */
 export function wasSeen(record: string): string {
-  return `(${walkOf(record)} IS NOT NULL)`;
+  return `(${WALK_OF}(${record}) IS NOT NULL)`;
+}
+
+/** SQL that is true if this run removes the current record of this column: it has the verdict, and no later walk saw it. */
+export function willBeRemoved(record: string): string {
+  return `(EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = ${record} AND v.verdict = 'remove')
+    AND NOT ${wasSeen(record)})`;
 }
 
 /** Attaches an empty stage to the writer's connection. */
@@ -126,138 +116,78 @@ export function detachStage(writer: Connection): void {
   writer.function(WALK_OF, () => null);
 }
 
-// What the stages of a run's collections share.
-
-export interface StageContext {
-  readonly writer: Connection;
-  readonly path: string;
-  readonly statements: StageStatements;
-  readonly seen: SeenRecords;
-  readonly shapes: RunShapes;
-  readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
-  /** As in `RunOptions`. */
-  readonly redact: ((kind: Kind, record: ScannedRecord) => ScannedRecord) | undefined;
-  /** A number that no other walk of the run has. */
-  readonly nextWalk: () => number;
-  /** Likewise for new records. */
-  readonly nextFresh: () => number;
-  /** Throws once the run has ended, and when the stage is broken. */
-  readonly check: () => void;
-  /** Marks the stage as broken by a failed write: nothing of it may be published. */
-  readonly breakStage: (cause: unknown) => void;
-}
-
 // The prepared statements behind staging: they run once per record, a million times in a run.
 
-type ActionName = keyof typeof STAGED_ACTION;
+/** A record as the mirror has it, as far as a comparison needs it. */
+export interface KnownRecord {
+  readonly record: number;
+  readonly run: number;
+  /** Null for a removed record, as its body. */
+  readonly hash: Buffer | null;
+  readonly body: string | null;
+}
+
+interface StagedRow {
+  readonly action: StagedAction;
+  readonly walk: number;
+  readonly body: string;
+}
 
 export type StageStatements = ReturnType<typeof prepareStageStatements>;
 
 export function prepareStageStatements(writer: Connection) {
-  const current = perKind((kind) =>
-    writer.prepare<[number, string], CurrentRow>(
-      `SELECT k.record AS record, k.hash_start AS hashStart, t._run AS run, t.body AS body
-       FROM record_keys k JOIN "${kind}" t ON t._record = k.record WHERE k.collection = ? AND k.remote_id = ?`,
-    ),
-  );
-  const matchingSince = perKind((kind) =>
-    writer
-      .prepare<[number, string, Buffer, number | null, number], number>(
-        `SELECT k.record FROM record_keys k JOIN "${kind}" t ON t._record = k.record
-         WHERE k.collection = ? AND k.remote_id = ? AND k.hash_start = ? AND k.volatile IS ? AND t._run >= ?`,
-      )
-      .pluck(),
-  );
+  const isMatch = 'collection = ? AND remote_id = ? AND hash = ? AND volatile IS ?';
   return {
     /** Number of the current record with this key and content. */
     matching: writer
       .prepare<[number, string, Buffer, number | null], number>(
-        `SELECT record FROM record_keys WHERE collection = ? AND remote_id = ? AND hash_start = ? AND volatile IS ?`,
+        `SELECT record FROM main.records WHERE ${isMatch}`,
       )
       .pluck(),
     /** The same, of those whose current revision is of that run or a later one. */
-    matchingSince,
-    /** The current record with this key. */
-    current,
-    /** Number of the removed record with this key. */
-    removed: writer
-      .prepare<[number, string], number>(`SELECT record FROM removed WHERE collection = ? AND remote_id = ?`)
+    matchingSince: writer
+      .prepare<[number, string, Buffer, number | null, number], number>(
+        `SELECT record FROM main.records WHERE ${isMatch} AND run >= ?`,
+      )
       .pluck(),
-    /** Whether SQLite's own functions take the text as JSON: every generated column asks them. */
+    /** The record with this key, current or removed. */
+    known: writer.prepare<[number, string], KnownRecord>(
+      `SELECT record, run, hash, body FROM main.records WHERE collection = ? AND remote_id = ?`,
+    ),
+    /** Whether SQLite's own functions take the text as JSON: every column of a kind's view asks them. */
     isJson: writer.prepare<[string], number>(`SELECT json_valid(?)`).pluck(),
-    addFreshKey: writer.prepare<[number, string, number, number, Buffer, number | null]>(
-      `INSERT OR IGNORE INTO stage.fresh_keys (collection, remote_id, n, walk, hash, volatile) VALUES (?, ?, ?, ?, ?, ?)`,
+    /** Does nothing where one with this key is staged. */
+    stage: writer.prepare<
+      [number, string, number | null, StagedAction, number, Buffer, number | null, string]
+    >(
+      `INSERT OR IGNORE INTO stage.records (collection, remote_id, record, action, walk, hash, volatile, body)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    addFreshBody: writer.prepare<[number, string]>(`INSERT INTO stage.fresh_bodies VALUES (?, ?)`),
-    fresh: writer.prepare<[number, string], { n: number; walk: number }>(
-      `SELECT n, walk FROM stage.fresh_keys WHERE collection = ? AND remote_id = ?`,
+    staged: writer.prepare<[number, string], StagedRow>(
+      `SELECT action, walk, body FROM stage.records WHERE collection = ? AND remote_id = ?`,
     ),
-    freshBody: writer.prepare<[number], string>(`SELECT body FROM stage.fresh_bodies WHERE n = ?`).pluck(),
-    replaceFreshKey: writer.prepare<[number, Buffer, number | null, number, string]>(
-      `UPDATE stage.fresh_keys SET walk = ?, hash = ?, volatile = ? WHERE collection = ? AND remote_id = ?`,
+    restage: writer.prepare<[number, Buffer, number | null, string, number, string]>(
+      `UPDATE stage.records SET walk = ?, hash = ?, volatile = ?, body = ? WHERE collection = ? AND remote_id = ?`,
     ),
-    replaceFreshBody: writer.prepare<[string, number]>(`UPDATE stage.fresh_bodies SET body = ? WHERE n = ?`),
-    /** Ids of new records that no walk from this one on saw. */
-    freshBefore: writer
+    unstage: writer.prepare<[number, string]>(
+      `DELETE FROM stage.records WHERE collection = ? AND remote_id = ?`,
+    ),
+    /** Ids of records that the mirror does not have now and no walk from this one on saw. */
+    addedBefore: writer
       .prepare<[number, number], string>(
-        `SELECT remote_id FROM stage.fresh_keys WHERE collection = ? AND walk < ?`,
+        `SELECT remote_id FROM stage.records
+         WHERE collection = ? AND walk < ? AND action IN ('fresh', 'returned')`,
       )
       .pluck(),
-    dropFreshKey: writer.prepare<[number, string]>(
-      `DELETE FROM stage.fresh_keys WHERE collection = ? AND remote_id = ?`,
-    ),
-    dropFreshBody: writer.prepare<[number]>(`DELETE FROM stage.fresh_bodies WHERE n = ?`),
-    /** The same of records that an earlier run removed and this one read again. */
-    returnedBefore: writer
-      .prepare<[number, number], number>(
-        `SELECT m.record FROM stage.moved m
-         WHERE m.collection = ? AND m.action = ${STAGED_ACTION.returned} AND ${walkOf('m.record')} < ?`,
-      )
-      .pluck(),
-    changedAction: writer
-      .prepare<[number], number>(`SELECT action FROM stage.moved WHERE record = ?`)
-      .pluck(),
-    dropChanged: writer.prepare<[number]>(`DELETE FROM stage.moved WHERE record = ?`),
-    putChanged: writer.prepare<[number, number, string, number, Buffer, number | null, string]>(
-      `INSERT INTO stage.moved VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    ),
-    putVerdict: writer.prepare<[number, number, number]>(
+    putVerdict: writer.prepare<[number, number, Verdict]>(
       `INSERT OR REPLACE INTO stage.verdicts VALUES (?, ?, ?)`,
     ),
     /** The current record with this key, where the run removes it. */
     going: writer
       .prepare<[number, string], number>(
-        `SELECT k.record FROM record_keys k JOIN stage.verdicts v ON v.record = k.record AND v.verdict = ${VERDICT.remove}
-         WHERE k.collection = ? AND k.remote_id = ? AND NOT ${wasSeen('k.record')}`,
+        `SELECT r.record FROM main.records r WHERE r.collection = ? AND r.remote_id = ? AND ${willBeRemoved('r.record')}`,
       )
       .pluck(),
     putChecked: writer.prepare<[number, string]>(`INSERT OR IGNORE INTO stage.checked VALUES (?, ?)`),
-    actionName: (action: number): ActionName => {
-      const name = (Object.keys(STAGED_ACTION) as ActionName[]).find((key) => STAGED_ACTION[key] === action);
-      if (name === undefined) throw new Error(`no staged action has the number ${action}`);
-      return name;
-    },
-    actionNumber: (name: ActionName): number => STAGED_ACTION[name],
   };
-}
-
-/** Prepares a statement for a kind when it is first needed. */
-export function perKind<T>(prepare: (kind: Kind) => T): (kind: Kind) => T {
-  const prepared = new Map<Kind, T>();
-  return (kind) => {
-    const known = prepared.get(kind);
-    if (known !== undefined) return known;
-    const made = prepare(kind);
-    prepared.set(kind, made);
-    return made;
-  };
-}
-
-/** A current record, as far as a comparison needs it. */
-export interface CurrentRow {
-  readonly record: number;
-  /** The first bytes of its hash. */
-  readonly hashStart: Buffer;
-  readonly run: number;
-  readonly body: string;
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
-import { type RunDigests, digestSealed } from './run-digests.ts';
+import { type RunDigests, digestRun } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
 import type { Findings } from './verify-findings.ts';
 
@@ -25,8 +25,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
   for (const sealed of runs) {
     findings.checked.runs += 1;
     const { run } = sealed;
-    const isFirstForm = sealed.sweepDigest === null;
-    const found = yield* digestSealed(connection, run, isFirstForm);
+    const found = yield* digestRun(connection, run);
     if (!found.changeDigest.equals(sealed.changeDigest)) {
       findings.add({
         kind: 'chain',
@@ -34,7 +33,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
         run,
       });
     }
-    if (!isSame(found.sweepDigest, sealed.sweepDigest)) {
+    if (!found.sweepDigest.equals(sealed.sweepDigest)) {
       findings.add({
         kind: 'chain',
         message: `what run ${run} saw of its collections is not what it sealed`,
@@ -50,11 +49,10 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     previous = sealed.root;
     yield undefined;
   }
-  noteFirstForm(runs, findings);
   verifySnapshots(connection, findings);
   verifyOwners(connection, findings);
   const { checked } = findings;
-  const stored = connection.prepare<[], number>(`SELECT count(*) FROM revisions`).pluck().get() ?? 0;
+  const stored = connection.prepare<[], number>(`SELECT count(*) FROM all_revisions`).pluck().get() ?? 0;
   if (stored !== checked.revisions) {
     findings.add({
       kind: 'revision',
@@ -63,24 +61,10 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
   }
 }
 
-/** Notes what the seals of the first version do not cover. */
-function noteFirstForm(runs: readonly SealedRun[], findings: Findings): void {
-  const old = runs.filter(({ sweepDigest }) => sweepDigest === null);
-  const last = old.at(-1);
-  if (last === undefined) return;
-  findings.note({
-    message:
-      `${old.length === 1 ? `run ${last.run} was` : `${old.length} runs up to run ${last.run} were`} sealed by an earlier ` +
-      `version: contents and changes are vouched for, ids, scopes and sweeps only from the next run on`,
-    run: last.run,
-    at: last.finishedAt,
-  });
-}
-
 /** Rows that say what a run did, or saw, without the run that vouches for them. */
 function verifyOwners(connection: Connection, findings: Findings): void {
   const owners = [
-    ['made revisions', `SELECT DISTINCT run FROM revisions`, 'root IS NOT NULL'],
+    ['made revisions', `SELECT DISTINCT run FROM all_revisions`, 'root IS NOT NULL'],
     ['took sweeps over', `SELECT DISTINCT run FROM carried_sweeps`, 'root IS NOT NULL'],
     ['has sweeps', `SELECT DISTINCT run FROM sweeps`, 'true'],
   ] as const;

@@ -1,8 +1,8 @@
 /** The records and revisions of one collection against their hashes. */
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
-import { hashStart, scanBody, stableHash, volatileMark } from './classify-record.ts';
-import { type HistoryReader, type StoredRevision, prepareHistory } from './history.ts';
+import { scanBody, stableHash, volatileMark } from './classify-record.ts';
+import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';
 import type { Findings, VerifyProblem } from './verify-findings.ts';
@@ -10,15 +10,9 @@ import type { Findings, VerifyProblem } from './verify-findings.ts';
 /** Records per slice: some 10 ms. */
 const SLICE = 1000;
 
-interface CheckedRow {
-  record: number;
-  collection: number;
-  id: string;
-  run: number;
-  hashStart: Buffer | null;
-  volatile: number | null;
-  body: string | null;
-  isReadable: number;
+interface CheckedRow extends HistoryHead {
+  readonly volatile: number | null;
+  readonly isReadable: number;
 }
 
 /** `see` is shown every current body. */
@@ -28,92 +22,60 @@ export function* verifyCollection(
   { rules, see }: { readonly rules: readonly SealingRule[]; readonly see: (body: string) => void },
   findings: Findings,
 ): Generator<undefined> {
-  const check = prepareCheck(connection, collection, rules, findings);
-  const current = connection.prepare<[number, number], CheckedRow>(
-    `SELECT t._record AS record, t._collection AS collection, t._remote_id AS id, t._run AS run, t.body AS body,
-       k.hash_start AS hashStart, k.volatile AS volatile, json_valid(t.body) AS isReadable FROM "${collection.kind}" t
-     LEFT JOIN record_keys k ON k.collection = t._collection AND k.remote_id = t._remote_id AND k.record = t._record
-     WHERE t._collection = ? AND t._record > ? ORDER BY t._record LIMIT ${SLICE}`,
+  const { kind: recordKind, scope } = collection;
+  const read = connection.prepare<[number, string], CheckedRow>(
+    `SELECT record, collection, remote_id AS id, run, change, ordinal, previous, hash, volatile, body,
+       json_valid(body) IS NOT 0 AS isReadable FROM records
+     WHERE collection = ? AND remote_id > ? ORDER BY remote_id LIMIT ${SLICE}`,
   );
   let count = 0;
-  for (const slice of slices(current, collection.id)) {
-    for (const row of slice) {
-      check(row);
-      if (row.body !== null) see(row.body);
+  let before: string | undefined;
+  for (;;) {
+    const rows = read.all(collection.id, before ?? '');
+    for (const row of rows) {
+      const report: Report = (problem) => findings.add({ ...problem, recordKind, scope, id: row.id });
+      if (row.id === before) report({ kind: 'index', message: 'is there twice', run: row.run });
+      before = row.id;
+      if (row.body !== null) {
+        see(row.body);
+        count += 1;
+        checkBody(row, row.body, rules, report);
+      }
+      try {
+        checkHistory(connection, row, rules, findings, report);
+      } catch (error) {
+        if (!(error instanceof TidemarkError)) throw error;
+        report({ kind: 'revision', message: error.message, run: row.run });
+      }
     }
-    count += slice.length;
-    findings.checked.records += slice.length;
+    findings.checked.records = findings.checked.records + rows.filter(({ body }) => body !== null).length;
     yield undefined;
+    if (rows.length < SLICE) break;
   }
-  const keys = connection
-    .prepare<[number], number>(`SELECT count(*) FROM record_keys WHERE collection = ?`)
-    .pluck()
-    .get(collection.id);
-  if (count !== collection.records || keys !== count) {
+  if (count !== collection.records) {
     findings.add({
       kind: 'index',
-      message: `${collection.kind} holds ${count} records and ${keys ?? 0} keys where ${collection.records} are counted`,
-      recordKind: collection.kind,
-      scope: collection.scope,
+      message: `${recordKind} holds ${count} records where ${collection.records} are counted`,
+      recordKind,
+      scope,
     });
   }
-  if (keys !== count) reportGone(connection, collection, findings);
-  const removed = connection.prepare<[number, number], CheckedRow>(
-    `SELECT record, collection, remote_id AS id, run, NULL AS body, NULL AS hashStart, NULL AS volatile, 1 AS isReadable
-     FROM removed WHERE collection = ? AND record > ? ORDER BY record LIMIT ${SLICE}`,
-  );
-  for (const slice of slices(removed, collection.id)) {
-    for (const row of slice) check(row);
-    yield undefined;
-  }
+  reportGone(connection, collection, findings);
 }
 
-/** Records whose row is missing, named by their keys. */
+/** Records that have left revisions and nothing else. */
 function reportGone(connection: Connection, { id, kind, scope }: CollectionRow, findings: Findings): void {
   const gone = connection
-    .prepare<[number], { id: string }>(
-      `SELECT k.remote_id AS id FROM record_keys k WHERE k.collection = ?
-         AND NOT EXISTS (SELECT 1 FROM "${kind}" t WHERE t._record = k.record AND t._collection = k.collection)
-       ORDER BY k.record LIMIT ${SLICE}`,
+    .prepare<[number], { record: number; run: number }>(
+      `SELECT v.record AS record, max(v.run) AS run FROM revisions v
+       WHERE v.collection = ? AND NOT EXISTS (SELECT 1 FROM records r WHERE r.record = v.record AND r.collection = v.collection)
+       GROUP BY v.record LIMIT ${SLICE}`,
     )
     .all(id);
-  for (const record of gone)
-    findings.add({ kind: 'body', message: 'its row is gone', recordKind: kind, scope, id: record.id });
-}
-
-function* slices(
-  statement: { all(collection: number, after: number): CheckedRow[] },
-  collection: number,
-): Generator<CheckedRow[]> {
-  let after = -1;
-  for (;;) {
-    const rows = statement.all(collection, after);
-    const last = rows.at(-1);
-    if (last === undefined) return;
-    yield rows;
-    after = last.record;
+  for (const { record, run } of gone) {
+    const message = `the row of record ${record} is gone`;
+    findings.add({ kind: 'revision', message, recordKind: kind, scope, run });
   }
-}
-
-function prepareCheck(
-  connection: Connection,
-  collection: CollectionRow,
-  rules: readonly SealingRule[],
-  findings: Findings,
-): (row: CheckedRow) => void {
-  const history = prepareHistory(connection);
-  return (row) => {
-    const report = (problem: Pick<VerifyProblem, 'kind' | 'message' | 'run'>): void => {
-      findings.add({ ...problem, recordKind: collection.kind, scope: collection.scope, id: row.id });
-    };
-    if (row.body !== null) checkBody(row, row.body, rules, report);
-    try {
-      checkHistory(history, row, rules, findings, report);
-    } catch (error) {
-      if (!(error instanceof TidemarkError)) throw error;
-      report({ kind: 'revision', message: error.message, run: row.run });
-    }
-  };
 }
 
 type Report = (problem: Pick<VerifyProblem, 'kind' | 'message' | 'run'>) => void;
@@ -126,11 +88,6 @@ function checkBody(row: CheckedRow, body: string, rules: readonly SealingRule[],
       message: 'its columns cannot be read: the body is not JSON that SQLite takes',
       run,
     });
-  }
-  const found = hashUnder(body, rules, run);
-  if (row.hashStart === null || found === undefined || !hashStart(found).equals(row.hashStart)) {
-    report({ kind: 'body', message: 'the body does not match the hash in its key', run });
-    return;
   }
   // The mark follows the rule of the run that stored the text last, which may be a later one than the revision's.
   if (!rules.some((rule) => markUnder(body, rule) === row.volatile)) {
@@ -155,14 +112,14 @@ function hashUnder(text: string, rules: readonly SealingRule[], run: number): Bu
 
 /** The newest revision is the row's, links lead back one by one to the first, and every text has its hash. */
 function checkHistory(
-  history: HistoryReader,
+  connection: Connection,
   row: CheckedRow,
   rules: readonly SealingRule[],
   findings: Findings,
   report: Report,
 ): void {
   let expected: number | null = null;
-  for (const { revision, text } of history.texts(row)) {
+  for (const { revision, text } of textsOf(connection, row)) {
     findings.checked.revisions += 1;
     const { run, ordinal } = revision;
     if (expected !== null && ordinal !== expected) {

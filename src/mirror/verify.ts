@@ -12,6 +12,7 @@ import { type Connection, sqliteCode } from './database.ts';
 import type { ShapeCounts } from './field-shapes-store.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
 import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
+import { kindViewProblems } from './kind-views.ts';
 import { schemaDifferences } from './migrations.ts';
 import {
   type SealedRow,
@@ -136,7 +137,8 @@ function* withProgress(part: Iterator<unknown>, report: () => void): Generator<u
 }
 
 function* verifyFile(connection: Connection, findings: Findings): Generator<undefined> {
-  for (const message of schemaDifferences(connection)) findings.add({ kind: 'schema', message });
+  for (const message of [...schemaDifferences(connection), ...kindViewProblems(connection)])
+    findings.add({ kind: 'schema', message });
   yield undefined;
   for (const row of connection.prepare<[], string>('PRAGMA integrity_check').pluck().all()) {
     if (row !== 'ok') findings.add({ kind: 'index', message: row });

@@ -184,7 +184,7 @@ describe('what goes wrong', () => {
     const { writer, mirror, directory } = await setting();
     mirror.close();
     const file = new Database(mirror.path);
-    file.exec(`UPDATE roles SET body = replace(body, 'A 1', 'A 9')`);
+    file.exec(`UPDATE records SET body = replace(body, 'A 1', 'A 9') WHERE body IS NOT NULL`);
     file.close();
     await expect(writer.make(never)).rejects.toMatchObject({ code: 'mirror_corrupt' });
     expect(readdirSync(directory)).toEqual([]);

@@ -126,7 +126,7 @@ describe('words', () => {
     const env = environment(service.url, directory);
     await tidemark(['sync'], { env });
     const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE domains SET body = replace(body, '.example', '.evil')`);
+    file.exec(`UPDATE records SET body = replace(body, '.example', '.evil') WHERE body LIKE '%"domain"%'`);
     file.close();
     const [text, json] = await Promise.all([
       tidemark(['verify'], { env }),

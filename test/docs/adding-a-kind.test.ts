@@ -15,7 +15,7 @@ const KIND = 'feature_flags';
 
 const execute = promisify(execFile);
 
-/** What a clone needs to generate a migration and to run from the sources. */
+/** What a clone needs to run from the sources. */
 const COPIED = ['src', 'drizzle', 'config', 'package.json', 'tsconfig.json', 'drizzle.config.ts', 'build.ts'];
 
 function copyOfTheSources(): string {
@@ -44,8 +44,6 @@ function addTheKind(directory: string): void {
     /^import /m,
     "import { featureFlags } from './kinds/feature-flags.ts';\nimport ",
   );
-  const table = /`(export const featureFlags = .*;)`/.exec(PAGE)?.[1];
-  edit(file('mirror/schema/kind-tables.ts'), /$/, `${table}\n`);
 }
 
 /** The sandbox of the copy; its address. */
@@ -70,7 +68,6 @@ it(
     addTheKind(directory);
     const tool = (name: string, ...options: string[]): Promise<unknown> =>
       execute(packageFile(`node_modules/.bin/${name}`), options, { cwd: directory });
-    await tool('drizzle-kit', 'generate');
     await tool('tsc', '--noEmit', '--project', '.');
 
     const main = join(directory, 'src/main.ts');

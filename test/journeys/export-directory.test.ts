@@ -194,7 +194,7 @@ describe('what goes wrong', () => {
   it('a damaged mirror is an error, not a shorter export', async () => {
     const { directory, env } = await mirrored();
     const file = new Database(join(directory, 'mirror.db'));
-    file.exec('DELETE FROM domains WHERE _record = (SELECT max(_record) FROM domains)');
+    file.exec(`DELETE FROM records WHERE remote_id = (SELECT max(id) FROM domains)`);
     file.close();
     const ended = await tidemark(['export', '--kind', 'domains'], { env });
     expect(ended.code).toBe(1);

@@ -233,9 +233,8 @@ describe('the sharing of a recording that is gone', () => {
     // As a run left it that removed the recording only: what nothing refers to but the sharing.
     const database = new Database(mirror);
     database.exec(
-      `UPDATE record_keys SET remote_id = 'rec99' WHERE remote_id = 'rec3' AND collection =
-         (SELECT id FROM collections WHERE kind = 'recording_sharing');
-       UPDATE recording_sharing SET _remote_id = 'rec99' WHERE _remote_id = 'rec3'`,
+      `UPDATE records SET remote_id = 'rec99' WHERE remote_id = 'rec3' AND collection =
+         (SELECT id FROM collections WHERE kind = 'recording_sharing')`,
     );
     database.close();
     service.lists.set(

@@ -338,7 +338,7 @@ describe('the counts', () => {
   it('survive a stored body that is not JSON any more', async () => {
     const mirror = open();
     await roles(mirror, { id: 'a', x: 1 }, { id: 'b', x: 1 });
-    tamper(mirror, `UPDATE roles SET body = '{' WHERE _remote_id = 'b'`);
+    tamper(mirror, `UPDATE records SET body = '{' WHERE remote_id = 'b'`);
     expect(await roles(mirror, { id: 'a', x: 2 })).toEqual([]);
     const problems = (await mirror.verify()).problems.map(({ kind, message }) => `${kind}: ${message}`);
     // The history keeps what was damaged; the counts are those of what is left.

@@ -125,7 +125,7 @@ describe('forgetting', () => {
     expect(mirror.records.find('roles', 'brief')).toEqual([]);
     expect(mirror.records.find('roles', 'gone')).toEqual([]);
     expect([...mirror.records.removed()]).toEqual([]);
-    expect(sql(mirror.path, `SELECT DISTINCT run FROM revisions UNION SELECT run FROM sweeps`)).toEqual([
+    expect(sql(mirror.path, `SELECT DISTINCT run FROM all_revisions UNION SELECT run FROM sweeps`)).toEqual([
       [4],
       [6],
       [9],
@@ -412,7 +412,7 @@ describe('the seals after forgetting', () => {
   });
 
   it.each([
-    ['a body', `UPDATE roles SET body = replace(body, '6', '7') WHERE _remote_id = 'a'`],
+    ['a body', `UPDATE records SET body = replace(body, '6', '7') WHERE remote_id = 'a'`],
     ['an earlier body', `UPDATE revisions SET body = body || x'00' WHERE body IS NOT NULL`],
     ['a hash', `UPDATE revisions SET hash = zeroblob(32) WHERE run = 6`],
     ['a change', `UPDATE revisions SET change = 2 WHERE change = 1`],
@@ -452,7 +452,7 @@ describe('the seals after forgetting', () => {
       `UPDATE revisions SET body = body || x'00' WHERE body IS NOT NULL AND encoding = 1`,
       /./,
     ],
-    ['a current body', `UPDATE roles SET body = replace(body, '6', '7') WHERE _remote_id = 'a'`, /record/],
+    ['a current body', `UPDATE records SET body = replace(body, '6', '7') WHERE remote_id = 'a'`, /record/],
   ])('are not laid over %s that somebody changed', async (_name, statement, said) => {
     const mirror = await someHistory();
     mirror.close();
@@ -589,7 +589,7 @@ describe('any history, any retention', () => {
             }
             expect((await mirror.verify()).problems).toEqual([]);
             expect(
-              sql(mirror.path, `SELECT count(*) FROM revisions WHERE run NOT IN (SELECT run FROM runs)`),
+              sql(mirror.path, `SELECT count(*) FROM all_revisions WHERE run NOT IN (SELECT run FROM runs)`),
             ).toEqual([[0]]);
           };
           for (const one of steps) await advance(one);

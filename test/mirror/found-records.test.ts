@@ -1,7 +1,6 @@
 /** Records found by their id, with what the mirror knew of them at a point: by key, however much it holds. */
 import { fillPlaceholders } from 'drizzle-orm';
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/catalog/kinds.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { lookUp } from '../../src/mirror/found-records.ts';
 import { queryBuilder } from '../../src/mirror/query.ts';
@@ -14,21 +13,17 @@ describe('a record found by its id', () => {
     const mirror = open();
     const connection = connect(mirror.path, { isReadonly: true });
     try {
-      for (const kind of KINDS) {
-        const { sql, params } = lookUp(queryBuilder(connection), kind).toSQL();
-        const values = fillPlaceholders([...params], { id: 'x', sources: '["production"]' });
-        const steps = connection
-          .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
-          .all(...values)
-          .map(({ detail }) => detail);
-        // Sources of the configuration: a handful.
-        const walked = steps.filter(
-          (step) => /^SCAN /.test(step) && !/^SCAN (sources|json_each)\b/.test(step),
-        );
-        expect(walked, kind).toEqual([]);
-        expect(steps.filter((step) => /^SEARCH /.test(step)).length, kind).toBeGreaterThanOrEqual(6);
-        expect(steps.join('\n'), kind).not.toMatch(/TEMP B-TREE|AUTOMATIC/);
-      }
+      const { sql, params } = lookUp(queryBuilder(connection)).toSQL();
+      const values = fillPlaceholders([...params], { id: 'x', kind: 'roles', sources: '["production"]' });
+      const steps = connection
+        .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+        .all(...values)
+        .map(({ detail }) => detail);
+      // Sources of the configuration: a handful.
+      const walked = steps.filter((step) => /^SCAN /.test(step) && !/^SCAN (sources|json_each)\b/.test(step));
+      expect(walked).toEqual([]);
+      expect(steps.filter((step) => /^SEARCH /.test(step)).length).toBeGreaterThanOrEqual(3);
+      expect(steps.join('\n')).not.toMatch(/TEMP B-TREE|AUTOMATIC/);
     } finally {
       connection.close();
     }

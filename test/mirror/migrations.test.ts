@@ -1,11 +1,10 @@
+import { createHash } from 'node:crypto';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import Database from 'better-sqlite3';
-import { getTableConfig } from 'drizzle-orm/sqlite-core';
 import { describe, expect, it } from 'vitest';
 import { packageFile } from '../../src/core/package-root.ts';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import { kindTable } from '../../src/mirror/kind-table.ts';
 import { translated } from '../../src/mirror/database.ts';
 import { migrate, schemaDifferences, shippedMigrations } from '../../src/mirror/migrations.ts';
 import { missingMigrations } from '../tools/check-migrations.ts';
@@ -51,26 +50,81 @@ export const extra = sqliteTable('extra', { id: integer('id').primaryKey() });`,
     expect(doubled).toEqual([]);
     file.close();
   });
+});
 
-  it('give every kind its table with every documented field', () => {
-    const mirror = open();
-    const file = new Database(mirror.path, { readonly: true });
-    for (const definition of CATALOG) {
-      const columns = file.pragma(`table_xinfo("${definition.kind}")`) as { name: string }[];
-      const expected = getTableConfig(kindTable(definition.kind)).columns.map(({ name }) => name);
-      expect(columns.map(({ name }) => name)).toEqual(expected);
-      expect(expected).toEqual(
-        expect.arrayContaining([
-          '_record',
-          '_collection',
-          '_remote_id',
-          '_run',
-          'body',
-          ...definition.fields.map((f) => f.name),
-        ]),
-      );
-    }
+describe('the views of kinds', () => {
+  const columnsOf = (path: string, kind: string): Record<string, string> => {
+    const file = new Database(path, { readonly: true });
+    const columns = file.pragma(`table_info("${kind}")`) as { name: string; type: string }[];
     file.close();
+    return Object.fromEntries(columns.map(({ name, type }) => [name, type]));
+  };
+
+  it('have every documented field as a typed column, and no secret', () => {
+    const mirror = open();
+    for (const { kind, fields, scope } of CATALOG) {
+      const columns = columnsOf(mirror.path, kind);
+      expect(Object.keys(columns)).toEqual(
+        expect.arrayContaining(['id', 'source', ...scope, 'first_seen_at', 'last_changed_at', 'body']),
+      );
+      for (const { name, type, isSecret } of fields) {
+        if (isSecret && name !== 'id') expect(columns, `${kind}.${name}`).not.toHaveProperty(name);
+        else expect(columns, `${kind}.${name}`).toHaveProperty(name);
+        if (type === 'boolean') expect(columns[name]).toBe('INT');
+        if (type === 'number') expect(columns[name]).toBe('REAL');
+        if (type === 'timestamp') expect(columns[name]).toBe('TEXT');
+      }
+    }
+    expect(columnsOf(mirror.path, 'projects')).not.toHaveProperty('secret_api_token');
+    expect(columnsOf(mirror.path, 'members')).toMatchObject({ id: 'TEXT', field_id: 'TEXT', name: 'TEXT' });
+  });
+
+  it('are made again when the catalog describes others, and dropped with their kind', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+    mirror.close();
+    const file = new Database(mirror.path);
+    const text = file
+      .prepare<[], string>(`SELECT sql FROM sqlite_master WHERE name = 'roles'`)
+      .pluck()
+      .get()!;
+    const older = `SELECT r.remote_id AS old FROM records r`;
+    const digest = createHash('sha256').update(older).digest('hex').slice(0, 16);
+    const made = (name: string): string => `CREATE VIEW ${name} AS /* from the catalog ${digest} */ ${older}`;
+    file.exec(`DROP VIEW roles; ${made('roles')}; ${made('feature_flags')}`);
+    file.close();
+    // Whoever reads takes them as they are: a Tidemark made them, if another one.
+    expect((await open({ path: mirror.path, mode: 'read' }).verify()).problems).toEqual([]);
+    open({ path: mirror.path }).close();
+    const again = new Database(mirror.path, { readonly: true });
+    expect(again.prepare(`SELECT sql FROM sqlite_master WHERE name = 'roles'`).pluck().get()).toBe(text);
+    expect(again.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'feature_flags'`).get()).toBeUndefined();
+    again.close();
+    expect((await open({ path: mirror.path }).verify()).problems).toEqual([]);
+  });
+
+  it.each([
+    ['missing', 'DROP VIEW roles', ['view roles is missing']],
+    [
+      'altered',
+      `DROP VIEW roles; CREATE VIEW roles AS /* from the catalog 0123456789abcdef */ SELECT 1 AS id`,
+      ['view roles is not as it should be'],
+    ],
+    [
+      'replaced',
+      'DROP VIEW roles; CREATE VIEW roles AS SELECT 1 AS id',
+      ['view roles does not belong there', 'view roles is missing'],
+    ],
+  ])('are found %s by a verification, and made again', async (_name, sql, messages) => {
+    const mirror = open();
+    mirror.close();
+    const file = new Database(mirror.path);
+    file.exec(sql);
+    file.close();
+    expect((await open({ path: mirror.path, mode: 'read' }).verify()).problems).toEqual(
+      messages.map((message) => ({ kind: 'schema', message })),
+    );
+    expect((await open({ path: mirror.path }).verify()).problems).toEqual([]);
   });
 });
 
@@ -111,7 +165,7 @@ describe('upgrading an older mirror', () => {
     migrate(file, path, all);
     expect(file.pragma('user_version', { simple: true })).toBe(all.length);
     expect(schemaDifferences(file, all)).toEqual([]);
-    expect(file.prepare('SELECT _remote_id FROM roles').pluck().all()).toEqual(['r1']);
+    expect(file.prepare('SELECT id FROM roles').pluck().all()).toEqual(['r1']);
     expect(file.pragma('foreign_keys', { simple: true })).toBe(1);
     file.close();
     const copy = `${path}.before-${all.length - 1}`;

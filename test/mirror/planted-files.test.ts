@@ -131,7 +131,7 @@ it('the stage keeps its journal in memory, also while a page is written', () => 
   writer.pragma('journal_mode = WAL');
   attachStage(writer, path);
   expect(writer.pragma('stage.journal_mode', { simple: true })).toBe('memory');
-  writer.exec(`BEGIN; INSERT INTO stage.fresh_bodies VALUES (1, '${'x'.repeat(100_000)}')`);
+  writer.exec(`BEGIN; INSERT INTO stage.checked VALUES (1, '${'x'.repeat(100_000)}')`);
   expect(readdirSync(directory).filter((name) => name.includes('journal'))).toEqual([]);
   writer.exec('COMMIT');
 });

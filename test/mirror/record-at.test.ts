@@ -40,9 +40,9 @@ describe('a record as of a run', () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [body(1)]);
     const steps = [
-      `SELECT run, previous, body FROM revisions WHERE record = 1 AND run <= 2 AND previous IS NOT NULL ORDER BY run DESC LIMIT 1`,
-      `SELECT run, previous, body FROM revisions WHERE record = 1 AND run > 2 AND previous IS NOT NULL ORDER BY run`,
-      `SELECT previous FROM revisions WHERE record = 1 AND previous IS NOT NULL ORDER BY run LIMIT 1`,
+      `SELECT run, previous, body FROM revisions WHERE record = 1 AND run <= 2 ORDER BY run DESC LIMIT 1`,
+      `SELECT run, previous, body FROM revisions WHERE record = 1 AND run > 2 ORDER BY run`,
+      `SELECT previous FROM revisions WHERE record = 1 ORDER BY run LIMIT 1`,
     ].flatMap((query) => mirror.query(`EXPLAIN QUERY PLAN ${query}`).rows.map((row) => String(row[3])));
     expect(steps).toHaveLength(3);
     for (const step of steps) expect(step).toContain('revisions_of');

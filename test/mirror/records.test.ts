@@ -93,9 +93,10 @@ describe('plain SQL on the mirror', () => {
       { paused: 1, team_id: 7, destination: '{"type":"S3","config":{}}', end_at: null, schema: null },
       { paused: 0, team_id: 7, destination: null, end_at: null, schema: '[1]' },
     ]);
-    const perOrganization = `SELECT c.organization_id, count(*) AS n FROM batch_exports b
-      JOIN collections c ON c.id = b._collection GROUP BY 1`;
-    expect(file.prepare(perOrganization).all()).toEqual([{ organization_id: 'o1', n: 2 }]);
+    const perOrganization = `SELECT source, organization_id, count(*) AS n FROM batch_exports GROUP BY 1, 2`;
+    expect(file.prepare(perOrganization).all()).toEqual([
+      { source: 'production', organization_id: 'o1', n: 2 },
+    ]);
     file.close();
   });
 

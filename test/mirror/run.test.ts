@@ -84,7 +84,7 @@ describe('a run', () => {
     const texts = Array.from({ length: 500 }, (_, i) => recording(`r${i}`, i));
     await sync(mirror, 'session_recordings', PROJECT, texts);
     const size = statSync(mirror.path).size;
-    const rows = `SELECT (SELECT total(_record * _run) FROM session_recordings) AS a, (SELECT count(*) FROM revisions) AS b`;
+    const rows = `SELECT (SELECT total(record * run) FROM records) AS a, (SELECT count(*) FROM revisions) AS b`;
     const before = tableOf(mirror.path, rows);
     for (let i = 0; i < 5; i += 1) {
       const at = statSync(mirror.path).size;
@@ -125,7 +125,7 @@ describe('a run', () => {
     expect([...mirror.records.read()]).toHaveLength(6000);
     const numbers = tableOf(
       mirror.path,
-      'SELECT count(DISTINCT record) AS n, max(record) AS top FROM revisions',
+      'SELECT count(DISTINCT record) AS n, max(record) AS top FROM all_revisions',
     );
     expect(numbers).toEqual([{ n: 12_000, top: 12_000 }]);
     expect([...mirror.records.readAt(1)]).toHaveLength(12_000);

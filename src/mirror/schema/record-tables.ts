@@ -1,39 +1,45 @@
-/** What makes a record known again, and its history. The records themselves are in `kind-tables.ts`. */
+/** Records, and their history. Every kind is a view over `records` (`kind-views.ts`). */
 import { sql } from 'drizzle-orm';
-import {
-  blob,
-  index,
-  integer,
-  primaryKey,
-  sqliteTable,
-  sqliteView,
-  text,
-  uniqueIndex,
-} from 'drizzle-orm/sqlite-core';
+import { blob, index, integer, primaryKey, sqliteTable, sqliteView, text } from 'drizzle-orm/sqlite-core';
 
-/**
- * The key of every current record of every kind: what makes it unique, and the marks by which an unchanged record is
- * recognized. Separate from the bodies, so that a no-change run reads nothing else.
- */
-export const recordKeys = sqliteTable(
-  'record_keys',
+/** Every record that the mirror has, or had, with its newest revision: the current one, or the tombstone. */
+export const records = sqliteTable(
+  'records',
   {
+    /** Unique over all kinds, given once, never reused; a returning record keeps it. */
+    record: integer('record').primaryKey({ autoIncrement: true }),
     /** `collections.id`. */
     collection: integer('collection').notNull(),
+    /** The id that the API gave, as text. */
     remoteId: text('remote_id').notNull(),
-    /** The record's number: `_record` in the kind's table. */
-    record: integer('record').notNull(),
-    /** The first 12 bytes of `revisions.hash` of the current revision. */
-    hashStart: blob('hash_start', { mode: 'buffer' }).notNull(),
-    /** A 53-bit mark of the volatile members' text, to notice that they moved; NULL where the record has none. */
+    /** `runs.run` of the newest revision. */
+    run: integer('run').notNull(),
+    /** What that revision is: 1 added, 2 changed, 3 removed (the tombstone), 4 rewritten: equal by comparison, other text. */
+    change: integer('change').notNull(),
+    /** 1 for a record's first revision, and so on. */
+    ordinal: integer('ordinal').notNull(),
+    /** `runs.run` of the revision before it; NULL for the first. */
+    previous: integer('previous'),
+    /** SHA-256 of the body without its volatile members (`sealing_rules` says which), as received; NULL where removed. */
+    hash: blob('hash', { mode: 'buffer' }),
+    /** A 53-bit mark of the volatile members' text, to notice that they moved; NULL where there are none. */
     volatile: integer('volatile'),
+    /** The record, exactly as received; NULL where removed. */
+    body: text('body'),
   },
-  (table) => [primaryKey({ columns: [table.collection, table.remoteId] })],
+  (table) => [
+    // What recognizes an unchanged record, so that a run without changes reads nothing else. A key is unique, which the stage
+    // sees to and `verify` checks: an index that says so as well would be a tenth more to write and to keep.
+    index('records_key').on(table.collection, table.remoteId, table.hash, table.volatile),
+    // The revisions of a run; those that were replaced are in `revisions`.
+    index('records_run').on(table.run, table.collection),
+    index('records_removed').on(table.collection, table.remoteId).where(sql.raw('"hash" IS NULL')),
+  ],
 );
 
 /**
- * Every revision of every record. The row of the current revision carries no body: it is in the kind's table, and
- * moves here when the revision is replaced. Otherwise append-only, until retention drops runs (`forgets`).
+ * The revisions that a newer one replaced; the newest one of each record is in `records`. Append-only, until retention drops
+ * runs (`forgets`).
  */
 export const revisions = sqliteTable(
   'revisions',
@@ -42,45 +48,35 @@ export const revisions = sqliteTable(
     run: integer('run').notNull(),
     /** `collections.id`. */
     collection: integer('collection').notNull(),
-    /** The record's number. */
+    /** `records.record`. */
     record: integer('record').notNull(),
-    /** 1 added, 2 changed, 3 removed (the tombstone), 4 rewritten: equal by comparison, other text. */
+    /** As in `records`, like the following. */
     change: integer('change').notNull(),
-    /** `runs.run` of the record's revision before this one; NULL for the first. */
-    previous: integer('previous'),
-    /** 1 for the record's first revision, and so on. */
     ordinal: integer('ordinal').notNull(),
-    /**
-     * SHA-256 of the body without its volatile members (`sealing_rules` says which), as received; NULL in tombstones.
-     */
+    previous: integer('previous'),
     hash: blob('hash', { mode: 'buffer' }),
-    /** How `body` is kept: 1 delta against the next newer body, 2 deflated whole, 3 plain; NULL where body is. */
+    /** How `body` is kept: 1 delta against the next newer body, 2 deflated, 3 plain; NULL in tombstones. */
     encoding: integer('encoding'),
-    /** The replaced body; NULL in the current revision and in tombstones. */
     body: blob('body', { mode: 'buffer' }),
   },
   (table) => [
     primaryKey({ columns: [table.run, table.collection, table.record] }),
-    // A record's later revisions in order of time: any of them is found without following links. Not its first one, so
-    // that a first sync pays nothing for it.
-    index('revisions_of').on(table.record, table.run).where(sql.raw('"previous" IS NOT NULL')),
+    // A record's history in order of time: any revision is found without following links.
+    index('revisions_of').on(table.record, table.run),
   ],
 );
 
-/** Removed records, so that one that returns keeps its number. */
-export const removed = sqliteTable(
-  'removed',
-  {
-    /** The record's number. */
-    record: integer('record').primaryKey(),
-    /** `collections.id`. */
-    collection: integer('collection').notNull(),
-    remoteId: text('remote_id').notNull(),
-    /** `runs.run` of the tombstone. */
-    run: integer('run').notNull(),
-  },
-  (table) => [uniqueIndex('removed_key').on(table.collection, table.remoteId)],
-);
+/** Every revision of every record, the newest ones included, without bodies. */
+export const allRevisions = sqliteView('all_revisions', {
+  run: integer('run').notNull(),
+  collection: integer('collection').notNull(),
+  record: integer('record').notNull(),
+  change: integer('change').notNull(),
+  ordinal: integer('ordinal').notNull(),
+  previous: integer('previous'),
+  hash: blob('hash', { mode: 'buffer' }),
+}).as(sql`SELECT "run", "collection", "record", "change", "ordinal", "previous", "hash" FROM "records"
+  UNION ALL SELECT "run", "collection", "record", "change", "ordinal", "previous", "hash" FROM "revisions"`);
 
 /** Records that a sweep found absent and that were kept because too many were, until confirmed or seen again. */
 export const heldRecords = sqliteTable('held_records', {
@@ -91,7 +87,7 @@ export const heldRecords = sqliteTable('held_records', {
   /** `runs.run` that found it absent first, or the next one that retention kept. */
   sinceRun: integer('since_run').notNull(),
   /** When the run that found it absent first ended, whether or not its row is still there. */
-  sinceAt: text('since_at').notNull().default(''),
+  sinceAt: text('since_at').notNull(),
 });
 
 /** Which members were left out of the stable hash, and from which run on: verification needs the rule of that run. */
@@ -140,12 +136,5 @@ export const removedRecords = sqliteView('removed_records', {
 }).as(sql`SELECT c."kind" AS "kind", s."name" AS "source", c."organization_id" AS "organization_id",
   c."project_id" AS "project_id", c."role_id" AS "role_id", r."remote_id" AS "id", r."run" AS "removed_run",
   n."finished_at" AS "removed_at", r."record" AS "record"
-  FROM "removed" r JOIN "collections" c ON c."id" = r."collection" JOIN "sources" s ON s."id" = c."source"
-  JOIN "runs" n ON n."run" = r."run"`);
-
-/** Counters of the mirror itself. */
-export const counters = sqliteTable('counters', {
-  /** `record`: the highest record number ever given. */
-  name: text('name').primaryKey(),
-  value: integer('value').notNull(),
-});
+  FROM "records" r JOIN "collections" c ON c."id" = r."collection" JOIN "sources" s ON s."id" = c."source"
+  JOIN "runs" n ON n."run" = r."run" WHERE r."hash" IS NULL`);

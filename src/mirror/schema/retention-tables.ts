@@ -119,7 +119,7 @@ export const rowSeals = sqliteTable(
     set: text('set').notNull(),
     /** What identifies the row, as a JSON array; empty for the set as a whole. */
     member: text('member').notNull(),
-    /** SHA-256 over the row; of a set: its members' combined, empty until the rows of an older mirror are sealed. */
+    /** SHA-256 over the row; of a set: its members' combined. */
     seal: blob('seal', { mode: 'buffer' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.set, table.member] })],

@@ -12,10 +12,7 @@ export const runs = sqliteTable('runs', {
     .references(() => sources.id),
   /** What started it: the command, or the schedule's name. */
   trigger: text('trigger').notNull(),
-  /**
-   * The kinds that it was narrowed to, as a JSON array; NULL for a run of all that the configuration includes, and for those
-   * of older mirrors, which did not write it down.
-   */
+  /** The kinds that it was narrowed to, as a JSON array; NULL for a run of all that the configuration includes. */
   kinds: text('kinds'),
   startedAt: text('started_at').notNull(),
   /** NULL while it runs, and for a run that died. */
@@ -40,10 +37,7 @@ export const runs = sqliteTable('runs', {
   error: text('error'),
   /** SHA-256 over the run's revisions in key order; NULL unless published. */
   changeDigest: blob('change_digest', { mode: 'buffer' }),
-  /**
-   * SHA-256 over the run's rows of `sweeps` and `carried_sweeps`. NULL unless published, and in runs of the first
-   * version's mirrors: those were sealed without their sweeps, and without what identifies their records.
-   */
+  /** SHA-256 over the run's rows of `sweeps` and `carried_sweeps`; NULL unless published. */
   sweepDigest: blob('sweep_digest', { mode: 'buffer' }),
   /** `root` of the run published before it; for the first, `link` of the latest forget, NULL where nothing was. */
   previousRoot: blob('previous_root', { mode: 'buffer' }),

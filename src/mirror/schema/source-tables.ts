@@ -26,7 +26,7 @@ export const collections = sqliteTable(
     source: integer('source')
       .notNull()
       .references(() => sources.id),
-    /** The kind of its records: also the name of the table that holds them. */
+    /** The kind of its records: also the name of the view that shows them. */
     kind: text('kind').notNull(),
     /** The parent path values as a JSON object with its keys in fixed order; `{}` for organizations. */
     scope: text('scope').notNull(),
