@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ConnectionOptions } from './api/connection.ts';
 import { startsToKeep } from './api/limiter.ts';
-import { createProbeClient, type ProbeClient } from './api/probe-client.ts';
+import { createProbeClient, type ProbeClient } from './api/read-client.ts';
 import { createReadClient, type ReadClient } from './api/read-client.ts';
 import { createWriteClient, type WriteClient } from './api/write-client.ts';
 import type { Kind } from './catalog/kinds.ts';

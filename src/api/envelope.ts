@@ -1,7 +1,7 @@
-/** A list answer of any shape that wire-notes.md, Lists, names, as one page. */
+/** Answers taken apart: a list of any shape that wire-notes.md, Lists, names, as one page; one record. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { type JsonObject, type JsonValue, getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, idAt, isJsonObject, parseLossless } from '../core/json.ts';
 import { scanList, type RecordShape, type ScannedRecord } from '../core/json-scan.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
@@ -46,6 +46,42 @@ export function readPage(
     throw malformed(answer, `no list of ${definition.title.many}: ${neutral(error.message)}`, {
       cause: error,
     });
+  }
+}
+
+/** A record's text as received, without the space around it, and what it says. */
+export interface FoundRecord {
+  readonly found: true;
+  readonly text: string;
+  readonly body: JsonValue;
+}
+
+export type Retrieved = FoundRecord | { readonly found: false };
+
+/**
+ * The record in the answer to a retrieve.
+ * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, no object, another record
+ */
+export function readRecord(
+  answer: Answer,
+  definition: ResourceDefinition,
+  id: string,
+  neutral: NeutralText,
+): FoundRecord {
+  refuseHtml(answer);
+  const one = definition.title.one;
+  try {
+    const body = parseLossless(answer.text);
+    if (!isJsonObject(body)) throw malformed(answer, `no ${one}`);
+    const given = idAt(body, definition.idPath);
+    // Some servers answer with a default record instead of 404.
+    if (given !== undefined && given.toLowerCase() !== id.toLowerCase()) {
+      throw malformed(answer, `another ${one} than the one requested`);
+    }
+    return { found: true, text: answer.text.trim(), body };
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw malformed(answer, `no ${one}: ${neutral(error.message)}`, { cause: error });
   }
 }
 

@@ -46,7 +46,7 @@ export interface Reservation {
   isOpen(): boolean;
 }
 
-interface RunOptions {
+export interface RunOptions {
   /** What is requested; some kinds have limits of their own. */
   readonly kind?: Kind | undefined;
   readonly reservation?: Reservation | undefined;

@@ -1,22 +1,22 @@
 /**
- * The client of reading commands. It is given a function that sends GET and nothing else, so nothing built on it can
- * change the service (design.md, Never broken 3).
+ * The clients of reading commands: lists and records for a sync, single answers for `doctor`. Both are given a function that
+ * sends GET and nothing else, so nothing built on them can change the service (design.md, Never broken 3).
  */
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { TidemarkError } from '../core/errors.ts';
-import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
+import { TidemarkError, type ErrorCode } from '../core/errors.ts';
+import { Connection, type ConnectionOptions, type Request, requestOver } from './connection.ts';
+import { type FoundRecord, type ListPage, readPage, readRecord, type Retrieved } from './envelope.ts';
+import type { NeutralText } from './neutral-text.ts';
 import type { RequestStats } from './request-stats.ts';
-import { createRequester } from './requester.ts';
-import { readRecord, type Retrieved } from './retrieved.ts';
-import type { CollectionTarget } from './target.ts';
-import { getOnly } from './transport.ts';
+import { type CollectionTarget, HEAD, type PageAddress, pathOf, readLink } from './target.ts';
+import { type Get, getOnly } from './transport.ts';
 import type { WalkSink, WalkVerdict } from './walk-verdict.ts';
 import { walkList } from './walk.ts';
 
+export type { FoundRecord, Retrieved } from './envelope.ts';
 export type { RequestStats } from './request-stats.ts';
-export type { FoundRecord, Retrieved } from './retrieved.ts';
 
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
 export interface ReadClient {
@@ -45,56 +45,50 @@ export interface ReadClient {
   close(): Promise<void>;
 }
 
-export type ReadClientOptions = ConnectionOptions;
-
 /**
  * A client for one source, with a connection of its own. Nothing is sent yet.
  * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
-export function createReadClient(options: ReadClientOptions): ReadClient {
-  return readClientOver(openConnection(options));
+export function createReadClient(options: ConnectionOptions): ReadClient {
+  return readClientOver(new Connection(options));
 }
 
 /** The reading half of a connection: it is given GET and nothing else of it. `close` closes the connection. */
 export function readClientOver(connection: Connection): ReadClient {
-  const { policy, prefix, neutral, clock } = connection;
-  const requester = createRequester({ ...connection, get: getOnly(connection.transport) });
-  const walk = (target: CollectionTarget, sink: WalkSink, headOnly: boolean, signal?: AbortSignal) =>
-    walkList({
-      requester,
-      target,
-      sink,
-      headOnly,
-      prefix,
-      attempts: policy.attempts,
-      neutral,
-      clock,
-      log: connection.log,
-      signal,
-    });
-
+  const request = requestOver(connection, getOnly(connection.transport));
   return {
-    walk: (target, sink, signal) => walk(target, sink, false, signal),
-    walkHead: (target, sink, signal) => walk(target, sink, true, signal),
-    retrieve: (definition, scope, id, signal) => {
-      const path = (): string => retrievePath(definition, scope, id);
-      const retrieved = requester.request<Retrieved>({
-        path,
-        logged: () => loggedPath(path(), definition, id),
-        kind: definition.kind,
-        read: (answer) => readRecord(answer, definition, id, neutral),
-        signal,
-      });
-      return retrieved.catch(orNotThere);
-    },
+    walk: (target, sink, signal) => walkList(connection, request, { target, sink, headOnly: false, signal }),
+    walkHead: (target, sink, signal) =>
+      walkList(connection, request, { target, sink, headOnly: true, signal }),
+    retrieve: async (definition, scope, id, signal) =>
+      (await retrieve(request, connection.neutral, definition, scope, id, signal)) ?? { found: false },
     stats: () => connection.stats(),
     close: () => connection.close(),
   };
 }
 
-function orNotThere(error: unknown): Retrieved {
-  if (error instanceof TidemarkError && error.code === 'not_found') return { found: false };
-  throw error;
+/** One record; null for 404 and 410. */
+async function retrieve(
+  request: Request,
+  neutral: NeutralText,
+  definition: ResourceDefinition,
+  scope: Scope,
+  id: string,
+  signal: AbortSignal | undefined,
+): Promise<FoundRecord | null> {
+  const path = retrievePath(definition, scope, id);
+  try {
+    return await request({
+      path: () => path,
+      logged: () => loggedPath(path, definition, id),
+      kind: definition.kind,
+      read: (answer) => readRecord(answer, definition, id, neutral),
+      signal,
+    });
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'not_found') return null;
+    throw error;
+  }
 }
 
 /** Path of one record. The id is percent-encoded: it can address one record and nothing else. */
@@ -118,4 +112,107 @@ export function loggedPath(
 ): string {
   if (id === undefined || !fields.some((field) => field.isSecret && field.name === idPath[0])) return path;
   return path.replaceAll(encodePathSegment(id), '[secret]');
+}
+
+// For `doctor`: what shape a list has, where its `next` leads, what the service's clock says.
+
+/** One page of a list, and what its text shows beside the records. */
+export interface ProbedPage extends ListPage {
+  /** The answer as received. */
+  readonly text: string;
+  readonly bytes: number;
+  /** Where `next` leads: path below the base URL, and the origin that it names, null for the configured one. */
+  readonly next: { readonly path: string; readonly origin: string | null } | null;
+}
+
+/** The service's `Date` with our own times around it, epoch milliseconds. */
+export interface ClockSample {
+  readonly date: string;
+  readonly sentAt: number;
+  readonly receivedAt: number;
+}
+
+export interface ProbeClient {
+  /**
+   * One page of at most `limit` records from the head or from an address that a page gave.
+   * @throws TidemarkError whatever the service or the network says instead
+   */
+  page(
+    target: CollectionTarget,
+    limit: number,
+    from?: PageAddress,
+    signal?: AbortSignal,
+  ): Promise<ProbedPage>;
+  /**
+   * One record, as text; null for 404 and 410.
+   * @throws TidemarkError
+   */
+  retrieve(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    signal?: AbortSignal,
+  ): Promise<string | null>;
+  /**
+   * The answer at a path below the base URL, as text; null if it is refused or missing.
+   * @throws TidemarkError for everything else
+   */
+  text(path: string, signal?: AbortSignal): Promise<string | null>;
+  /** Of every answer that had a `Date`, refusals included. */
+  clockSamples(): readonly ClockSample[];
+  stats(): RequestStats;
+  close(): Promise<void>;
+}
+
+const ABSENT: ReadonlySet<ErrorCode> = new Set(['not_found', 'forbidden', 'unauthorized']);
+
+/**
+ * A client for one source, with a connection of its own. Nothing is sent yet.
+ * @throws TidemarkError `config_invalid` when the key cannot be in a header
+ */
+export function createProbeClient(options: ConnectionOptions): ProbeClient {
+  const connection = new Connection(options);
+  const { clock, neutral, prefix } = connection;
+  const samples: ClockSample[] = [];
+  const send = getOnly(connection.transport);
+  const get: Get = async (path, signal) => {
+    const sentAt = clock.now();
+    const answer = await send(path, signal);
+    if (answer.date !== undefined) samples.push({ date: answer.date, sentAt, receivedAt: clock.now() });
+    return answer;
+  };
+  const request = requestOver(connection, get);
+  return {
+    page: (target, limit, from = HEAD, signal) => {
+      const path = pathOf(from, target, limit);
+      return request<ProbedPage>({
+        path: () => path,
+        kind: target.definition.kind,
+        read: (answer) => {
+          const page = readPage(answer, target.definition, target.shape, neutral);
+          const link = page.link === null ? null : readLink(page.link, target, path, prefix);
+          const origin = link === null || link.origin === answer.origin ? null : link.origin;
+          const next =
+            link === null ? null : { path: link.path, origin: origin === null ? null : neutral(origin) };
+          return { ...page, text: answer.text, bytes: answer.bytes, next };
+        },
+        signal,
+      });
+    },
+    retrieve: async (definition, scope, id, signal) => {
+      if (definition.operation('retrieve') === undefined) return null;
+      return (await retrieve(request, neutral, definition, scope, id, signal))?.text ?? null;
+    },
+    text: async (path, signal) => {
+      try {
+        return await request({ path: () => path, read: ({ text }) => text, signal });
+      } catch (error) {
+        if (error instanceof TidemarkError && ABSENT.has(error.code)) return null;
+        throw error;
+      }
+    },
+    clockSamples: () => samples,
+    stats: () => connection.stats(),
+    close: () => connection.close(),
+  };
 }

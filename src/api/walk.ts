@@ -4,16 +4,14 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { whenAborted } from '../core/aborted.ts';
-import { abortReason, type Clock } from '../core/clock.ts';
+import { abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordShape } from '../core/json-scan.ts';
-import type { Logger } from '../core/logger.ts';
+import type { Connection, Request } from './connection.ts';
 import { readPage } from './envelope.ts';
 import { HeadOrder, overlapFor } from './list-order.ts';
-import type { NeutralText } from './neutral-text.ts';
 import type { Accepted, FetchedPage } from './page-sequence.ts';
 import { PagingProof, type ListProof } from './paging-proof.ts';
-import type { Requester } from './requester.ts';
 import {
   type CollectionTarget,
   createdAtMember,
@@ -33,27 +31,26 @@ import {
 } from './walk-verdict.ts';
 
 interface WalkOptions {
-  readonly requester: Requester;
   readonly target: CollectionTarget;
   readonly sink: WalkSink;
   /** Ends at the first page that is known and unchanged, while the list is newest first. */
   readonly headOnly: boolean;
-  /** The base URL's own path, without a slash at its end. */
-  readonly prefix: string;
-  /** Attempts per page, those included after a page that the sink refused. */
-  readonly attempts: number;
-  readonly neutral: NeutralText;
-  readonly clock: Clock;
-  readonly log: Logger;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** Of the connection, all but what sends. */
+type WalkConnection = Pick<Connection, 'clock' | 'log' | 'neutral' | 'policy' | 'prefix' | 'takeRetry'>;
 
 /**
  * Walks the list. Failures of the service are the verdict.
  * @throws the abort reason when the signal is aborted, and whatever the sink throws that is not about the page
  */
-export async function walkList(options: WalkOptions): Promise<WalkVerdict> {
-  return new Walk(options).run();
+export async function walkList(
+  connection: WalkConnection,
+  request: Request,
+  options: WalkOptions,
+): Promise<WalkVerdict> {
+  return new Walk(connection, request, options).run();
 }
 
 /** A page asked for before the sink was done with the one before it. */
@@ -64,6 +61,8 @@ interface Ahead {
 }
 
 class Walk {
+  readonly #connection: WalkConnection;
+  readonly #request: Request;
   readonly #options: WalkOptions;
   readonly #proof: PagingProof;
   readonly #size: PageSize;
@@ -79,7 +78,9 @@ class Walk {
   /** The last `next` that names another origin than the configured one: its path is asked for here all the same. */
   #foreign: { readonly path: string; readonly origin: string } | null = null;
 
-  constructor(options: WalkOptions) {
+  constructor(connection: WalkConnection, request: Request, options: WalkOptions) {
+    this.#connection = connection;
+    this.#request = request;
     const { definition, shape, pageSize } = options.target;
     this.#options = options;
     this.#size = new PageSize(pageSize);
@@ -144,27 +145,23 @@ class Walk {
       const page = await this.#page(address);
       await this.#lookAhead(page);
       try {
-        const { sink, clock } = this.#options;
-        return { page, accepted: sink.accept({ records: page.records, receivedAt: clock.now() }) };
+        const receivedAt = this.#connection.clock.now();
+        return { page, accepted: this.#options.sink.accept({ records: page.records, receivedAt }) };
       } catch (error) {
-        const refusal = refusalOf(error, this.#options.target.definition, this.#options.neutral);
+        const refusal = refusalOf(error, this.#options.target.definition, this.#connection.neutral);
         if (refusal === null) throw error;
         this.#dropAhead();
         this.#debug('the page is fetched again: a record of it cannot be read', {
           attempt,
           code: refusal.code,
         });
-        if (attempt >= this.#options.attempts) throw new RemoteError(refusal);
-        this.#takeRetry(refusal);
+        if (attempt >= this.#connection.policy.attempts) throw new RemoteError(refusal);
+        try {
+          this.#connection.takeRetry(refusal);
+        } catch (spent) {
+          throw remoteError(spent);
+        }
       }
-    }
-  }
-
-  #takeRetry(cause: TidemarkError): void {
-    try {
-      this.#options.requester.takeRetry(cause);
-    } catch (error) {
-      throw remoteError(error);
     }
   }
 
@@ -199,11 +196,12 @@ class Walk {
   }
 
   async #fetch(address: PageAddress, signal: AbortSignal | undefined): Promise<FetchedPage> {
-    const { requester, target, prefix, neutral } = this.#options;
+    const { target } = this.#options;
+    const { prefix, neutral } = this.#connection;
     const sent = { limit: 0, path: '', isLowered: false };
     for (;;) {
       try {
-        return await requester.request<FetchedPage>({
+        return await this.#request<FetchedPage>({
           path: () => {
             sent.limit = this.#nextLimit();
             sent.path = pathOf(address, target, sent.limit);
@@ -258,9 +256,12 @@ class Walk {
   }
 
   #debug(message: string, facts: Readonly<Record<string, unknown>>): void {
-    const { log, target } = this.#options;
+    const { log } = this.#connection;
     if (!log.isLevelEnabled('debug')) return;
-    log.debug({ kind: target.definition.kind, scope: target.scope, ...facts }, message);
+    log.debug(
+      { kind: this.#options.target.definition.kind, scope: this.#options.target.scope, ...facts },
+      message,
+    );
   }
 
   /** Blames the `next` link for an error of a path for which the link named another origin. */

@@ -9,16 +9,13 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { idAt, parseLossless } from '../core/json.ts';
-import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
+import { Connection, type ConnectionOptions } from './connection.ts';
 import { malformed, refuseHtml } from './envelope.ts';
-import { answerError } from './error-body.ts';
 import type { Reservation } from './limiter.ts';
 import { type ReadClient, loggedPath, readClientOver } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { NeutralText } from './neutral-text.ts';
-import type { LoggedRequest } from './request-log.ts';
 import type { RequestStats } from './request-stats.ts';
-import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';
 
 export type { Reservation } from './limiter.ts';
@@ -75,7 +72,7 @@ export interface WriteClient {
  * @throws TidemarkError `config_invalid` when the key cannot be in a header
  */
 export function createWriteClient(options: ConnectionOptions): WriteClient {
-  const connection = openConnection(options);
+  const connection = new Connection(options);
   const send = (ask: Sending): Promise<WriteOutcome> => sendOnce(connection, ask);
   return {
     reader: readClientOver(connection),
@@ -99,11 +96,6 @@ interface Sending extends WriteSignals {
   readonly id?: string;
   readonly operation: Operation;
   readonly body?: string;
-}
-
-/** Whether a request is out whose answer has not come. */
-interface InFlight {
-  isUnanswered: boolean;
 }
 
 /** The turn came too late. */
@@ -137,33 +129,14 @@ function pathOf({ target, id, operation }: Sending): string {
 
 async function sendTo(connection: Connection, ask: Sending, path: string): Promise<WriteOutcome> {
   const { definition } = ask.target;
-  const { policy, budget, clock, random, log } = connection;
-  const flight: InFlight = { isUnanswered: false };
+  const logged = (): string => loggedPath(path, definition, ask.id);
   try {
-    const answer = await retrying(
-      {
-        policy,
-        budget,
-        clock,
-        random,
-        signal: ask.signal,
-        onRetry: (error, attempt, waitMs) =>
-          log.debug(
-            {
-              path: loggedPath(path, definition, ask.id),
-              ...{ attempt, waitMs: Math.ceil(waitMs), code: error.code, status: error.status },
-            },
-            'nothing was written, trying again',
-          ),
-      },
-      (attempt) => attemptWrite(connection, ask, path, flight, attempt),
-    );
+    const attempt = (number: number): Promise<Answer> => attemptWrite(connection, ask, path, logged, number);
+    const answer = await connection.retried(attempt, logged, 'nothing was written, trying again', ask.signal);
     return readWritten(answer, definition, ask.id ?? null, connection.neutral);
   } catch (error) {
     if (error instanceof OutcomeUnknownError) return { outcome: 'unknown', error: error.cause };
     if (error instanceof StaleCheckError) return { outcome: 'late' };
-    // The queue rejects an aborted task at once, even one that is under way.
-    if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
     // Aborted while it waited in the queue: nothing was sent. A write answered meanwhile counts as answered.
     if (!(error instanceof TidemarkError) || isReasonOf(ask, error)) throw error;
     return { outcome: 'refused', error };
@@ -178,70 +151,47 @@ function isReasonOf({ signal, begin }: Sending, error: unknown): boolean {
  * One attempt. A request that may have been processed throws `OutcomeUnknownError`, which is never retried; one that
  * throws a `TidemarkError` certainly was not.
  */
-function attemptWrite(
+async function attemptWrite(
   connection: Connection,
   ask: Sending,
   path: string,
-  flight: InFlight,
+  logged: () => string,
   attempt: number,
 ): Promise<Answer> {
-  const { limiter, counters, neutral, clock, random } = connection;
-  const answered = (answer: Answer, startedAt: number): Answer => {
-    flight.isUnanswered = false;
-    if (answer.status !== 429) limiter.onNotThrottled();
-    if (answer.status >= 200 && answer.status < 300) return answer;
-    const error = answerError(answer, neutral, clock.now());
-    if (answer.status === 429) {
-      counters.throttled += 1;
-      limiter.onThrottled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
-      throw error;
-    }
-    // After 408 and 5xx the service may have made the change; every other refusal comes before any change.
-    if (answer.status === 408 || answer.status >= 500) throw new OutcomeUnknownError(error);
-    throw error;
-  };
-  const task = (startedAt: number): Promise<Answer> => {
-    if (ask.begin?.aborted === true) return Promise.reject(abortReason(ask.begin));
-    if (ask.isLate?.() === true) return Promise.reject(new StaleCheckError());
-    const refusal = connection.breaker.refusal();
-    if (refusal !== null) return Promise.reject(refusal);
-    counters.requests += 1;
-    flight.isUnanswered = true;
-    const logged = {
-      method: ask.operation.method,
-      path: () => loggedPath(path, ask.target.definition, ask.id),
-      kind: ask.target.definition.kind,
-      attempt,
-      ...(ask.body === undefined ? {} : { sentBytes: Buffer.byteLength(ask.body) }),
-    };
-    return delivered(connection, logged, ask, path, flight).then((answer) => answered(answer, startedAt));
-  };
-  return limiter.run(task, ask.signal, {
-    isUrgent: true,
-    reservation: ask.reservation,
-    kind: ask.target.definition.kind,
-  });
-}
-
-function delivered(
-  { transport, requestLog }: Connection,
-  logged: LoggedRequest,
-  ask: Sending,
-  path: string,
-  flight: InFlight,
-): Promise<Answer> {
-  const { body, signal } = ask;
+  const { body, signal, reservation } = ask;
   const { method } = ask.operation;
-  const sending = transport.send(
-    body === undefined ? { method, path, signal } : { method, path, body, signal },
-  );
-  return requestLog.log(logged, sending).catch((error: unknown) => {
-    if (error instanceof TidemarkError && wasNeverSent(error)) {
+  const { kind } = ask.target.definition;
+  /** Whether the request is out and its answer has not come. */
+  const flight = { isUnanswered: false };
+  const send = (): Promise<Answer> => {
+    if (ask.begin?.aborted === true) throw abortReason(ask.begin);
+    if (ask.isLate?.() === true) throw new StaleCheckError();
+    flight.isUnanswered = true;
+    const sending = connection.transport.send({
+      method,
+      path,
+      signal,
+      ...(body === undefined ? {} : { body }),
+    });
+    return sending.then((answer) => {
       flight.isUnanswered = false;
-      throw error;
-    }
-    throw new OutcomeUnknownError(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
-  });
+      return answer;
+    });
+  };
+  const sentBytes = body === undefined ? 0 : Buffer.byteLength(body);
+  const request = { method, path: logged, kind, attempt, sentBytes };
+  try {
+    return await connection.attempt(request, send, signal, { isUrgent: true, kind, reservation });
+  } catch (error) {
+    // The queue rejects an aborted task at once, even one that is under way.
+    if (flight.isUnanswered && !(error instanceof TidemarkError && wasNeverSent(error)))
+      throw new OutcomeUnknownError(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
+    // After 408 and 5xx the service may have made the change; every other refusal comes before any change.
+    const status = error instanceof TidemarkError ? (error.status ?? 0) : 0;
+    if (error instanceof TidemarkError && (status === 408 || status >= 500))
+      throw new OutcomeUnknownError(error);
+    throw error;
+  }
 }
 
 function interrupted(cause: unknown): TidemarkError {

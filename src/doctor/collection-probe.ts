@@ -1,5 +1,5 @@
 /** One look at one collection: a first page of very few records, a second one where there is more, and what they show. */
-import type { ProbeClient, ProbedPage } from '../api/probe-client.ts';
+import type { ProbeClient, ProbedPage } from '../api/read-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';

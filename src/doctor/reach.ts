@@ -2,7 +2,7 @@
  * What a key reaches of a source, kind by kind and organization by organization, within a bounded number of requests: a
  * page or two of each collection in a few scopes.
  */
-import type { ProbeClient } from '../api/probe-client.ts';
+import type { ProbeClient } from '../api/read-client.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';

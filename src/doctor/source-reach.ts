@@ -1,5 +1,5 @@
 /** The result of probing a source (`reach.ts`), from which problems, texts and estimates are made. */
-import type { ClockSample } from '../api/probe-client.ts';
+import type { ClockSample } from '../api/read-client.ts';
 import { parseHttpDate } from '../api/retry.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';

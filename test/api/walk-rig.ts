@@ -4,7 +4,8 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { ListingRules } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { volatileFields } from '../../src/catalog/volatile-names.ts';
-import { type ReadClient, type ReadClientOptions, createReadClient } from '../../src/api/read-client.ts';
+import type { ConnectionOptions } from '../../src/api/connection.ts';
+import { type ReadClient, createReadClient } from '../../src/api/read-client.ts';
 import { type WalkSink } from '../../src/api/walk-verdict.ts';
 import type { CollectionTarget } from '../../src/api/target.ts';
 import { silentLogger } from '../../src/core/logger.ts';
@@ -15,7 +16,7 @@ import { seededRandom } from '../faults/seeded-random.ts';
 
 export const KEY = 'phx_SECRET0123456789';
 
-export function clientFor(url: string, options: Partial<ReadClientOptions> = {}): ReadClient {
+export function clientFor(url: string, options: Partial<ConnectionOptions> = {}): ReadClient {
   return createReadClient({
     baseUrl: new URL(url),
     apiKey: new Secret(KEY),
@@ -96,7 +97,7 @@ export class Opened {
   /** A scripted server and a client of it; `path` is a prefix of the base URL. */
   async rig(
     script: Script,
-    options: Partial<ReadClientOptions> = {},
+    options: Partial<ConnectionOptions> = {},
     path = '',
   ): Promise<{ server: FaultServer; client: ReadClient; sink: MemorySink }> {
     const server = await startFaultServer(script);
