@@ -94,9 +94,9 @@ const DOORS: Record<string, readonly string[]> = {
   'cli-table3': ['cli/table.ts'],
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],
-  'node-cron': ['daemon/schedule/cron.ts'],
+  'node-cron': ['config/cron.ts'],
   'prom-client': ['daemon/http/metrics.ts'],
-  nodemailer: ['daemon/notices/email.ts'],
+  nodemailer: ['daemon/notices/channels/email.ts'],
   'age-encryption': ['backup/encryption.ts'],
   'drizzle-orm': ['mirror/'],
 };

@@ -3,7 +3,7 @@
  * without anything that the configuration takes for a secret.
  */
 import type { Config } from '../config/config.ts';
-import type { ChannelConfig } from '../config/notice-channel.ts';
+import { secretsOf } from '../config/channels.ts';
 import type { Secret } from '../core/secret.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -33,19 +33,6 @@ export function withheldBy({ configured, http, replica, notices, pings, secretVa
     ...pings.flatMap(({ start, success, fail }) => [start, success, fail]),
   ];
   return { variables: secretVariables, secrets: found.filter((secret) => secret !== null) };
-}
-
-function secretsOf(channel: ChannelConfig): (Secret | null)[] {
-  switch (channel.type) {
-    case 'webhook':
-      return [channel.url, channel.secret];
-    case 'slack':
-      return [channel.url];
-    case 'email':
-      return [channel.smtpUrl];
-    case 'command':
-      return Object.values(channel.env).filter(isLong);
-  }
 }
 
 function isLong(secret: Secret): boolean {

@@ -1,5 +1,5 @@
 /** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
-import { type KeepOptions, retentionOf } from '../config/retention.ts';
+import { type KeepOptions, retentionOf } from '../config/config.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forgetting.ts';

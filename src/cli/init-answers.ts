@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
-import { readSecretFile } from '../config/secret-file.ts';
-import { baseUrl, sourceName, type ValueType } from '../config/value-types.ts';
+import { readSecretFile } from '../config/checking.ts';
+import { aboutOf, baseUrl, name as sourceName, type OptionType } from '../config/schema.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { isInteractive, printNote, type CommandContext } from './context.ts';
@@ -44,12 +44,14 @@ export function answered<T>(answer: T | null): T {
 }
 
 /** What is wrong with a text, by the type of the option that it is for. */
-function mistakeIn<T>(type: ValueType<T>): (text: string) => string | undefined {
+function mistakeIn(type: OptionType): (text: string) => string | undefined {
   return (text) => {
-    const parsed = type.schema.safeParse(text);
+    const parsed = type.safeParse(text);
     if (parsed.success) return undefined;
     const said = parsed.error.issues[0]?.message ?? '';
-    return said !== '' && !/^(invalid|expected string)/i.test(said) ? said : `expected ${type.expected}`;
+    return said !== '' && !/^(invalid|expected string)/i.test(said)
+      ? said
+      : `expected ${aboutOf(type).expected ?? 'another text'}`;
   };
 }
 

@@ -3,7 +3,7 @@ import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { resolve, basename } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig, Config } from '../config/config.ts';
-import { FilesRead } from '../config/files-read.ts';
+import { FilesRead } from '../config/checking.ts';
 import { loadConfig } from '../config/load.ts';
 import { Mistakes } from '../config/mistakes.ts';
 import { findProfile, profileNames } from '../config/profile.ts';

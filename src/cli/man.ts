@@ -1,7 +1,5 @@
 /** `tidemark man`: the manual page. */
-import { CONFIG_VARIABLE } from '../config/environment.ts';
-import { OPTIONS } from '../config/options.ts';
-import { rowsOf } from '../config/rows.ts';
+import { CONFIG_VARIABLE, optionRows } from '../config/environment.ts';
 import { EXIT } from '../core/errors.ts';
 import { programVersion } from '../core/version.ts';
 import { type NamedCommand, described, namedCommands, synopsis } from './command-reference.ts';
@@ -45,7 +43,7 @@ export function manPage(version: string, rows: readonly CommandRow[]): string {
     entry(VERSION_OPTION.flags, VERSION_OPTION.description),
     section('ENVIRONMENT'),
     entry(CONFIG_VARIABLE, 'the configuration file, where --config names none'),
-    ...rowsOf(OPTIONS).map(({ variable, node }) => entry(variable, node.description)),
+    ...optionRows().map(({ variable, about }) => entry(variable, about.description ?? '')),
     ...ENVIRONMENT.map(([name, text]) => entry(name, text)),
     section('FILES'),
     ...FILES.map(([path, text]) => entry(path, text)),

@@ -1,6 +1,6 @@
 /** `tidemark notify test`: one notice through each channel, past the mirror and past what the channel wants to hear. */
 import { openPoster } from '../api/post.ts';
-import type { ChannelConfig } from '../config/notice-channel.ts';
+import type { ChannelConfig } from '../config/channels.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
@@ -32,7 +32,9 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
   const poster = openPoster();
   const send = createSend({ poster, clock: systemClock, log, env: context.env });
   try {
-    const tried = await Promise.all(channels.map((channel) => attempt(send, channel, context.signal)));
+    const tried = await Promise.all(
+      channels.map((channel) => attempt(send, channel, config.http.publicUrl, context.signal)),
+    );
     await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
     const failed = tried.filter(({ error }) => error !== null).length;
     printReason(
@@ -72,7 +74,12 @@ function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): r
   return asked.length === 0 ? channels : channels.filter(({ name }) => asked.includes(name));
 }
 
-async function attempt(send: Send, channel: ChannelConfig, signal: AbortSignal): Promise<Tried> {
+async function attempt(
+  send: Send,
+  channel: ChannelConfig,
+  publicUrl: string | null,
+  signal: AbortSignal,
+): Promise<Tried> {
   const at = isoTime(systemClock.now());
   const notice = noticeOf(
     { at, source: '', subject: 'test', event: 'test' },
@@ -85,7 +92,7 @@ async function attempt(send: Send, channel: ChannelConfig, signal: AbortSignal):
   const begun = systemClock.monotonicMs();
   const sinceMs = (): number => Math.round(systemClock.monotonicMs() - begun);
   try {
-    await send(channel, messageOf(0, notice, channel.severity), signal);
+    await send(channel, messageOf(0, notice, channel.severity, publicUrl), signal);
     return { channel, ms: sinceMs(), error: null };
   } catch (thrown) {
     signal.throwIfAborted();

@@ -1,5 +1,5 @@
 /** The commands over the mirror's history as a whole: what is pinned, and what retention lets go. */
-import { parseDuration } from '../config/duration.ts';
+import { parseDuration } from '../config/schema.ts';
 import { wholeNumber, type ArgumentRow, type CommandRow, type OptionRow } from './command-row.ts';
 
 const nameArgument: ArgumentRow = {

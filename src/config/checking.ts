@@ -1,23 +1,12 @@
-/** What the checks of a configuration share: the tree, where mistakes go, and where relative paths start. */
+/** What the checks of a configuration share: the tree, where mistakes go, the files that were read, and secrets from files. */
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { FilesRead } from './files-read.ts';
-import type { Mistakes } from './mistakes.ts';
-import type { KindOverrides } from './override-options.ts';
-import { pathKey, type Path, type Tree } from './tree.ts';
-
-/** What is known about one kind of deployment. */
-export interface Profile {
-  readonly name: string;
-  /** The path where any key can read what it may do; undefined where none is known. */
-  readonly keyPath?: string | undefined;
-  readonly rate: {
-    readonly perMinute?: number | undefined;
-    readonly perHour?: number | undefined;
-    readonly concurrency?: number | undefined;
-  };
-  readonly kinds: KindOverrides;
-}
+import { suggest } from '../core/suggest.ts';
+import { type Mistakes, place } from './mistakes.ts';
+import type { Profile } from './override-options.ts';
+import { pathKey, valueAt, type Path, type Tree } from './tree.ts';
 
 /** A profile as it was found by its name or path. */
 export type FoundProfile =
@@ -43,8 +32,196 @@ export interface Checking {
   readonly definitions: Map<FoundProfile, readonly ResourceDefinition[]>;
 }
 
-/** Absolute path of a configured one: from a variable relative to the current directory, else to the file's. */
+/** Where relative paths at a place start: from a variable at the current directory, else at the file's. */
+export function directoryOf({ tree, cwd, fileDirectory }: Checking, path: Path): string {
+  return isFromVariable(tree, path) ? cwd : fileDirectory;
+}
+
 export function absolutePath(checking: Checking, path: Path, configured: string): string {
-  const isFromVariable = checking.tree.variables.has(pathKey(path));
-  return resolve(isFromVariable ? checking.cwd : checking.fileDirectory, configured);
+  return resolve(directoryOf(checking, path), configured);
+}
+
+/** True for what a `TIDEMARK_…` variable set, alone or with what it is part of. */
+function isFromVariable({ variables }: Tree, path: Path): boolean {
+  return path.some((_part, index) => variables.has(pathKey(path.slice(0, index + 1))));
+}
+
+/** Reports names that are not those of configured sources. */
+export function checkSourceNames(
+  { tree, mistakes }: Checking,
+  at: Path,
+  given: readonly string[],
+  configured: readonly string[],
+): void {
+  for (const [index, source] of given.entries()) {
+    if (configured.includes(source)) continue;
+    const near = suggest(source, configured);
+    const known =
+      near !== undefined
+        ? `; did you mean ${near}?`
+        : configured.length === 0
+          ? ' (there is none)'
+          : ` (configured: ${configured.join(', ')})`;
+    const shown = JSON.stringify(source.slice(0, 60));
+    mistakes.add(tree, [...at, index], `expected the name of a source; ${shown} is none${known}`);
+  }
+}
+
+/** Ends the warning of a secret that is not there. */
+export const NOT_SENT = 'nothing is sent through it';
+
+/** Variables that are not set below a path, taken from the mistakes and made warnings. */
+export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): string[] {
+  const lines = mistakes.removeUnset(tree, at);
+  warnings.push(...lines.map((line) => `${line}: ${NOT_SENT}`));
+  return lines;
+}
+
+/** Warns of a secret that is written in the file. `instead` ends the sentence. */
+export function warnOfClearText({ tree, warnings }: Checking, path: Path, instead: string): void {
+  if (tree.templates.has(pathKey(path)) || isFromVariable(tree, path)) return;
+  warnings.push(`${place(tree, path)}written in clear; refer to a variable (\${NAME}) or use ${instead}`);
+}
+
+/**
+ * What the file of `keyFile` holds; undefined where the secret is given as `key`, or not at all. Both together are a
+ * mistake. A file that cannot be read goes to `onUnreadable`, as a line without the secret.
+ * @param onUnreadable left out: it is a mistake
+ */
+export function fileSecret(
+  checking: Checking,
+  at: Path,
+  key: string,
+  file: string | undefined,
+  onUnreadable?: (line: string) => void,
+): string | undefined {
+  const { tree, mistakes, warnings } = checking;
+  const [textPath, filePath] = [
+    [...at, key],
+    [...at, `${key}File`],
+  ];
+  const hasText = valueAt(tree.root, textPath) !== undefined;
+  if (hasText && file !== undefined) {
+    mistakes.add(tree, filePath, `expected ${key} or ${key}File, got both`);
+    return undefined;
+  }
+  if (hasText && !mistakes.covers(tree, textPath)) warnOfClearText(checking, textPath, `${key}File`);
+  if (file === undefined) return undefined;
+  const path = absolutePath(checking, filePath, file);
+  const read = readSecretFile(path);
+  checking.files.note(path, JSON.stringify(read));
+  if ('mistake' in read) {
+    if (onUnreadable === undefined) mistakes.add(tree, filePath, read.mistake);
+    else onUnreadable(`${place(tree, filePath)}${read.mistake}`);
+    return undefined;
+  }
+  if (read.isOpen)
+    warnings.push(`${place(tree, filePath)}${path} can be read by every user of this machine; chmod 600 it`);
+  return read.value;
+}
+
+/**
+ * The files that a configuration was read from, to detect that it may have changed, and one hash of their contents, by which
+ * two configurations are distinguished.
+ */
+export class FilesRead {
+  readonly #contents = new Map<string, string>();
+
+  /**
+   * @param path absolute
+   * @param content what was taken from it, or why nothing was; kept as a hash
+   */
+  note(path: string, content: string): void {
+    this.#contents.set(path, createHash('sha256').update(content).digest('hex'));
+  }
+
+  paths(): string[] {
+    return [...this.#contents.keys()];
+  }
+
+  /** @param variables name and value of each variable of the environment that the configuration depends on */
+  digest(variables: readonly (readonly [string, string | undefined])[]): string {
+    const all = [[...this.#contents], variables.toSorted(([one], [other]) => (one < other ? -1 : 1))];
+    return createHash('sha256').update(JSON.stringify(all)).digest('hex');
+  }
+}
+
+// Secrets from files, as containers mount them, and configuration files as text.
+
+type SecretFile = { readonly value: string; readonly isOpen: boolean } | { readonly mistake: string };
+
+// A key has some dozens of characters: a larger file is not one.
+const LARGEST_BYTES = 16_384;
+
+/** The content of a file of any text, such as a private key, without the line end of its last line. */
+export function readSecretText(path: string): SecretFile {
+  return readSmallFile(path, (text) => {
+    const value = text.replace(/\r?\n$/, '');
+    return value === '' ? { mistake: `${path} is empty: expected the secret in it` } : { value };
+  });
+}
+
+/**
+ * The trimmed content of a secret file; `isOpen` tells that every user of the machine can read it. A problem is
+ * returned as the end of a sentence that does not quote the content.
+ */
+export function readSecretFile(path: string): SecretFile {
+  return readSmallFile(path, (text) => {
+    const value = text.trim();
+    if (value === '') return { mistake: `${path} is empty: expected the key in it` };
+    return /^[\x21-\x7e]+$/.test(value)
+      ? { value }
+      : { mistake: `${path}: expected one key of visible ASCII characters without spaces` };
+  });
+}
+
+function readSmallFile(
+  path: string,
+  take: (text: string) => { readonly value: string } | { readonly mistake: string },
+): SecretFile {
+  try {
+    const facts = statSync(path);
+    if (facts.isDirectory()) return { mistake: `${path} is a directory: expected a file that holds the key` };
+    if (facts.size > LARGEST_BYTES) return { mistake: `${path} is too large to be a key` };
+    const taken = take(readFileSync(path, 'utf8'));
+    if ('mistake' in taken) return taken;
+    return { ...taken, isOpen: process.platform !== 'win32' && (facts.mode & 0o004) !== 0 };
+  } catch (error) {
+    return { mistake: `${path} ${unreadable(error)}` };
+  }
+}
+
+/** Why a file could not be read, as the end of a sentence. */
+function unreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (code === 'ENOENT' || code === 'ENOTDIR') return 'does not exist';
+  if (code === 'EACCES' || code === 'EPERM') return 'cannot be read: permission denied';
+  if (code === 'EISDIR') return 'is a directory: expected a file';
+  return `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+// An organization's list of ids fits a thousand times over.
+const LARGEST_DOCUMENT_BYTES = 4 * 1024 * 1024;
+
+type TextFile = { readonly text: string } | { readonly mistake: string; readonly isMissing: boolean };
+
+/** The text of a UTF-8 file without its byte order mark; or why it cannot be read, as the end of a sentence. */
+export function readTextFile(path: string): TextFile {
+  let bytes: Buffer;
+  try {
+    const facts = statSync(path);
+    if (facts.isDirectory()) return { mistake: 'is a directory: expected a YAML file', isMissing: false };
+    if (facts.size > LARGEST_DOCUMENT_BYTES)
+      return { mistake: 'is larger than 4 MB: expected a YAML file', isMissing: false };
+    bytes = readFileSync(path);
+  } catch (error) {
+    const mistake = unreadable(error);
+    return { mistake, isMissing: mistake === 'does not exist' };
+  }
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+  } catch {
+    // TypeError: the bytes are no UTF-8.
+    return { mistake: 'is not UTF-8 text: save it in that encoding', isMissing: false };
+  }
 }

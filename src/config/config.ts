@@ -1,12 +1,15 @@
 /** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
-import type { Severity, KindRate } from '../catalog/definition.ts';
+import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { LogLevel } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import type { ChannelConfig } from './notice-channel.ts';
-import type { KindOverrides } from './override-options.ts';
-import type { PingConfig } from './ping-rules.ts';
+import type { ChannelConfig, PingConfig } from './channels.ts';
+import type { ParsedOptions, ParsedSource } from './options.ts';
+
+/** One limit, for the requests of these kinds together; the first one gives it its name. */
+export interface KindRateLimits extends KindRate {
+  readonly kinds: readonly [Kind, ...Kind[]];
+}
 
 export interface RateLimits {
   /** Requests in any 60 seconds; 0 means no limit. */
@@ -27,32 +30,30 @@ export interface SecretRule {
   readonly values: Readonly<Record<string, Secret>>;
 }
 
-export interface SourceConfig {
-  readonly name: string;
+/** A source with everything that its options, its profile and its secrets give. Durations are in milliseconds. */
+export interface SourceConfig extends Pick<
+  ParsedSource,
+  'name' | 'profile' | 'pageSize' | 'retry' | 'redact'
+> {
   /** http or https, without credentials, query or fragment; may have a path prefix. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
-  /** Name or path of the profile as configured. */
-  readonly profile: string;
   /** The path of the profile where any key can read what it may do. */
   readonly keyPath?: string;
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];
   readonly kinds: { readonly include: readonly Kind[] | null; readonly exclude: readonly Kind[] };
   readonly rate: RateLimits;
-  readonly pageSize: number;
-  readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
-  /** Longest time that one sync may take; 0 for no limit. */
+  /** 0 for no limit. */
   readonly sync: { readonly maxDurationMs: number };
   readonly recordings: { readonly sharingPerRun: number | 'all'; readonly fullSweepEveryMs: number };
   readonly removals: {
     readonly maxRecords: number;
-    /** From 0 to 1. */
     readonly maxShare: number;
     readonly confirmAfterMs: number;
   };
   readonly restore: {
-    /** From 0 to 1: of a kind with at least `minRecords` no larger share is changed, or removed. */
+    /** Of a kind with at least `minRecords` no larger share is changed, or removed. */
     readonly maxShare: number;
     readonly minRecords: number;
     /** Oldest state that `latest` may mean; 0 for no limit. */
@@ -60,8 +61,6 @@ export interface SourceConfig {
     /** The key's own user: uuid or e-mail address; null where it is not named. */
     readonly ownUser: string | null;
   };
-  /** Secrets that the service sends in clear are stored as fingerprints only. */
-  readonly redact: boolean;
   /** In the order of the file: the first that fits a record and has the place wins. */
   readonly secrets: readonly SecretRule[];
   /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
@@ -93,6 +92,32 @@ export interface RetentionPolicy {
   readonly withinMs?: number;
 }
 
+/** As the configuration and the command line name them. */
+export interface KeepOptions {
+  readonly keepLast?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly keepYearly?: number | undefined;
+  /** Milliseconds. */
+  readonly keepWithin?: number | undefined;
+}
+
+/** The rules that were given, and no others; empty where there is none. */
+export function retentionOf(options: KeepOptions): RetentionPolicy {
+  const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
+  return {
+    ...(keepLast === undefined ? {} : { last: keepLast }),
+    ...(keepHourly === undefined ? {} : { hourly: keepHourly }),
+    ...(keepDaily === undefined ? {} : { daily: keepDaily }),
+    ...(keepWeekly === undefined ? {} : { weekly: keepWeekly }),
+    ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
+    ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
+    ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
+  };
+}
+
 /** Backups of the mirror in another place. */
 export interface BackupConfig {
   /** Absolute path; has to exist. */
@@ -112,24 +137,6 @@ export interface BackupConfig {
 export const SCHEDULE_NAMES = ['sync', 'drift', 'verify', 'forget', 'drill'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
-/** What counts as drift. A rule that names a source is for that one only. */
-interface DriftConfig {
-  readonly ignore: readonly {
-    readonly source?: string | undefined;
-    readonly kind?: Kind | undefined;
-    readonly id?: string | undefined;
-    /** A JSON pointer with `*` for one segment and `**` for any number. */
-    readonly path?: string | undefined;
-    readonly reason: string;
-  }[];
-  readonly severities: readonly {
-    readonly source?: string | undefined;
-    readonly kind?: Kind | undefined;
-    readonly path?: string | undefined;
-    readonly severity: Severity;
-  }[];
-}
-
 export interface HttpConfig {
   readonly host: string;
   readonly port: number;
@@ -137,6 +144,8 @@ export interface HttpConfig {
   readonly token: Secret | null;
   /** Absolute path; a daemon whose token file gave no token must not start. */
   readonly tokenFile: string | null;
+  /** Where people reach the dashboard, without a slash at its end; null where it is not known. */
+  readonly publicUrl: string | null;
   /** IP addresses and CIDR ranges whose forwarded headers are believed. */
   readonly trustedProxies: readonly string[];
 }
@@ -168,49 +177,17 @@ export interface Config {
   readonly retention: RetentionPolicy | null;
   /** Null where no directory is given. */
   readonly backup: BackupConfig | null;
-  readonly daemon: { readonly shutdownGraceMs: number };
-  readonly drift: DriftConfig;
+  readonly daemon: ParsedOptions['daemon'];
+  /** What counts as drift. A rule that names a source is for that one only. */
+  readonly drift: ParsedOptions['drift'];
   /** Channels for the daemon's notices. */
   readonly notices: readonly ChannelConfig[];
   readonly pings: readonly PingConfig[];
   readonly http: HttpConfig;
   readonly replica: ReplicaConfig;
-  readonly log: { readonly level: LogLevel };
+  readonly log: ParsedOptions['log'];
   /** Names of the variables that secrets come from, by `${NAME}`. */
   readonly secretVariables: readonly string[];
   /** What is unwise but not wrong, one line each. */
   readonly warnings: readonly string[];
-}
-
-// The limits that kinds have of their own, as one source's client keeps them. Pure.
-
-/** One limit, for the requests of these kinds together; the first one gives it its name. */
-export interface KindRateLimits extends KindRate {
-  readonly kinds: readonly [Kind, ...Kind[]];
-}
-
-/**
- * The limits by kind. What is read one by one per parent counts with the parent's kind, unless it has a limit of its
- * own. Where the source's own limit is lifted by name (`rate.perMinute: 0`), so is what the profile assumes of kinds.
- * @param own the source's `definitions`: what is there holds in any case
- */
-export function kindRates(
-  definitions: readonly ResourceDefinition[],
-  own: KindOverrides,
-  isLifted: (window: keyof KindRate) => boolean,
-): KindRateLimits[] {
-  const kindsOf = new Map<Kind, [Kind, ...Kind[]]>();
-  for (const { kind, rate } of definitions) if (rate !== undefined) kindsOf.set(kind, [kind]);
-  for (const { kind, rate, reading, discovery } of definitions) {
-    if (rate !== undefined || reading !== 'each' || discovery.from === 'root') continue;
-    kindsOf.get(discovery.from)?.push(kind);
-  }
-  return definitions.flatMap(({ kind, rate }) => {
-    const kinds = kindsOf.get(kind);
-    if (rate === undefined || kinds === undefined) return [];
-    const limit = (window: keyof KindRate): number =>
-      isLifted(window) && own[kind]?.rate?.[window] === undefined ? 0 : rate[window];
-    const limits = { perMinute: limit('perMinute'), perHour: limit('perHour') };
-    return limits.perMinute === 0 && limits.perHour === 0 ? [] : [{ kinds, ...limits }];
-  });
 }

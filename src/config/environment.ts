@@ -1,9 +1,10 @@
-/** Options from environment variables, laid over what the file says. */
+/** The options as a flat list, each with its environment variable, and what those variables set. */
+import * as z from 'zod';
 import { suggest } from '../core/suggest.ts';
 import type { Environment } from './document.ts';
 import type { Mistakes } from './mistakes.ts';
 import { OPTIONS } from './options.ts';
-import { type OptionRow, rowsOf } from './rows.ts';
+import { type About, aboutOf, fromText, inner } from './schema.ts';
 import { isMapping, mapping, pathKey, setAt, valueAt, type PathPart, type Tree } from './tree.ts';
 
 const PREFIX = 'TIDEMARK_';
@@ -11,15 +12,50 @@ const PREFIX = 'TIDEMARK_';
 /** Names the configuration file where `--config` does not. */
 export const CONFIG_VARIABLE = 'TIDEMARK_CONFIG';
 
+export interface OptionRow {
+  /** Keys that lead to it; `[]` stands for every element of a list. */
+  readonly keys: readonly string[];
+  /** E.g. `sources[].rate.perMinute`. */
+  readonly text: string;
+  /** E.g. `TIDEMARK_RATE_PER_MINUTE`. */
+  readonly variable: string;
+  /** True for options of a source: their variables define the one source that there is. */
+  readonly isOfSource: boolean;
+  readonly schema: z.core.$ZodType;
+  readonly about: About;
+}
+
+/** Every option of a section in its order; what is below a list of rules or a mapping by name is one option. */
+export function optionRows(schema: z.core.$ZodType = OPTIONS, keys: readonly string[] = []): OptionRow[] {
+  const about = aboutOf(schema);
+  const node = inner(schema);
+  if (about.example === undefined || keys.length === 0) {
+    if (node instanceof z.ZodArray) return optionRows(node.element, [...keys, '[]']);
+    if (node instanceof z.ZodObject)
+      return Object.entries(node.shape).flatMap(([name, child]) => optionRows(child, [...keys, name]));
+  }
+  const isOfSource = keys[0] === 'sources';
+  const text = keys.join('.').replaceAll('.[]', '[]');
+  return [{ keys, text, variable: variableOf(isOfSource ? keys.slice(2) : keys), isOfSource, schema, about }];
+}
+
+/** `['rate', 'perMinute']` → `TIDEMARK_RATE_PER_MINUTE` (design.md, Configuration). */
+function variableOf(keys: readonly string[]): string {
+  return `${PREFIX}${keys.map((key) => key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()).join('_')}`;
+}
+
 /** Variables that alone define a source where the file has none. */
 const DEFINING = new Set(['TIDEMARK_BASE_URL', 'TIDEMARK_API_KEY', 'TIDEMARK_API_KEY_FILE']);
 
 /** Options of which the environment's choice takes the place of the file's other one. */
-const EITHER_OR: readonly (readonly [string, string])[] = [
-  ['apiKey', 'apiKeyFile'],
-  ['include', 'exclude'],
-  ['token', 'tokenFile'],
-];
+const RIVALS: Readonly<Record<string, string>> = {
+  apiKey: 'apiKeyFile',
+  apiKeyFile: 'apiKey',
+  include: 'exclude',
+  exclude: 'include',
+  token: 'tokenFile',
+  tokenFile: 'token',
+};
 
 // Container platforms set these variables for a service called "tidemark": they are not options.
 const SERVICE_LINK = /^TIDEMARK_(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$/;
@@ -35,63 +71,43 @@ export function applyEnvironment(
   usedVariables: ReadonlySet<string>,
   mistakes: Mistakes,
 ): void {
-  const set = rowsOf(OPTIONS).filter((row) => (env[row.variable] ?? '') !== '');
-  const sources = tree.root['sources'];
+  const set = optionRows().filter((row) => (env[row.variable] ?? '') !== '');
+  const sources = tree.root['sources'] ?? [];
   const sourceCount = Array.isArray(sources) ? sources.length : 0;
-  if (sourceCount === 0 && set.some((row) => DEFINING.has(row.variable)) && isAbsent(sources)) {
+  if (Array.isArray(sources) && sourceCount === 0 && set.some((row) => DEFINING.has(row.variable))) {
     tree.root['sources'] = [mapping()];
   }
   for (const row of set) {
-    if (row.isOfSource && sourceCount > 1) {
-      if (usedVariables.has(row.variable)) continue;
+    if (!row.isOfSource || sourceCount <= 1) {
+      setFromVariable(tree, row, env[row.variable] ?? '', mistakes);
+    } else if (!usedVariables.has(row.variable)) {
       tree.variables.set(pathKey([row.variable]), row.variable);
-      mistakes.add(
-        tree,
-        [row.variable],
-        `sets an option of a single source, and the file has ${sourceCount}`,
-      );
-      continue;
+      const message = `sets an option of a single source, and the file has ${sourceCount}`;
+      mistakes.add(tree, [row.variable], message);
     }
-    setFromVariable(tree, row, env[row.variable] ?? '', mistakes);
   }
-}
-
-function isAbsent(sources: unknown): boolean {
-  return sources === undefined || sources === null || (Array.isArray(sources) && sources.length === 0);
 }
 
 function setFromVariable(tree: Tree, row: OptionRow, text: string, mistakes: Mistakes): void {
   const path: PathPart[] = row.keys.map((key) => (key === '[]' ? 0 : key));
   if (row.isOfSource && !isMapping(valueAt(tree.root, path.slice(0, 2)))) return;
-  for (const [one, other] of EITHER_OR) {
-    const last = row.keys.at(-1);
-    const rival = last === one ? other : last === other ? one : undefined;
-    if (rival === undefined) continue;
-    const rivalPath = [...path.slice(0, -1), rival];
-    // Where both came by environment the later check names the two.
-    if (tree.variables.has(pathKey(rivalPath))) continue;
+  const rival = RIVALS[row.keys.at(-1) ?? ''];
+  const rivalPath = rival === undefined ? undefined : [...path.slice(0, -1), rival];
+  // Where both came by environment the later check names the two.
+  if (rivalPath !== undefined && !tree.variables.has(pathKey(rivalPath))) {
     setAt(tree.root, rivalPath, undefined);
     mistakes.remove(tree, rivalPath);
   }
-  const value = row.node.node === 'option' ? row.node.value.fromText(text.trim()) : jsonOrText(text);
-  if (!setAt(tree.root, path, value)) return;
+  if (!setAt(tree.root, path, fromText(row.schema, text.trim()))) return;
   tree.variables.set(pathKey(path), row.variable);
   tree.templates.delete(pathKey(path));
+  tree.unset.delete(pathKey(path));
   mistakes.remove(tree, path);
-}
-
-function jsonOrText(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    // Not JSON: the schema says what it expected.
-    return text;
-  }
 }
 
 /** A warning for each `TIDEMARK_…` variable that is not an option and that the file does not refer to. */
 export function unknownVariables(env: Environment, usedVariables: ReadonlySet<string>): string[] {
-  const known = [CONFIG_VARIABLE, ...rowsOf(OPTIONS).map((row) => row.variable)];
+  const known = [CONFIG_VARIABLE, ...optionRows().map((row) => row.variable)];
   return Object.keys(env)
     .filter((name) => name.startsWith(PREFIX) && !known.includes(name))
     .filter((name) => !usedVariables.has(name) && !SERVICE_LINK.test(name))

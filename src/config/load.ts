@@ -2,31 +2,35 @@
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
-import { absolutePath, type Checking } from './checking.ts';
+import { checkNotices, checkPings } from './channels.ts';
+import {
+  absolutePath,
+  type Checking,
+  checkSourceNames,
+  FilesRead,
+  fileSecret,
+  readTextFile,
+} from './checking.ts';
 import {
   type Config,
   type BackupConfig,
   type HttpConfig,
+  type KeepOptions,
   type ReplicaConfig,
   type RetentionPolicy,
+  retentionOf,
   type Schedule,
   type ScheduleName,
   SCHEDULE_NAMES,
 } from './config.ts';
-import { readDocument } from './document.ts';
+import { type Environment, readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
-import { FilesRead } from './files-read.ts';
-import type { Environment } from './document.ts';
 import { Mistakes, place } from './mistakes.ts';
-import { checkNotices } from './notice-rules.ts';
 import { type ParsedOptions, OPTIONS } from './options.ts';
-import { checkPings } from './ping-rules.ts';
-import { type KeepOptions, retentionOf } from './retention.ts';
-import { rowsOf } from './rows.ts';
-import { parseTree, typeInterpolations } from './schema.ts';
-import { checkSource, isLoopback, secretOf } from './source.ts';
-import { readTextFile } from './profile.ts';
-import { emptyTree, valueAt, type Tree, type Path, type PathPart } from './tree.ts';
+import { parseTree, typeInterpolations } from './parse.ts';
+import { aboutOf, schemasAlong } from './schema.ts';
+import { checkSource, isLoopback } from './source.ts';
+import { emptyTree, valueAt, type Tree, type Path } from './tree.ts';
 
 const DEFAULT_FILE = 'tidemark.yaml';
 
@@ -189,7 +193,7 @@ function checkNames({ tree, mistakes }: Checking, parsed: ParsedOptions): void {
   }
 }
 
-function checkSchedules({ tree, mistakes }: Checking, parsed: ParsedOptions): Config['schedules'] {
+function checkSchedules(checking: Checking, parsed: ParsedOptions): Config['schedules'] {
   const schedules: Record<ScheduleName, Schedule | null> = {
     sync: null,
     drift: null,
@@ -200,15 +204,7 @@ function checkSchedules({ tree, mistakes }: Checking, parsed: ParsedOptions): Co
   const configured = parsed.sources.map(({ name }) => name);
   for (const name of SCHEDULE_NAMES) {
     const { cron, zone, jitter, sources } = parsed.schedules[name];
-    for (const [index, source] of (sources ?? []).entries()) {
-      if (configured.includes(source)) continue;
-      const known = configured.length === 0 ? 'there is none' : `configured: ${configured.join(', ')}`;
-      mistakes.add(
-        tree,
-        ['schedules', name, 'sources', index],
-        `expected the name of a source; ${JSON.stringify(source)} is none (${known})`,
-      );
-    }
+    checkSourceNames(checking, ['schedules', name, 'sources'], sources ?? [], configured);
     if (cron === 'off') continue;
     const asked = configured.filter((source) => sources?.includes(source) ?? true);
     schedules[name] = { cron, zone, jitterMs: jitter, sources: asked };
@@ -254,11 +250,21 @@ function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): Back
 /** Characters of a token that other machines may try, at least. */
 const SHORTEST_TOKEN = 16;
 
+/** Only the daemon needs the token: other commands must not fail for users who may not read its file. */
+function tokenAt(
+  checking: Checking,
+  section: 'http' | 'replica',
+  { token, tokenFile }: { readonly token?: string | undefined; readonly tokenFile?: string | undefined },
+): Secret | null {
+  const read = fileSecret(checking, [section], 'token', tokenFile, (line) => checking.warnings.push(line));
+  const value = read ?? token;
+  return value === undefined ? null : new Secret(value);
+}
+
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   const { tree, mistakes, warnings } = checking;
-  const { listen, token: text, tokenFile: file, trustedProxies } = parsed.http;
-  // Only the daemon needs the token: other commands must not fail for users who may not read its file.
-  const token = secretOf(checking, ['http'], { text: 'token', file: 'tokenFile' }, { text, file }, false);
+  const { listen, token: text, tokenFile: file, trustedProxies, publicUrl } = parsed.http;
+  const token = tokenAt(checking, 'http', parsed.http);
   const isTokenNamed = text !== undefined || file !== undefined || mistakes.covers(tree, ['http', 'token']);
   if (!isLoopback(listen.host) && !isTokenNamed) {
     mistakes.add(
@@ -274,7 +280,13 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     );
   }
   const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
-  return { host: listen.host, port: listen.port, token, tokenFile, trustedProxies };
+  return {
+    ...listen,
+    token,
+    tokenFile,
+    publicUrl: publicUrl?.href.replace(/\/+$/, '') ?? null,
+    trustedProxies,
+  };
 }
 
 /** Its token must open nothing else, and nothing else must open it. */
@@ -284,8 +296,8 @@ function checkReplica(
   { http, sources }: Pick<Config, 'http' | 'sources'>,
 ): ReplicaConfig {
   const { tree, mistakes } = checking;
-  const { token: text, tokenFile: file } = parsed.replica;
-  const token = secretOf(checking, ['replica'], { text: 'token', file: 'tokenFile' }, { text, file }, false);
+  const { tokenFile: file } = parsed.replica;
+  const token = tokenAt(checking, 'replica', parsed.replica);
   const others = [
     { what: 'http.token', secret: http.token },
     ...sources.map(({ name, apiKey }) => ({ what: `the key of source ${name}`, secret: apiKey })),
@@ -309,31 +321,14 @@ function deepFrozen<T>(value: T): T {
 
 // The environment variables from which the configuration takes secrets: child processes must not inherit them.
 
-/** Where the secrets are in a secret option that is a list or a mapping: options that name a file (`urlFile`) have none. */
-const SECRET_SUBPATHS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  notices: [['url'], ['secret'], ['smtpUrl'], ['command', '[]'], ['env', '*']].map((keys) => ['[]', ...keys]),
-  pings: [['start'], ['success'], ['fail']].map((keys) => ['[]', ...keys]),
-  // Below a kind, the rule's number and the pointer.
-  'sources[].secrets': [['*', '[]', 'values', '*']],
-};
-
 /** Names of the variables that secret values refer to, sorted. What `TIDEMARK_…` variables set is not among them. */
-function secretVariables({ templates }: Tree): string[] {
-  const places = rowsOf(OPTIONS)
-    .filter(({ node }) => node.node === 'option' && node.isSecret)
-    .flatMap(({ keys, text }) => (SECRET_SUBPATHS[text] ?? [[]]).map((below) => [...keys, ...below]));
-  const names = [...templates].flatMap(([key, text]) => {
+function secretVariables(tree: Tree): string[] {
+  const names = [...tree.templates].flatMap(([key, text]) => {
     const path = JSON.parse(key) as Path;
-    return places.some((place) => isAt(path, place)) ? namesIn(text) : [];
+    const schema = schemasAlong(OPTIONS, path, tree.root)[path.length];
+    return schema !== undefined && aboutOf(schema).isSecret === true ? namesIn(text) : [];
   });
   return [...new Set(names)].toSorted();
-}
-
-/** `[]` stands for every element of a list, `*` for every key of a mapping. */
-function isAt(path: Path, place: readonly string[]): boolean {
-  const fits = (key: string, part: PathPart | undefined): boolean =>
-    key === '[]' ? typeof part === 'number' : key === '*' || part === key;
-  return path.length === place.length && place.every((key, index) => fits(key, path[index]));
 }
 
 /** `$${` stands for a plain `${`. */

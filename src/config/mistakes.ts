@@ -36,12 +36,18 @@ export class Mistakes {
     this.#failed.add(failedKey(tree, path));
   }
 
-  /** True where the value at this path, or one above it, was found wrong. */
+  /** True where the value at this path, or one above it, was found wrong, or its variable is not set. */
   covers(tree: Tree, path: Path): boolean {
     for (let length = path.length; length > 0; length -= 1) {
-      if (this.#failed.has(failedKey(tree, path.slice(0, length)))) return true;
+      const above = path.slice(0, length);
+      if (this.#failed.has(failedKey(tree, above)) || tree.unset.has(pathKey(above))) return true;
     }
     return false;
+  }
+
+  /** True where a value below this path was found wrong. */
+  isBelow(tree: Tree, at: Path): boolean {
+    return this.#found.some(({ tree: own, path }) => own === tree && isWithin(path, at));
   }
 
   /** True when the text of a document could not be parsed: further mistakes of its values would be misleading. */
@@ -51,17 +57,15 @@ export class Mistakes {
 
   /** Drops the mistakes at and below a path, for a value that is replaced or not needed. */
   remove(tree: Tree, at: Path): void {
-    const isBelow = (path: Path): boolean => at.every((part, index) => path[index] === part);
-    const removed = this.#found.filter((mistake) => mistake.tree === tree && isBelow(mistake.path));
+    const removed = this.#found.filter((mistake) => mistake.tree === tree && isWithin(mistake.path, at));
     this.#found = this.#found.filter((mistake) => !removed.includes(mistake));
     for (const { path } of removed) this.#failed.delete(failedKey(tree, path));
   }
 
   /** Drops the mistakes below a path that are variables not set, and returns them as lines. */
   removeUnset(tree: Tree, at: Path): string[] {
-    const isBelow = (path: Path): boolean => at.every((part, index) => path[index] === part);
     const unset = this.#found.filter(
-      (mistake) => mistake.tree === tree && mistake.isUnset === true && isBelow(mistake.path),
+      (mistake) => mistake.tree === tree && mistake.isUnset === true && isWithin(mistake.path, at),
     );
     this.#found = this.#found.filter((mistake) => !unset.includes(mistake));
     for (const { path } of unset) this.#failed.delete(failedKey(tree, path));
@@ -99,6 +103,11 @@ export class Mistakes {
       hint: '`tidemark config check` reads it again; docs/configuration.md describes every option',
     });
   }
+}
+
+/** True at and below a path. */
+function isWithin(path: Path, at: Path): boolean {
+  return at.every((part, index) => path[index] === part);
 }
 
 function failedKey(tree: Tree, path: Path): string {

@@ -1,10 +1,9 @@
-/** What a profile, and a source's `definitions`, may change about each kind: the table of `definitions.KIND`. */
+/** What a profile, and a source's `definitions`, may change about each kind: the schema of `definitions.KIND`, and of a profile file. */
 import * as z from 'zod';
-import type { FieldType, SecretsNeeded } from '../catalog/definition.ts';
+import type { FieldType } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
-import { type Parsed, mapOf, optional, section } from './option.ts';
-import { choice, flag, pointers, structured, text, textByName, texts, wholeNumber } from './value-types.ts';
+import * as t from './schema.ts';
 
 const FIELD_TYPES = [
   'string',
@@ -18,193 +17,206 @@ const FIELD_TYPES = [
   'any',
 ] as const satisfies readonly FieldType[];
 
-const SECRETS_NEEDED = z.strictObject({
-  by: z.string().regex(/^\/./),
-  byText: z.record(z.string(), z.array(z.array(z.string().regex(/^\/./)).min(1))),
-});
-
-const FIELD = section('One field of the records.', {
-  was: optional(text, {
+const FIELD = t.section('One field of the records.', {
+  was: t.text.optional().meta({
     description: "The catalog's name of this field, where the service calls it otherwise: renames it.",
     example: 'svcql_query',
   }),
-  type: optional(choice(FIELD_TYPES), {
+  type: z.enum(FIELD_TYPES).optional().meta({
     description:
       'Type of the value. Needed for a field that the catalog does not have; never enforced on read.',
     example: 'string',
   }),
-  description: optional(text, { description: 'One line about the field.', example: 'Display name.' }),
-  writable: optional(flag, {
+  description: t.text.optional().meta({ description: 'One line about the field.', example: 'Display name.' }),
+  writable: z.boolean().optional().meta({
     description:
       'The API accepts the field in a request body: it is compared as managed and can be restored.',
     example: true,
   }),
-  volatile: optional(flag, {
+  volatile: z.boolean().optional().meta({
     description: 'Changes though nobody configured anything: never a change, never a revision.',
     example: false,
   }),
-  secret: optional(flag, {
+  secret: z.boolean().optional().meta({
     description: 'Holds a secret in clear in responses: masked in output.',
     example: false,
   }),
-  secretPointers: optional(pointers, {
+  secretPointers: t.pointers.optional().meta({
     description:
       'Where, below this field, there are secrets that the service omits or masks; `*` is every element.',
     example: ['/config/token'],
   }),
-  secretsNeeded: optional(
-    structured<SecretsNeeded>(
-      'secrets by type',
-      'a mapping {by, byText: {TEXT: [[POINTER, …], …]}}',
-      SECRETS_NEEDED,
-    ),
-    {
+  secretsNeeded: z
+    .strictObject({ by: t.pointer, byText: z.record(z.string(), z.array(z.array(t.pointer).min(1))) })
+    .optional()
+    .meta({
+      type: 'secrets by type',
+      expected: 'a mapping {by, byText: {TEXT: [[POINTER, …], …]}}',
       description:
         'Which of these a value needs when it is sent whole, by the text at a pointer below the field; each entry is met by any one of its pointers.',
       example: { by: '/type', byText: { HTTP: [['/config/token']] } },
-    },
-  ),
-  createOnly: optional(flag, {
+    }),
+  createOnly: z.boolean().optional().meta({
     description:
       'Accepted when a record is created, never afterwards. Compared as managed only if it is writable too.',
     example: true,
   }),
-  merged: optional(flag, {
+  merged: z.boolean().optional().meta({
     description:
       'PATCH merges the members of this object over what is stored: secrets that are left out survive.',
     example: true,
   }),
-  requires: optional(text, {
+  requires: t.text.optional().meta({
     description: 'Pointer to a boolean of the live record that must be true before the field can be set.',
     example: '/is_verified',
   }),
-  unordered: optional(flag, {
+  unordered: z.boolean().optional().meta({
     description: 'An array whose order carries no meaning.',
     example: false,
   }),
-  shownAt: optional(text, {
+  shownAt: t.text.optional().meta({
     description:
       'Pointer to the value in the record when the service does not return the field; that value is sent instead.',
     example: '/schema/query',
   }),
-  severity: optional(choice(SEVERITIES), {
+  severity: z.enum(SEVERITIES).optional().meta({
     description: 'How much a change matters in a drift report.',
     example: 'high',
   }),
-  values: optional(
-    structured(
-      'list of texts or `any`',
-      'a list of texts, or "any"',
-      z.union([z.literal('any'), z.array(z.string())]),
-    ),
-    { description: 'The values that the service documents; `any` opens a closed set.', example: 'any' },
-  ),
+  values: z
+    .union([z.literal('any'), z.array(z.string())])
+    .optional()
+    .meta({
+      type: 'list of strings or `any`',
+      expected: 'a list of strings, or "any"',
+      description: 'The values that the service documents; `any` opens a closed set.',
+      example: 'any',
+    }),
 });
 
-const WRITES_WITH_PATH = ['create', 'update'] as const;
+/** The rates of a source, for which a profile gives defaults. */
+export const RATE = {
+  perMinute: t.wholeNumber(0, 1_000_000),
+  perHour: t.wholeNumber(0, 10_000_000),
+  concurrency: t.wholeNumber(1, 100),
+} as const;
 
-const REFERENCE = z.strictObject({
-  pointer: z.string().regex(/^\/./),
-  kind: z.enum(KINDS),
-  target: z.string().regex(/^\/./),
-});
-
-const WRITE_PATHS = z.partialRecord(z.enum(WRITES_WITH_PATH), z.string().regex(/^\/./));
-
-const KIND = section('One kind.', {
-  permission: section('API key permissions that the kind needs.', {
-    read: optional(text, { description: 'To list and retrieve.', example: 'organization:read' }),
-    write: optional(text, { description: 'To create, update and remove.', example: 'organization:write' }),
+const KIND = t.section('One kind.', {
+  permission: t.section('API key permissions that the kind needs.', {
+    read: t.text.optional().meta({ description: 'To list and retrieve.', example: 'organization:read' }),
+    write: t.text
+      .optional()
+      .meta({ description: 'To create, update and remove.', example: 'organization:write' }),
   }),
-  naturalKey: optional(pointers, {
+  naturalKey: t.pointers.optional().meta({
     description: 'Pointers that together name a record, to match one that was recreated by hand.',
     example: ['/name'],
   }),
-  nameFrom: optional(pointers, {
+  nameFrom: t.pointers.optional().meta({
     description: "Pointers tried in turn for a record's display name.",
     example: ['/name'],
   }),
-  references: optional(
-    structured<readonly z.output<typeof REFERENCE>[]>(
-      'list of references',
-      'a list of {pointer, kind, target}',
-      z.array(REFERENCE),
-    ),
-    {
+  references: z
+    .array(z.strictObject({ pointer: t.pointer, kind: z.enum(KINDS), target: t.pointer }))
+    .optional()
+    .meta({
+      type: 'list of references',
+      expected: 'a list of {pointer, kind, target}',
       description: 'Members of a body that name a record of another kind; replaces the list of the catalog.',
       example: [{ pointer: '/user/uuid', kind: 'members', target: '/user/uuid' }],
-    },
-  ),
-  listing: section('How a list of the kind answers.', {
-    listKeys: optional(texts, {
+    }),
+  listing: t.section('How a list of the kind answers.', {
+    listKeys: t.texts.optional().meta({
       description: 'Envelope members that may hold the records, tried in turn. A bare array is always taken.',
       example: ['results'],
     }),
-    acceptsQuery: optional(flag, {
+    acceptsQuery: z.boolean().optional().meta({
       description:
         'False where the list answers wrongly to any query string: the first request goes without.',
       example: true,
     }),
-    query: optional(textByName, {
-      description: 'Query parameters sent beside limit and offset.',
-      example: { date_from: '-5y' },
-    }),
-    countTrusted: optional(flag, {
+    query: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({
+        type: 'mapping of strings',
+        expected: 'a mapping of names to strings (quote numbers)',
+        description: 'Query parameters sent beside limit and offset.',
+        example: { date_from: '-5y' },
+      }),
+    countTrusted: z.boolean().optional().meta({
       description: 'False where `count` is known to be wrong or missing.',
       example: true,
     }),
-    needsRetrieve: optional(flag, {
+    needsRetrieve: z.boolean().optional().meta({
       description: 'True where a list row is a reduced form and only retrieve gives the whole record.',
       example: false,
     }),
   }),
-  rate: section("Limits of the kind's requests, beside those of the key.", {
-    perMinute: optional(wholeNumber(0, 1_000_000), {
+  rate: t.section("Limits of the kind's requests, beside those of the key.", {
+    perMinute: t.wholeNumber(0, 1_000_000).optional().meta({
       description: 'Most requests for the kind in any 60 seconds; 0 means no limit.',
       unit: 'requests a minute',
       example: 240,
     }),
-    perHour: optional(wholeNumber(0, 10_000_000), {
+    perHour: t.wholeNumber(0, 10_000_000).optional().meta({
       description: 'Most requests for the kind in any 60 minutes, counted across restarts; 0 means no limit.',
       unit: 'requests an hour',
       example: 1200,
     }),
   }),
-  writePaths: optional(
-    structured<z.output<typeof WRITE_PATHS>>(
-      'mapping of paths',
-      'a mapping of create and update to paths with :parameters',
-      WRITE_PATHS,
-    ),
-    {
+  writePaths: z
+    .strictObject({ create: t.pointer.optional(), update: t.pointer.optional() })
+    .optional()
+    .meta({
+      type: 'mapping of paths',
+      expected: 'a mapping of create and update to paths with :parameters',
       description:
         'Paths that take the same body, used in place of the documented ones; after a 404, 405 or 5xx the documented one is tried. Parameters beside scope and id are fields of the body.',
       example: { create: '/api/projects/:team_id/batch_exports/' },
-    },
-  ),
-  fields: mapOf('Fields by name.', 'field', null, FIELD, { name: { type: 'string', writable: true } }),
+    }),
+  fields: z
+    .preprocess((given) => given ?? {}, z.record(z.string(), FIELD))
+    .meta({
+      description: 'Fields by name.',
+      keyTitle: 'field',
+      example: { name: { type: 'string', writable: true } },
+    }),
 });
 
 /** Overrides by kind. */
-export const KIND_OVERRIDES = mapOf(
-  'Changes to what is known about each kind, over the profile: field roles, list shapes, permissions.',
-  'kind',
-  KINDS,
-  KIND,
-  { roles: { fields: { name: { type: 'string', writable: true } } } },
-);
+export const KIND_OVERRIDES = z
+  .preprocess((given) => given ?? {}, z.partialRecord(z.enum(KINDS), KIND))
+  .meta({
+    description:
+      'Changes to what is known about each kind, over the profile: field roles, list shapes, permissions.',
+    keyTitle: 'kind',
+    example: { roles: { fields: { name: { type: 'string', writable: true } } } },
+  });
 
-type Loose<T> = T extends readonly unknown[] | SecretsNeeded
-  ? T
-  : T extends Readonly<Record<string, string>>
-    ? T
-    : string extends keyof T
-      ? { readonly [K in keyof T]: Loose<T[K]> }
-      : T extends object
-        ? { readonly [K in keyof T]?: Loose<T[K]> | undefined }
-        : T;
+/** A profile file (config/profiles): what is known about one kind of deployment. */
+export const PROFILE_OPTIONS = t.section('Profile of a deployment', {
+  description: t.text
+    .optional()
+    .meta({ description: 'What the profile is for.', example: 'The documented interface.' }),
+  keyPath: t.text.optional().meta({
+    description: 'Path where any key can read its permissions: `doctor` requests it.',
+    example: '/api/personal_api_keys/@current/',
+  }),
+  rate: t.section('Default rates.', {
+    perMinute: RATE.perMinute.optional().meta({ description: 'As rate.perMinute.', example: 480 }),
+    perHour: RATE.perHour.optional().meta({ description: 'As rate.perHour.', example: 4800 }),
+    concurrency: RATE.concurrency.optional().meta({ description: 'As rate.concurrency.', example: 4 }),
+  }),
+  kinds: KIND_OVERRIDES,
+});
 
-export type FieldOverride = Loose<Parsed<typeof FIELD>>;
-export type KindOverride = Loose<Parsed<typeof KIND>>;
+export type FieldOverride = z.output<typeof FIELD>;
+export type KindOverride = Partial<z.output<typeof KIND>>;
 /** Overrides by kind; every part may be missing. */
-export type KindOverrides = Readonly<Record<string, KindOverride>>;
+export type KindOverrides = Readonly<Record<string, KindOverride | undefined>>;
+/** What is known about one kind of deployment. */
+export type Profile = Omit<z.output<typeof PROFILE_OPTIONS>, 'description' | 'kinds'> & {
+  readonly name: string;
+  readonly kinds: KindOverrides;
+};

@@ -1,5 +1,5 @@
 /** Applies what a profile and a user say about the kinds to the catalog. Pure. */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import type { Condition, FieldDefinition, RestoreRules } from '../catalog/definition.ts';
 import type { Kind, KindRow } from '../catalog/kinds.ts';
@@ -7,14 +7,17 @@ import { type ResourceDefinition, compileDefinition } from '../catalog/resource-
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
 import { suggest } from '../core/suggest.ts';
-import type { FoundProfile, Profile } from './checking.ts';
+import { FilesRead, type FoundProfile, readTextFile } from './checking.ts';
 import { readDocument } from './document.ts';
-import { FilesRead } from './files-read.ts';
 import { Mistakes } from './mistakes.ts';
-import { PROFILE_OPTIONS } from './options.ts';
-import type { FieldOverride, KindOverride, KindOverrides } from './override-options.ts';
-import { parseTree } from './schema.ts';
-import { unreadable } from './secret-file.ts';
+import {
+  type FieldOverride,
+  type KindOverride,
+  type KindOverrides,
+  type Profile,
+  PROFILE_OPTIONS,
+} from './override-options.ts';
+import { parseTree } from './parse.ts';
 import { pathText, type Path } from './tree.ts';
 
 type OverrideLayer = 'profile' | 'user';
@@ -299,32 +302,4 @@ export function shippedProfile(name: string): Profile {
   mistakes.throwIfAny();
   if ('mistake' in found) throw new TidemarkError('config_invalid', `profile: ${found.mistake}`);
   return found.profile;
-}
-
-// Reads a YAML file as text, refusing what cannot be one.
-
-// An organization's list of ids fits a thousand times over.
-const LARGEST_BYTES = 4 * 1024 * 1024;
-
-type TextFile = { readonly text: string } | { readonly mistake: string; readonly isMissing: boolean };
-
-/** The text of a UTF-8 file without its byte order mark; or why it cannot be read, as the end of a sentence. */
-export function readTextFile(path: string): TextFile {
-  let bytes: Buffer;
-  try {
-    const facts = statSync(path);
-    if (facts.isDirectory()) return { mistake: 'is a directory: expected a YAML file', isMissing: false };
-    if (facts.size > LARGEST_BYTES)
-      return { mistake: 'is larger than 4 MB: expected a YAML file', isMissing: false };
-    bytes = readFileSync(path);
-  } catch (error) {
-    const mistake = unreadable(error);
-    return { mistake, isMissing: mistake === 'does not exist' };
-  }
-  try {
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
-  } catch {
-    // TypeError: the bytes are no UTF-8.
-    return { mistake: 'is not UTF-8 text: save it in that encoding', isMissing: false };
-  }
 }

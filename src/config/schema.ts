@@ -1,159 +1,323 @@
-/** Parses a tree by a table: zod checks it whole, and each issue becomes a mistake that names what was expected. */
+/**
+ * What the configuration's schema is made of: zod types whose metadata hold what documentation, messages and environment variables need,
+ * and how to look a schema up by path.
+ */
 import * as z from 'zod';
-import { suggest } from '../core/suggest.ts';
-import { type Mistakes, shown } from './mistakes.ts';
-import { type OptionNode, type Options, type Parsed, type Section, nodeAt, withDefaults } from './option.ts';
-import {
-  isMapping,
-  nearest,
-  pathKey,
-  setAt,
-  valueAt,
-  type Mapping,
-  type Path,
-  type PathPart,
-  type Tree,
-} from './tree.ts';
+import { isNetwork } from '../core/network.ts';
+import { Secret } from '../core/secret.ts';
+import { cronMistake } from './cron.ts';
+import { type Path, isMapping } from './tree.ts';
 
 // A configuration is parsed once: compiling a parser for each of its sections would cost more than it saves.
 z.config({ jitless: true });
 
-function toZod(node: OptionNode): z.ZodType {
-  if (node.node === 'option') return (node.value.schema as z.ZodType).optional();
-  if (node.node === 'list') return z.array(toZod(node.of));
-  if (node.node === 'map') {
-    const of = toZod(node.of);
-    if (node.keys === null) return z.record(z.string(), of);
-    return z.strictObject(Object.fromEntries(node.keys.map((key) => [key, of.optional()])));
-  }
-  return z.strictObject(
-    Object.fromEntries(Object.entries(node.options).map(([name, child]) => [name, toZod(child)])),
+/** A schema of any value. */
+export type OptionType = z.ZodType;
+
+/** The metadata of a schema. An option has an `example`; what has a description only is a section, or a list of sections. */
+export interface About {
+  readonly description?: string | undefined;
+  /** As it would be written in YAML. */
+  readonly example?: unknown;
+  readonly unit?: string | undefined;
+  /** For the reference, where the default is not sufficient. */
+  readonly defaultNote?: string | undefined;
+  /** Follows "expected" in a message; where it is missing, the schema gives it. */
+  readonly expected?: string | undefined;
+  /** Short name of the type for the reference; where it is missing, the schema gives it. */
+  readonly type?: string | undefined;
+  /** Of a mapping: what its keys are, e.g. `kind`; of a union: what its forms are. */
+  readonly keyTitle?: string | undefined;
+  /** Holds a secret, or something below it does: no message quotes it. */
+  readonly isSecret?: boolean;
+  /** Of a list: a variable gives it as JSON only, since its elements hold commas. */
+  readonly isJson?: boolean;
+  /** What to say where it is missing, although a default lets the rest be checked. */
+  readonly missing?: string | undefined;
+}
+
+/** A mapping with these keys and no others; absent, or a key with nothing after it, is an empty one. */
+export function section<S extends z.core.$ZodShape>(description: string, shape: S) {
+  return z.preprocess((given) => given ?? {}, z.strictObject(shape)).meta({ description });
+}
+
+/** A list of sections of one form. */
+export function listOf<T extends z.ZodType>(description: string, of: T) {
+  return z.preprocess((given) => given ?? [], z.array(of)).meta({ description });
+}
+
+type Wrapper = z.ZodOptional | z.ZodNullable | z.ZodPrefault | z.ZodDefault | z.ZodReadonly;
+
+/** True for what makes a value optional, or gives it a default. */
+export function isWrapper(schema: z.core.$ZodType): schema is Wrapper {
+  return (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodNullable ||
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodReadonly
   );
 }
 
-/**
- * The values of a tree by its table, defaults filled in. Every mistake is added to `mistakes`; a value that is wrong
- * counts as not given, so that the rest can still be looked at.
- */
-export function parseTree<S extends Options>(
-  table: Section<S>,
-  tree: Tree,
-  mistakes: Mistakes,
-): Parsed<Section<S>> {
-  const schema = toZod(table);
-  let given: Mapping = tree.root;
-  // Each round takes out what the one before refused; the rounds end because the tree gets smaller.
-  for (;;) {
-    const result = schema.safeParse(withDefaults(table, given));
-    if (result.success) return result.data as Parsed<Section<S>>;
-    given = structuredCopy(given);
-    const refused = result.error.issues.flatMap((issue) => pathsOf(issue).map((path) => ({ issue, path })));
-    for (const { issue, path } of refused) {
-      // zod reports a number that is too large and no safe integer twice; one mistake per value is enough.
-      if (!mistakes.covers(tree, path)) mistakes.add(tree, path, messageFor(table, tree, issue, path));
+/** What a schema checks, without the defaults and transformations around it. */
+export function inner(schema: z.core.$ZodType): z.core.$ZodType {
+  if (isWrapper(schema)) return inner(schema.unwrap());
+  if (schema instanceof z.ZodPipe) return inner(schema.in instanceof z.ZodTransform ? schema.out : schema.in);
+  return schema;
+}
+
+/** The metadata of a schema and of what it wraps; the outermost wins. */
+export function aboutOf(schema: z.core.$ZodType): About {
+  const own = schema instanceof z.ZodType ? schema.meta() : undefined;
+  if (isWrapper(schema)) return { ...aboutOf(schema.unwrap()), ...own };
+  if (schema instanceof z.ZodPipe)
+    return { ...aboutOf(schema.in instanceof z.ZodTransform ? schema.out : schema.in), ...own };
+  return own ?? {};
+}
+
+/** The default as it would be written in YAML; undefined where there is none. */
+export function defaultOf(schema: z.core.$ZodType): unknown {
+  return schema instanceof z.ZodPrefault ? schema._zod.def.defaultValue : undefined;
+}
+
+/** The keys of a section, and of every form that a union of sections has. */
+export function shapeOf(schema: z.core.$ZodType): Readonly<Record<string, z.core.$ZodType>> {
+  const node = inner(schema);
+  if (node instanceof z.ZodObject) return node.shape;
+  if (node instanceof z.ZodUnion)
+    return Object.assign({}, ...node.options.map(shapeOf)) as Readonly<Record<string, z.core.$ZodType>>;
+  return {};
+}
+
+function below(schema: z.core.$ZodType, part: string | number, value: unknown): z.core.$ZodType | undefined {
+  const node = inner(schema);
+  if (node instanceof z.ZodArray) return node.element;
+  if (node instanceof z.ZodRecord) return node.valueType;
+  if (node instanceof z.ZodObject) return Object.hasOwn(node.shape, part) ? node.shape[part] : undefined;
+  if (!(node instanceof z.ZodUnion)) return undefined;
+  return formOf(node, value)
+    .map((option) => below(option, part, value))
+    .find((found) => found !== undefined);
+}
+
+/** The form of a union that a value has by its `type`; all of them where that does not decide. */
+export function formOf(union: z.ZodUnion, value: unknown): readonly z.core.$ZodType[] {
+  const type = isMapping(value) ? value['type'] : undefined;
+  const fitting = union.options.filter(
+    (option) => option instanceof z.ZodObject && option.shape['type']?._zod.values?.has(type) === true,
+  );
+  return fitting.length > 0 ? fitting : union.options;
+}
+
+/** The schemas along a path, the root's first, as far as there are any. `root` is the value that decides between forms. */
+export function schemasAlong(schema: z.core.$ZodType, path: Path, root: unknown): z.core.$ZodType[] {
+  const along = [schema];
+  let [node, value]: [z.core.$ZodType | undefined, unknown] = [schema, root];
+  for (const part of path) {
+    node = below(node, part, value);
+    if (node === undefined) return along;
+    along.push(node);
+    value = isMapping(value) || Array.isArray(value) ? (value as Record<string, unknown>)[part] : undefined;
+  }
+  return along;
+}
+
+/** What text means for a schema: `4` is a number, `a,b` a list. What cannot be one stays text, for the schema to refuse. */
+export function fromText(schema: z.core.$ZodType, text: string): unknown {
+  const node = inner(schema);
+  if (node instanceof z.ZodNumber) return /^\s*-?\d+(\.\d+)?\s*$/.test(text) ? Number(text) : text;
+  if (node instanceof z.ZodBoolean) return text === 'true' ? true : text === 'false' ? false : text;
+  if (node instanceof z.ZodObject || node instanceof z.ZodRecord) return jsonOr(text, text);
+  if (node instanceof z.ZodArray) {
+    const isJson = aboutOf(schema).isJson === true || inner(node.element) instanceof z.ZodObject;
+    if (isJson || inner(node.element) instanceof z.ZodDiscriminatedUnion) return jsonOr(text, text);
+    const list = text.split(',').map((item) => item.trim());
+    return text.trimStart().startsWith('[') ? jsonOr(text, list) : list;
+  }
+  if (!(node instanceof z.ZodUnion)) return text;
+  const word = node.options.find((option) => option instanceof z.ZodLiteral && option.value === text.trim());
+  const other = node.options.find((option) => !(option instanceof z.ZodLiteral));
+  return word !== undefined || other === undefined ? text.trim() : fromText(other, text);
+}
+
+function jsonOr(text: string, otherwise: unknown): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    // Not JSON: the schema says what it expected.
+    return otherwise;
+  }
+}
+
+// The types that options have. A message given to a check is reported as it is; otherwise `expected` says what is wanted.
+
+export const text = z.string().min(1);
+
+/** A path of this machine. */
+export const path = z
+  .string()
+  .refine((value) => value.trim() !== '' && !value.includes('\0'))
+  .meta({ type: 'path', expected: 'a path' });
+
+/** An API key or token: sent in a header, so visible ASCII without spaces. */
+export const secret = z
+  .string()
+  .trim()
+  .regex(/^[\x21-\x7e]+$/)
+  .meta({
+    isSecret: true,
+    expected: 'a key of visible ASCII characters without spaces (the key alone, without "Bearer")',
+  });
+
+/** Text that is kept as a secret. */
+export const secretText = text.transform((value) => new Secret(value)).meta({ isSecret: true });
+
+/** A URL that may hold a secret, with one of these schemes. */
+export function secretUrl(...schemes: readonly string[]) {
+  return z
+    .string()
+    .trim()
+    .refine((value) => {
+      const url = URL.parse(value);
+      return url !== null && schemes.includes(url.protocol) && url.hostname !== '';
+    })
+    .transform((value) => new Secret(value))
+    .meta({
+      isSecret: true,
+      type: 'URL',
+      expected: `a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`,
+    });
+}
+
+/** A whole number within bounds, both included. */
+export function wholeNumber(min: number, max: number) {
+  const expected = `a whole number from ${min} to ${max}`;
+  return z.int().min(min).max(max).meta({ type: 'whole number', expected });
+}
+
+/** A part of something, from 0 to 1. */
+export const share = z.number().min(0).max(1).meta({ type: 'number', expected: 'a number from 0 to 1' });
+
+/** A list of words out of a closed set; repetitions are dropped. */
+export function choices<const T extends string>(values: readonly T[], one: string) {
+  return z
+    .array(z.enum(values).meta({ expected: one }))
+    .transform((list) => [...new Set(list)])
+    .meta({
+      type: `list of ${one.replace(/^an? /, '')}s`,
+      expected: `a list of ${one.replace(/^an? /, '')}s`,
+    });
+}
+
+export const texts = z.array(text).meta({ type: 'list of strings', expected: 'a list of strings' });
+
+/** YAML reads an id of digits as a number, which is taken as its text. */
+export const id = z.union([text, z.int().transform(String)]).meta({ expected: 'an id' });
+
+/** The word `all`, or ids. */
+export const idsOrAll = z.union([z.literal('all'), z.array(id).min(1)]).meta({
+  type: '`all` or a list of ids',
+  expected: '"all" or a list of ids (quote ids of more than 15 digits)',
+});
+
+/** An RFC 6901 pointer below the root; `*` stands for every element. */
+export const pointer = z
+  .string()
+  .regex(/^\/./)
+  .meta({ type: 'pointer', expected: 'a JSON pointer such as /config/token' });
+
+export const pointers = z
+  .array(pointer)
+  .meta({ type: 'list of pointers', expected: 'a list of JSON pointers such as /config/token' });
+
+const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+// Ten years: beyond it somebody mistook the unit, and sums with epoch milliseconds stay exact.
+const LONGEST_MS = 3650 * UNIT_MS.d;
+
+/** Milliseconds of a duration as people write it (`500ms`, `1.5h`, `7d`); undefined for anything else and more than ten years. */
+export function parseDuration(text: string): number | undefined {
+  const match = /^(\d{1,12}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(text);
+  if (match === null) return undefined;
+  const ms = Math.round(Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]);
+  return ms <= LONGEST_MS ? ms : undefined;
+}
+
+/** In milliseconds. */
+export const duration = z
+  .string()
+  .refine((value) => parseDuration(value) !== undefined)
+  .transform((value) => parseDuration(value) ?? 0)
+  .meta({ type: 'duration', expected: 'a duration such as 10s, 5m, 1h or 7d' });
+
+/** A cron expression with single spaces between its fields, or `off`. */
+export const cronOrOff = z
+  .string()
+  .transform((value, context) => {
+    const trimmed = value.trim().split(/\s+/).join(' ');
+    const mistake = trimmed === 'off' ? undefined : cronMistake(trimmed);
+    if (mistake !== undefined) context.addIssue({ code: 'custom', message: mistake });
+    return trimmed;
+  })
+  .meta({ type: 'cron', expected: 'a cron expression of 5 fields, or 6 with seconds first, or off' });
+
+export const zone = z
+  .string()
+  .refine((value) => {
+    // The default; asking for it would load all that Node knows of languages, 10 ms of every command.
+    if (value === 'UTC') return true;
+    try {
+      new Intl.DateTimeFormat('en', { timeZone: value });
+      return true;
+    } catch {
+      // RangeError: not a zone that this Node knows.
+      return false;
     }
-    // Deepest and last first, so that a list's other positions stay what they are while it is cut.
-    const cuts = refused.map(({ path }) => cutPath(table, path)).sort((a, b) => b.length - a.length);
-    for (const cut of cuts) cutOut(given, cut);
-  }
-}
+  })
+  .meta({ type: 'time zone', expected: 'a time zone such as UTC or Europe/Berlin' });
 
-/** A copy of plain values that keeps the mappings free of a prototype. */
-function structuredCopy<T>(value: T): T {
-  if (Array.isArray(value)) return value.map((item: unknown) => structuredCopy(item)) as T;
-  if (!isMapping(value)) return value;
-  const copy = Object.create(null) as Mapping;
-  for (const [key, child] of Object.entries(value)) copy[key] = structuredCopy(child);
-  return copy as T;
-}
+/** The name of a source or channel. */
+export const name = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/)
+  .meta({ type: 'name', expected: 'a name of lower-case letters, digits, - and _' });
 
-function pathsOf(issue: z.core.$ZodIssue): Path[] {
-  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
-  return issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...path, key]) : [path];
-}
+/** Host and port; an IPv6 address in brackets. */
+export const listenAddress = z
+  .string()
+  .regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$/)
+  .refine((value) => Number(value.slice(value.lastIndexOf(':') + 1)) <= 65_535)
+  .transform((value) => {
+    const colon = value.lastIndexOf(':');
+    return { host: value.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(value.slice(colon + 1)) };
+  })
+  .meta({ type: 'host:port', expected: 'host:port, e.g. 127.0.0.1:8787 or [::1]:8787' });
 
-/** What to take out for a refused value: the whole option that it belongs to, or the unknown key. */
-function cutPath(table: Section, path: Path): Path {
-  for (let length = 1; length <= path.length; length += 1) {
-    if (nodeAt(table, path.slice(0, length))?.node === 'option') return path.slice(0, length);
-  }
-  return path;
-}
+/** Addresses of other machines, alone or as ranges. */
+export const networks = z
+  .array(z.string().refine(isNetwork).meta({ expected: 'an IP address or a CIDR range, e.g. 10.0.0.0/8' }))
+  .meta({
+    type: 'list of addresses',
+    expected: 'a list of IP addresses and CIDR ranges, e.g. [127.0.0.1, "10.0.0.0/8"]',
+  });
 
-function cutOut(root: Mapping, path: Path): void {
-  // An element of a list is emptied, not removed: the others keep their positions.
-  const isElement = typeof path.at(-1) === 'number';
-  setAt(root, path, isElement ? Object.create(null) : undefined);
-}
+/** The address of a service: http or https, no credentials, no query, no fragment; a path prefix is fine. */
+export const baseUrl = z
+  .string()
+  .transform((value, context) => {
+    const url = URL.parse(value.trim());
+    const mistake = url === null ? null : baseUrlMistake(url);
+    if (url !== null && mistake === undefined) return url;
+    context.addIssue({ code: 'custom', ...(mistake === null ? {} : { message: mistake }) });
+    return z.NEVER;
+  })
+  .meta({ type: 'URL', expected: 'an http:// or https:// URL' });
 
-function messageFor(table: Section, tree: Tree, issue: z.core.$ZodIssue, path: Path): string {
-  if (issue.code === 'unrecognized_keys') return unknownKey(table, path);
-  const node = nodeAt(table, path);
-  if (issue.code === 'custom' && issue.params?.['isReported'] === true) return issue.message;
-  const own = tree.templates.get(pathKey(path));
-  if (own !== undefined && valueAt(tree.root, path) === '') return `${own} is empty in the environment`;
-  const expected = `expected ${expectation(table, node, path)}`;
-  if (node?.node === 'option' && node.isSecret) return expected;
-  const template = nearest(tree.templates, path);
-  const value = valueAt(tree.root, path);
-  const got = template === undefined ? shown(value) : `what ${JSON.stringify(template)} gives`;
-  return `${expected}, got ${got}${nearOf(issue, value)}`;
-}
-
-function expectation(table: Section, node: OptionNode | undefined, path: Path): string {
-  if (node === undefined) return 'something else';
-  if (node.node === 'list') return 'a list';
-  if (node.node === 'map') return `a mapping by ${node.keyTitle}`;
-  if (node.node === 'section') return `a mapping with ${Object.keys(node.options).slice(0, 4).join(', ')}…`;
-  const isItem = nodeAt(table, path.slice(0, -1)) === node;
-  return (isItem ? node.value.expectedItem : null) ?? node.value.expected;
-}
-
-/** "did you mean", where a word out of a closed set was expected. */
-function nearOf(issue: z.core.$ZodIssue, value: unknown): string {
-  if (issue.code !== 'invalid_value' || typeof value !== 'string') return '';
-  const near = suggest(value, issue.values.map(String));
-  return near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`;
-}
-
-function unknownKey(table: Section, path: Path): string {
-  const holder = nodeAt(table, path.slice(0, -1));
-  const key = String(path.at(-1));
-  if (holder?.node === 'map')
-    return `unknown ${holder.keyTitle}${didYouMean(suggest(key, holder.keys ?? []))}`;
-  if (holder?.node === 'option')
-    return `unknown key ${JSON.stringify(key)}; expected ${holder.value.expected}`;
-  if (holder?.node !== 'section') return 'unknown option';
-  const siblings = Object.keys(holder.options);
-  return `unknown option${didYouMean(suggest(key, siblings) ?? elsewhere(table, key))}`;
-}
-
-function didYouMean(near: string | undefined): string {
-  return near === undefined ? '' : `; did you mean ${near}?`;
-}
-
-/** The path of an option of exactly this name in another section. */
-function elsewhere(node: OptionNode, key: string, path = ''): string | undefined {
-  if (node.node === 'option' || node.node === 'map') return undefined;
-  if (node.node === 'list') return elsewhere(node.of, key, `${path}[]`);
-  for (const [name, child] of Object.entries(node.options)) {
-    const here = path === '' ? name : `${path}.${name}`;
-    if (name === key) return here;
-    const below = elsewhere(child, key, here);
-    if (below !== undefined) return below;
-  }
+/** What is wrong with a base URL, null for what the type's expectation says best. */
+function baseUrlMistake(url: URL): string | null | undefined {
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return null;
+  if (url.username !== '' || url.password !== '')
+    return 'expected a URL without credentials: the key belongs in apiKey';
+  if (url.search !== '' || url.hash !== '') return 'expected a URL without a query or a fragment';
   return undefined;
-}
-
-/** Values that interpolation produced as text are read as their option's type: `perMinute: ${RATE}` is a number. */
-export function typeInterpolations(table: Section, tree: Tree): void {
-  for (const key of tree.templates.keys()) {
-    const path = JSON.parse(key) as PathPart[];
-    const node = nodeAt(table, path);
-    const isWhole = nodeAt(table, path.slice(0, -1)) !== node;
-    const value = valueAt(tree.root, path);
-    if (node?.node === 'option' && isWhole && typeof value === 'string') {
-      setAt(tree.root, path, node.value.fromText(value.trim()));
-    }
-  }
 }

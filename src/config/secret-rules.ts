@@ -1,43 +1,21 @@
 /** `sources[].secrets`: values for what the service never shows, for records that a restore has to create again. */
-import * as z from 'zod';
-import { KINDS, type Kind } from '../catalog/kinds.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { Secret } from '../core/secret.ts';
-import { absolutePath, type Checking } from './checking.ts';
+import { absolutePath, readSecretText, warnOfClearText, type Checking } from './checking.ts';
 import type { SecretRule } from './config.ts';
 import { place } from './mistakes.ts';
-import { readSecretText } from './secret-file.ts';
+import type { ParsedSource } from './options.ts';
 import { pathKey, type Path } from './tree.ts';
-import { structured } from './value-types.ts';
 
 const POINTER = /^\/./;
 
-/** YAML reads an id of digits as a number, and `true` as a flag: both are meant as the text that is there. */
-const MATCHED = z.union([z.string().min(1), z.int().transform(String), z.boolean().transform(String)]);
-
-/** What is empty or not set is reported by its place (`valueOf`): it must not make all the other secrets unreadable. */
-const VALUE = z.union([z.string(), z.strictObject({ file: z.string().optional() })]);
-
-const RULE = z.strictObject({
-  match: z.record(z.string().min(1), MATCHED).optional(),
-  values: z.record(z.string().regex(POINTER), VALUE),
-});
-
-type Rule = z.output<typeof RULE>;
-
-type ConfiguredSecrets = Readonly<Partial<Record<Kind, readonly Rule[]>>>;
-
-export const SECRETS = structured<ConfiguredSecrets>(
-  'mapping by kind',
-  'a mapping of kinds to lists of {match, values}: match a mapping of fields to texts (left out: every record), ' +
-    'values a mapping of JSON pointers to ${VARIABLE} or {file: PATH}',
-  z.partialRecord(z.enum(KINDS), z.array(RULE)),
-);
+type SecretValue = string | { readonly file?: string | undefined };
 
 /**
  * The rules with their values read; a value that is not there is left out, and a warning says so. So is a rule of which
  * not all is known that tells its records: it would give their secrets to others.
  */
-export function secretRules(checking: Checking, at: Path, given: ConfiguredSecrets): SecretRule[] {
+export function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets']): SecretRule[] {
   const unset = [...checking.tree.unset].map((key) => JSON.parse(key) as Path);
   return Object.entries(given).flatMap(([kind, rules]) =>
     rules.flatMap(({ match = {}, values }, index): SecretRule[] => {
@@ -61,7 +39,7 @@ export function secretRules(checking: Checking, at: Path, given: ConfiguredSecre
   );
 }
 
-function valueOf(checking: Checking, path: Path, value: Rule['values'][string]): Secret | null {
+function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | null {
   const { tree, mistakes, warnings } = checking;
   const filePath = [...path, 'file'];
   if (value === '') {
@@ -69,12 +47,7 @@ function valueOf(checking: Checking, path: Path, value: Rule['values'][string]):
     return null;
   }
   if (typeof value === 'string') {
-    const isReferred = tree.templates.has(pathKey(path)) || tree.label === null;
-    if (!isReferred && !isFromEnvironment(checking, path)) {
-      warnings.push(
-        `${place(tree, path)}written in clear; refer to a variable (\${NAME}) or use {file: PATH}`,
-      );
-    }
+    warnOfClearText(checking, path, '{file: PATH}');
     return new Secret(value);
   }
   if (value.file === undefined || value.file === '') {
@@ -95,8 +68,4 @@ function valueOf(checking: Checking, path: Path, value: Rule['values'][string]):
     );
   }
   return new Secret(read.value);
-}
-
-function isFromEnvironment({ tree }: Checking, path: Path): boolean {
-  return path.some((_part, index) => tree.variables.has(pathKey(path.slice(0, index + 1))));
 }

@@ -1,58 +1,19 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
 import { isIPv4 } from 'node:net';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
+import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { Secret } from '../core/secret.ts';
-import { absolutePath, type Checking } from './checking.ts';
-import type { SourceConfig, Config } from './config.ts';
-import { kindRates } from './config.ts';
+import { type Checking, directoryOf, fileSecret, type FoundProfile } from './checking.ts';
+import { type Config, type KindRateLimits, type SourceConfig } from './config.ts';
 import { type KindChoice, foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
-import type { FoundProfile } from './checking.ts';
+import type { KindOverrides } from './override-options.ts';
 import { findProfile, applyProfile } from './profile.ts';
-import { readSecretFile } from './secret-file.ts';
 import { secretRules } from './secret-rules.ts';
-import { pathKey, valueAt, type Path, type Tree } from './tree.ts';
-
-/** A secret given as text or by file; null where there is none or it is wrong (then a mistake or warning says so). */
-export function secretOf(
-  checking: Checking,
-  at: Path,
-  names: { readonly text: string; readonly file: string },
-  given: { readonly text: string | undefined; readonly file: string | undefined },
-  isFileRequired: boolean,
-): Secret | null {
-  const { tree, mistakes, warnings } = checking;
-  const textPath = [...at, names.text];
-  const filePath = [...at, names.file];
-  if (given.text !== undefined && given.file !== undefined) {
-    mistakes.add(tree, filePath, `expected ${names.text} or ${names.file}, got both`);
-    return null;
-  }
-  if (given.text !== undefined) {
-    if (!tree.templates.has(pathKey(textPath)) && !tree.variables.has(pathKey(textPath))) {
-      warnings.push(
-        `${place(tree, textPath)}written in clear; refer to a variable (\${NAME}) or use ${names.file}`,
-      );
-    }
-    return new Secret(given.text);
-  }
-  if (given.file === undefined) return null;
-  const path = absolutePath(checking, filePath, given.file);
-  const file = readSecretFile(path);
-  checking.files.note(path, JSON.stringify(file));
-  if ('mistake' in file) {
-    if (isFileRequired) mistakes.add(tree, filePath, file.mistake);
-    else warnings.push(`${place(tree, filePath)}${file.mistake}`);
-    return null;
-  }
-  if (file.isOpen) {
-    warnings.push(`${place(tree, filePath)}${path} can be read by every user of this machine; chmod 600 it`);
-  }
-  return new Secret(file.value);
-}
+import { valueAt, type Path, type Tree } from './tree.ts';
 
 /** Read once for all sources that name it. */
 function profileOf(checking: Checking, name: string, directory: string): FoundProfile {
@@ -70,10 +31,10 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
   const at: Path = ['sources', index];
   const isWrong = (...keys: string[]): boolean => mistakes.covers(tree, [...at, ...keys]);
 
+  // Commands that need no key never send one.
   const file = needsKeys ? parsed.apiKeyFile : undefined;
-  const given = { text: parsed.apiKey, file };
-  const apiKey = secretOf(checking, at, { text: 'apiKey', file: 'apiKeyFile' }, given, true);
-  if (apiKey === null && needsKeys && !isWrong('apiKey') && !isWrong('apiKeyFile')) {
+  const apiKey = fileSecret(checking, at, 'apiKey', file) ?? parsed.apiKey;
+  if (apiKey === undefined && needsKeys && !isWrong('apiKey') && !isWrong('apiKeyFile')) {
     mistakes.add(
       tree,
       [...at, 'apiKey'],
@@ -98,8 +59,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
 
   const kinds = checkKinds(checking, parsed, at);
   const profilePath = [...at, 'profile'];
-  const directory = tree.variables.has(pathKey(profilePath)) ? checking.cwd : checking.fileDirectory;
-  const found = profileOf(checking, parsed.profile, directory);
+  const found = profileOf(checking, parsed.profile, directoryOf(checking, profilePath));
   if ('mistake' in found) {
     mistakes.add(tree, profilePath, found.mistake);
     return null;
@@ -121,8 +81,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
   return {
     name: parsed.name,
     baseUrl,
-    // Commands that need no key never send one.
-    apiKey: apiKey ?? new Secret(''),
+    apiKey: new Secret(apiKey ?? ''),
     profile: parsed.profile,
     ...(found.profile.keyPath === undefined ? {} : { keyPath: found.profile.keyPath }),
     organizations: parsed.organizations,
@@ -161,6 +120,32 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
 /** The user's rate where one was given, else the profile's, else the table's default. */
 function chosen(tree: Tree, at: Path, key: string, parsed: number, ofProfile: number | undefined): number {
   return valueAt(tree.root, [...at, 'rate', key]) === undefined ? (ofProfile ?? parsed) : parsed;
+}
+
+/**
+ * The limits by kind. What is read one by one per parent counts with the parent's kind, unless it has a limit of its
+ * own. Where the source's own limit is lifted by name (`rate.perMinute: 0`), so is what the profile assumes of kinds.
+ * @param own the source's `definitions`: what is there holds in any case
+ */
+function kindRates(
+  definitions: readonly ResourceDefinition[],
+  own: KindOverrides,
+  isLifted: (window: keyof KindRate) => boolean,
+): KindRateLimits[] {
+  const kindsOf = new Map<Kind, [Kind, ...Kind[]]>();
+  for (const { kind, rate } of definitions) if (rate !== undefined) kindsOf.set(kind, [kind]);
+  for (const { kind, rate, reading, discovery } of definitions) {
+    if (rate !== undefined || reading !== 'each' || discovery.from === 'root') continue;
+    kindsOf.get(discovery.from)?.push(kind);
+  }
+  return definitions.flatMap(({ kind, rate }) => {
+    const kinds = kindsOf.get(kind);
+    if (rate === undefined || kinds === undefined) return [];
+    const limit = (window: keyof KindRate): number =>
+      isLifted(window) && own[kind]?.rate?.[window] === undefined ? 0 : rate[window];
+    const limits = { perMinute: limit('perMinute'), perHour: limit('perHour') };
+    return limits.perMinute === 0 && limits.perHour === 0 ? [] : [{ kinds, ...limits }];
+  });
 }
 
 /** True for a host name or address that stays on this machine. */

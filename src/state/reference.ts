@@ -1,5 +1,5 @@
 /** References to states, as users write them: the one parser for every command, option and address that names a state. */
-import { parseDuration } from '../config/duration.ts';
+import { parseDuration } from '../config/schema.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { isRecipient } from '../../src/config/backup-rules.ts';
+import { isRecipient } from '../../src/config/age-recipient.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { readIdentities } from '../../src/backup/encryption.ts';
 import { digestOf, formatOf, pack, unpack } from '../../src/backup/packing.ts';

@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { optionRows } from '../../src/config/environment.ts';
 import { OPTIONS } from '../../src/config/options.ts';
-import { rowsOf } from '../../src/config/rows.ts';
+import { shapeOf } from '../../src/config/schema.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { workspace } from './workspace.ts';
 
 const { write, load } = workspace();
 
 /** Names of real options, so that random values land where they are looked at. */
-const names = [...new Set(rowsOf(OPTIONS).flatMap(({ keys }) => keys))].concat([
+const names = [...new Set(optionRows().flatMap(({ keys }) => keys))].concat([
   'roles',
   'fields',
   'name',
@@ -27,7 +28,7 @@ const { value } = fc.letrec((tie) => ({
     fc.dictionary(fc.constantFrom(...names), tie('value'), { maxKeys: 5 }),
   ),
 }));
-const root = fc.dictionary(fc.constantFrom(...Object.keys(OPTIONS.options)), value, { maxKeys: 5 });
+const root = fc.dictionary(fc.constantFrom(...Object.keys(shapeOf(OPTIONS))), value, { maxKeys: 5 });
 
 /** Loads; a refusal must be one of ours, with a line for each mistake. */
 function attempt(call: () => unknown): void {
@@ -67,7 +68,7 @@ it('any bytes are', () => {
 });
 
 it('any values in the environment are', () => {
-  const variables = rowsOf(OPTIONS).map(({ variable }) => variable);
+  const variables = optionRows().map(({ variable }) => variable);
   write('tidemark.yaml', '');
   fc.assert(
     fc.property(

@@ -1,33 +1,33 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import * as z from 'zod';
 import { loadConfig } from '../../src/config/load.ts';
 import { configJsonSchema } from '../../src/config/json-schema.ts';
-import { type Option, withDefaults } from '../../src/config/option.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { shippedProfile } from '../../src/config/profile.ts';
-import { configReference } from '../../src/config/reference.ts';
-import { rowsOf } from '../../src/config/rows.ts';
-import { defaultFile, exampleFile } from '../../src/config/sample.ts';
+import { optionRows } from '../../src/config/environment.ts';
+import { defaultOf } from '../../src/config/schema.ts';
 import { packageFile } from '../../src/core/package-root.ts';
+import { configReference, defaultFile, exampleFile } from '../tools/config-docs.ts';
 
 const read = (...path: string[]): string => readFileSync(packageFile(...path), 'utf8');
-const rows = rowsOf(OPTIONS);
-const options = rows.flatMap(({ node, text }) =>
-  node.node === 'option' ? [[text, node] as [string, Option<unknown>]] : [],
-);
+const rows = optionRows();
 
 describe('the options table', () => {
-  it.each(options)('%s: its default and its example are values of its type', (_text, option) => {
-    const isReference = typeof option.example === 'string' && option.example.startsWith('${');
-    if (!isReference) expect(option.value.schema.safeParse(option.example).success).toBe(true);
-    if (option.default !== undefined)
-      expect(option.value.schema.safeParse(option.default).success).toBe(true);
-    expect(option.description).toMatch(/^[A-Z].*\.$/);
+  it.each(rows)('$text: its default and its example are values of its type', ({ schema, about }) => {
+    // Of a URL only a reference is shown.
+    const example: unknown = JSON.parse(
+      JSON.stringify(about.example).replaceAll(/\$\{(\w+)\}/g, 'https://example.com/$1'),
+    );
+    expect(z.safeParse(schema, example).error).toBeUndefined();
+    const value = defaultOf(schema);
+    if (value !== undefined) expect(z.safeParse(schema, value).success).toBe(true);
+    expect(about.description).toMatch(/^[A-Z].*\.$/);
   });
 
   it('has the rates of the default profile', () => {
-    expect(withDefaults(OPTIONS, { sources: [{}] })).toMatchObject({
+    expect(OPTIONS.parse({ sources: [{}] })).toMatchObject({
       sources: [{ rate: shippedProfile('svc').rate }],
     });
   });
@@ -68,13 +68,14 @@ describe('config/example.yaml', () => {
 });
 
 it('config/default.yaml holds every default and changes nothing', () => {
-  const filled = withDefaults(OPTIONS, { sources: [{}] });
-  expect(withDefaults(OPTIONS, parse(read('config', 'default.yaml')))).toEqual(filled);
-  for (const [text, option] of options) {
-    if (option.default === undefined) continue;
+  const filled = OPTIONS.parse({ sources: [{}] });
+  expect(OPTIONS.parse(parse(read('config', 'default.yaml')))).toEqual(filled);
+  for (const { text, schema } of rows) {
+    const byDefault = defaultOf(schema);
+    if (byDefault === undefined) continue;
     let value: unknown = parse(read('config', 'default.yaml'));
     for (const key of text.replaceAll('[]', '.0').split('.')) value = (value as Record<string, unknown>)[key];
-    expect(value, text).toEqual(option.default);
+    expect(value, text).toEqual(byDefault);
   }
 });
 

@@ -83,6 +83,7 @@ log: { level: debug }
       port: 9000,
       token: null,
       tokenFile: null,
+      publicUrl: null,
       trustedProxies: [],
     });
     expect(config.log.level).toBe('debug');

@@ -16,11 +16,16 @@ describe('notices', () => {
         '- { name: hook, type: webhook, url: "${HOOK}", secretFile: hmac, on: [run_failed, run_failed], sources: [production] }',
         '- { name: chat, type: slack, url: "${HOOK}", severity: high, template: "{{ title }}" }',
         '- { name: mail, type: email, smtpUrl: "${SMTP}", from: "A <a@example.com>", to: [b@example.com], subject: "{{ event }}" }',
+        '- { name: team, type: teams, url: "${HOOK}" }',
+        '- { name: pager, type: pagerduty, routingKey: "${KEY}", apiUrl: "https://events.eu.pagerduty.com/" }',
         '- { name: page, type: command, command: [./page, "${HOOK}"], timeout: 5s, env: { TOKEN: "${KEY}" } }',
       ),
       URLS,
     );
-    const [hook, chat, mail, page] = config.notices;
+    const [hook, chat, mail, team, pager, page] = config.notices;
+    expect(team?.type === 'teams' && team.url.reveal()).toBe(URLS.HOOK);
+    expect(pager).toMatchObject({ apiUrl: 'https://events.eu.pagerduty.com' });
+    expect(pager?.type === 'pagerduty' && pager.routingKey.reveal()).toBe('phx_test');
     expect(hook).toMatchObject({
       on: ['run_failed'],
       sources: ['production'],
@@ -37,10 +42,10 @@ describe('notices', () => {
     expect(chat?.on).not.toContain('test');
     expect(mail).toMatchObject({ from: 'A <a@example.com>', to: ['b@example.com'], subject: '{{ event }}' });
     expect(page?.type === 'command' && page.command.map((word) => word.reveal())).toEqual([
-      `${directory}/page`,
+      './page',
       URLS.HOOK,
     ]);
-    expect(page).toMatchObject({ timeoutMs: 5000, directory });
+    expect(page).toMatchObject({ timeout: 5000, directory });
     expect(config.warnings).toEqual([]);
     expect(inspect(config, { depth: null }) + JSON.stringify(config)).not.toMatch(/T0PS3CRET|sign-me|me:pw/);
   });
@@ -76,12 +81,12 @@ describe('notices', () => {
     [
       'an unknown type',
       '- { name: a, type: slak, url: x }',
-      'notices[0].type: expected one of webhook, slack, email, command; did you mean slack?',
+      'notices[0].type: expected one of webhook, slack, teams, mattermost, discord, pagerduty, opsgenie, email, command; did you mean "slack"?',
     ],
     [
       'an unknown event',
       '- { name: a, type: slack, url: "${HOOK}", on: [run_faild] }',
-      'there is no event "run_faild"; did you mean run_failed?',
+      'notices[0].on[0]: expected an event; did you mean "run_failed"?',
     ],
     [
       'an unknown source',
@@ -142,6 +147,14 @@ describe('notices', () => {
     expect(error.code).toBe('config_invalid');
     expect(error.message).toContain(message);
     expect(error.message).not.toMatch(/T0PS3CRET|me:pw/);
+  });
+
+  it('with a key that two other types have are told so once', () => {
+    const line =
+      '- { name: a, type: email, smtpUrl: "${SMTP}", from: a@b.example, to: [a@b.example], url: x }';
+    expect(refused(notices(line), URLS).message).toBe(
+      'tidemark.yaml:6: notices[0].url: not for a channel of type email, which has smtpUrl, smtpUrlFile, from, to, subject',
+    );
   });
 
   it('whose secret is not there stay configured, silent, with a warning: a sync needs none of them', () => {

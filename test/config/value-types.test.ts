@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cronMistake } from '../../src/config/value-types.ts';
-import { parseDuration } from '../../src/config/duration.ts';
+import * as z from 'zod';
+import { cronMistake } from '../../src/config/cron.ts';
 import { shown } from '../../src/config/mistakes.ts';
-import { flag, listenAddress, wholeNumber } from '../../src/config/value-types.ts';
+import { fromText, listenAddress, parseDuration, wholeNumber } from '../../src/config/schema.ts';
 
 describe('durations', () => {
   it.each([
@@ -66,6 +66,7 @@ describe('cron', () => {
 });
 
 describe('texts from the environment', () => {
+  const flag = z.boolean();
   it.each([
     ['true', true],
     ['false', false],
@@ -74,18 +75,18 @@ describe('texts from the environment', () => {
     ['no', undefined],
     ['', undefined],
   ])('the flag %j', (text, value) => {
-    expect(flag.schema.safeParse(flag.fromText(text)).data).toBe(value);
+    expect(flag.safeParse(fromText(flag, text)).data).toBe(value);
   });
 
   it('whole numbers return as they were, everything else is refused', () => {
     const type = wholeNumber(-1000, 1000);
     fc.assert(
       fc.property(fc.integer({ min: -1000, max: 1000 }), (number) => {
-        expect(type.schema.parse(type.fromText(String(number)))).toBe(number);
+        expect(type.parse(fromText(type, String(number)))).toBe(number);
       }),
     );
     for (const text of ['1e2', '0x1', '1_0', '1.', '.5', 'NaN', 'Infinity', '1001', '½', ' ']) {
-      expect(type.schema.safeParse(type.fromText(text)).success).toBe(false);
+      expect(type.safeParse(fromText(type, text)).success).toBe(false);
     }
   });
 });
@@ -99,7 +100,7 @@ it.each([
   ['host:', undefined],
   ['http://host:1', undefined],
 ])('listening on %s', (text, address) => {
-  expect(listenAddress.schema.safeParse(text).data).toEqual(address);
+  expect(listenAddress.safeParse(text).data).toEqual(address);
 });
 
 it('a value in a message is short, on one line and without a password', () => {

@@ -6,8 +6,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
-import { OPTIONS } from '../../src/config/options.ts';
-import { rowsOf } from '../../src/config/rows.ts';
+import { optionRows } from '../../src/config/environment.ts';
 import { RESTORABLE } from '../../src/daemon/dashboard/answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { execForm, parseDockerfile } from './dockerfile.ts';
@@ -15,7 +14,7 @@ import { typeOf } from './promql.ts';
 
 const deploy = resolve(import.meta.dirname, '../../deploy');
 const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
-const variables = new Set(['TIDEMARK_CONFIG', ...rowsOf(OPTIONS).map(({ variable }) => variable)]);
+const variables = new Set(['TIDEMARK_CONFIG', ...optionRows().map(({ variable }) => variable)]);
 const image = parseDockerfile(readFileSync(resolve(deploy, '../Dockerfile'), 'utf8')).at(-1)!;
 const [user] = image.instructions.find(({ name }) => name === 'USER')!.text.split(':');
 

@@ -3,11 +3,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { OPTIONS } from '../../src/config/options.ts';
+import { shapeOf } from '../../src/config/schema.ts';
+import { SOURCE } from '../../src/config/source-options.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import type { Block } from './markdown.ts';
 
-const OF_THE_FILE = Object.keys(OPTIONS.options);
-const OF_A_SOURCE = Object.keys(OPTIONS.options.sources.of.options);
+const OF_THE_FILE = Object.keys(shapeOf(OPTIONS));
+const OF_A_SOURCE = Object.keys(shapeOf(SOURCE));
 
 /**
  * Checks a block. What belongs below a source is put there, and what names no source gets one: pages show parts.

@@ -1,6 +1,6 @@
 /** Writes down what a job that ended changed, with the notices of it. */
 import { SEVERITIES } from '../../catalog/severities.ts';
-import type { ChannelConfig } from '../../config/notice-channel.ts';
+import type { ChannelConfig } from '../../config/channels.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, NoticeState, Notice } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
-import type { TemplateValues } from '../../config/notice-rules.ts';
+import type { TemplateValues } from '../../config/notice-events.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
@@ -19,16 +19,40 @@ export interface Message extends NoticeContent {
   readonly at: string;
   /** Empty for the mirror as a whole. */
   readonly source: string;
+  /** What it is about, e.g. `run` or `drift`: with the source, the same for what gets worse and what ends it. */
+  readonly subject: string;
+  /** Where the dashboard shows more; null where no public address is configured. */
+  readonly link: string | null;
   /** Findings that `findings` does not name. */
   readonly more: number;
 }
 
-/** @param notice its number in the mirror */
-export function messageOf(notice: number, about: Notice, threshold: Severity): Message {
+/**
+ * @param notice its number in the mirror
+ * @param publicUrl of the dashboard, without a slash at its end
+ */
+export function messageOf(
+  notice: number,
+  about: Notice,
+  threshold: Severity,
+  publicUrl: string | null = null,
+): Message {
   const { at, source, subject, event } = about;
   const content = contentOf(about);
   const id = hash('sha256', JSON.stringify([notice, at, source, subject, event]), 'hex').slice(0, 32);
-  return { ...content, ...shownOf(about, content, threshold), id, event, at, source };
+  const page = content.run !== null ? `/runs/${content.run}` : content.job === 'drift' ? '/drift' : '/';
+  const link = publicUrl === null ? null : `${publicUrl}${page}`;
+  return {
+    ...content,
+    ...shownOf(about, content, threshold),
+    id,
+    event,
+    at,
+    source,
+    subject,
+   
+    link,
+  };
 }
 
 function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
@@ -73,8 +97,23 @@ function findingLine({ severity, kind, id, name, change, path }: FindingSummary)
 
 /** The JSON document `tidemark.notice/1`: what webhooks are sent and commands read. */
 export function noticeDocument(message: Message): object {
-  const { id, event, at, source, severity, title, hint, job, run, error, count, severities, findings, more } =
-    message;
+  const {
+    id,
+    event,
+    at,
+    source,
+    severity,
+    title,
+    hint,
+    link,
+    job,
+    run,
+    error,
+    count,
+    severities,
+    findings,
+    more,
+  } = message;
   return {
     schema: 'tidemark.notice/1',
     id,
@@ -85,6 +124,7 @@ export function noticeDocument(message: Message): object {
     title,
     text: linesOf(message).join('\n'),
     hint,
+    link,
     job,
     run,
     error,
@@ -109,6 +149,7 @@ export function templateValues(message: Message): TemplateValues {
     title: message.title,
     text: linesOf(message).join('\n'),
     hint: message.hint ?? '',
+    link: message.link ?? '',
     job: message.job ?? '',
     run: number(run),
     count: number(count),

@@ -2,7 +2,7 @@
  * Notices that the mirror is gone, and that it is back. It cannot keep them itself: what was reported is known as long as the
  * daemon lives, and each channel is tried until it takes it.
  */
-import type { ChannelConfig } from '../../config/notice-channel.ts';
+import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice } from '../../mirror/daemon.ts';
 import { noticeOf } from './notice-content.ts';

@@ -1,6 +1,6 @@
 /** The stored content of a notice, for any channel: facts and lines, no values of fields, no secrets. */
 import type { Severity } from '../../catalog/definition.ts';
-import type { NoticeEvent } from '../../config/notice-channel.ts';
+import { IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName, Notice } from '../../mirror/daemon.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
@@ -27,9 +27,11 @@ export interface NoticeContent {
   readonly severities: Readonly<Record<Severity, number>> | null;
   /** The worst of them, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];
+  /** True where what it is about is as it should be again: it ends an incident. */
+  readonly isResolved: boolean;
 }
 
-const EMPTY: Omit<NoticeContent, 'severity' | 'title'> = {
+const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   lines: [],
   hint: null,
   job: null,
@@ -53,10 +55,9 @@ export function noticeOf(
   of: NoticeOf,
   content: Pick<NoticeContent, 'severity' | 'title'> & Partial<NoticeContent>,
 ): Notice {
-  return {
-    ...of,
-    content: { ...EMPTY, ...content, lines: cutLines(content.lines ?? []) } as unknown as Notice['content'],
-  };
+  const isResolved = IMPROVEMENTS.has(of.event);
+  const whole = { ...EMPTY, isResolved, ...content, lines: cutLines(content.lines ?? []) };
+  return { ...of, content: whole as unknown as Notice['content'] };
 }
 
 function cutLines(lines: readonly string[]): readonly string[] {

@@ -68,6 +68,7 @@ class NotifyingObserver implements JobObserver {
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
+      publicUrl: () => options.config().http.publicUrl,
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
     });
@@ -204,7 +205,7 @@ class NotifyingObserver implements JobObserver {
     const delivered = await Promise.all(
       channels.map(async (channel) => {
         try {
-          await send(channel, messageOf(0, notice, channel.severity), signal);
+          await send(channel, messageOf(0, notice, channel.severity, config().http.publicUrl), signal);
           return [channel.name];
         } catch (thrown) {
           if (signal.aborted) return [];

@@ -1,7 +1,7 @@
 /** Notices and pings as the daemon's observers, over real sockets, mail servers and processes. */
 import { openPoster, type Poster } from '../../api/post.ts';
 import type { Config } from '../../config/config.ts';
-import type { PingConfig } from '../../config/ping-rules.ts';
+import type { PingConfig } from '../../config/channels.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -11,7 +11,7 @@ import type { JobObserver } from '../jobs/observers.ts';
 import type { DaemonView } from '../view.ts';
 import { createNoticeObserver } from './notice-observer.ts';
 import { createSend } from './sending.ts';
-import { requireAccepted } from './webhook.ts';
+import { requireAccepted } from './channels/shared.ts';
 
 interface NoticingOptions {
   /** The configuration in force. */

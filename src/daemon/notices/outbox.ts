@@ -3,7 +3,7 @@
  * Nothing is locked while something is sent; what came of it is written down afterwards. A mark that could not be written
  * is remembered until it can: a process that dies before then delivers again, under the same id.
  */
-import type { ChannelConfig } from '../../config/notice-channel.ts';
+import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -23,6 +23,8 @@ const UNWRITTEN_WAIT_MS = 60_000;
 export interface OutboxOptions {
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
+  /** Of the dashboard; null where none is configured. */
+  readonly publicUrl?: () => string | null;
   /** The mirror open for reading. */
   readonly mirror: () => Mirror;
   /** Runs work that awaits nothing on the mirror open for writing, as soon as that is possible. */
@@ -131,7 +133,8 @@ export class Outbox {
     const attempts = delivery.attempts + 1;
     const facts = { channel: channel.name, notice, event: about.event, attempts };
     try {
-      await send(channel, messageOf(notice, about, channel.severity), signal);
+      const publicUrl = this.#options.publicUrl?.() ?? null;
+      await send(channel, messageOf(notice, about, channel.severity, publicUrl), signal);
     } catch (thrown) {
       // Ended from outside: that was no attempt.
       if (signal.aborted) return;

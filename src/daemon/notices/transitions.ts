@@ -2,7 +2,7 @@
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
-import type { NoticeEvent } from '../../config/notice-channel.ts';
+import type { NoticeEvent } from '../../config/notice-events.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
@@ -223,7 +223,7 @@ function followedTransitions(
     notices: [
       ...driftNotice(seen, 'drift_new', fresh),
       ...driftNotice(seen, 'drift_changed', changed),
-      ...driftNotice(seen, 'drift_resolved', resolved),
+      ...driftNotice(seen, 'drift_resolved', resolved, countsOf(resolved), [], open.size === 0),
     ],
   };
 }
@@ -265,6 +265,7 @@ function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly Fi
           title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${formatInteger(before)}`,
           job: 'drift',
           count: Math.max(0, before - findings.length),
+          isResolved: findings.length === 0,
         },
       ),
     ],
@@ -284,6 +285,7 @@ function driftNotice(
   findings: readonly FindingSummary[],
   severities = countsOf(findings),
   lines: readonly string[] = [],
+  isResolved = false,
 ): Notice[] {
   const count = SEVERITIES.reduce((sum, severity) => sum + severities[severity], 0);
   if (count === 0) return [];
@@ -300,6 +302,7 @@ function driftNotice(
         count,
         severities,
         findings: ordered.slice(0, NAMED_IN_NOTICE),
+        isResolved,
       },
     ),
   ];

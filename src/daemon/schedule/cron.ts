@@ -1,8 +1,8 @@
 /**
- * The one door to node-cron, which reads the expression. The next due time is computed here: node-cron computes it
- * from the system clock only, and drops ticks in an hour that a change of time skips.
+ * When a schedule is due next. node-cron only reads the expression (`config/cron.ts`): it computes from the system clock
+ * alone, and drops ticks in an hour that a change of time skips.
  */
-import { parse } from 'node-cron';
+import { type CronFields, cronFields } from '../../config/cron.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { openZone, type WallMs } from './zone.ts';
 
@@ -26,7 +26,7 @@ const INTERVAL_TICKS = 3000;
 const INTERVAL_FROM = Date.UTC(2024, 0, 1) - 1000;
 
 /**
- * @param expression as `config/value-types.ts` lets it through
+ * @param expression as `config/cron.ts` lets it through
  * @throws TidemarkError `config_invalid` for one that never comes (31 February), and for a zone that is not known
  */
 export function parseCron(expression: string, zoneName: string): Cron {
@@ -38,7 +38,7 @@ export function parseCron(expression: string, zoneName: string): Cron {
 
 type Zone = ReturnType<typeof openZone>;
 
-function nextIn(zone: Zone, fields: WallFields, isEveryHour: boolean, after: number): number {
+function nextIn(zone: Zone, fields: CronFields, isEveryHour: boolean, after: number): number {
   let from = after;
   // Wall times up to here are over: they were already, before the hands went back.
   let doneWall = after + zone.offsetMs(after);
@@ -71,7 +71,7 @@ function repeatedUpTo(zone: Zone, at: number): number {
 /** No zone has put its hands back by more than this since 1970, a whole day at the date line aside. */
 const LONGEST_REPEAT_MS = 3 * 3_600_000;
 
-function longestInterval(fields: WallFields): number {
+function longestInterval(fields: CronFields): number {
   let [longest, at] = [0, nextOnWall(fields, INTERVAL_FROM)];
   const until = at + INTERVAL_SPAN_MS;
   for (let ticks = 0; ticks < 3 || (at < until && ticks < INTERVAL_TICKS); ticks += 1) {
@@ -82,21 +82,9 @@ function longestInterval(fields: WallFields): number {
   return longest;
 }
 
-function fieldsOf(expression: string): WallFields {
-  const parts = expression.trim().split(/\s+/).map(withRange);
-  const [dayOfMonth = '*', , dayOfWeek = '*'] = parts.slice(-3);
+function fieldsOf(expression: string): CronFields {
   try {
-    const parsed = parse(parts.join(' '));
-    return {
-      seconds: sorted(parsed.second),
-      minutes: sorted(parsed.minute),
-      hours: sorted(parsed.hour),
-      daysOfMonth: new Set(parsed.dayOfMonth.map(Number)),
-      months: new Set(parsed.month),
-      daysOfWeek: new Set(parsed.dayOfWeek.map((day) => Number(day) % 7)),
-      // As in crontab(5): where both are restricted, either of them is enough.
-      isEitherDay: !dayOfMonth.startsWith('*') && !dayOfWeek.startsWith('*'),
-    };
+    return cronFields(expression);
   } catch (error) {
     throw new TidemarkError(
       'config_invalid',
@@ -106,39 +94,14 @@ function fieldsOf(expression: string): WallFields {
   }
 }
 
-/** node-cron does not know `5/15`, from 5 on every 15: for it that is a range to the end. */
-function withRange(field: string, index: number, all: readonly string[]): string {
-  const last = [59, 59, 23, 31, 12, 7][index + 6 - all.length] ?? 59;
-  return field.replaceAll(/(^|,)(\w+)\/(\d+)/g, (_all, start: string, from: string, step: string) => {
-    return `${start}${from}-${last}/${step}`;
-  });
-}
-
-function sorted(values: readonly number[]): number[] {
-  return [...new Set(values)].sort((a, b) => a - b);
-}
-
 // The next wall time that fits a cron expression. Wall times are computed as if they were UTC: no gaps, no repeats.
-
-/** What the wall must show. Numbers ascending where the order counts; Sunday is 0. */
-interface WallFields {
-  readonly seconds: readonly number[];
-  readonly minutes: readonly number[];
-  readonly hours: readonly number[];
-  readonly daysOfMonth: ReadonlySet<number>;
-  /** 1 to 12. */
-  readonly months: ReadonlySet<number>;
-  readonly daysOfWeek: ReadonlySet<number>;
-  /** True where one of the two days is enough, else both must fit. */
-  readonly isEitherDay: boolean;
-}
 
 const DAY_MS = 24 * 3_600_000;
 /** 29 February can be eight years away. */
 const MOST_DAYS = 9 * 366;
 
 /** The first wall time after `after` that fits; whole seconds. @throws RangeError where there is none within years */
-function nextOnWall(fields: WallFields, after: WallMs): WallMs {
+function nextOnWall(fields: CronFields, after: WallMs): WallMs {
   const from = Math.floor(after / 1000) * 1000 + 1000;
   let day = Math.floor(from / DAY_MS) * DAY_MS;
   for (let days = 0; days < MOST_DAYS; days += 1, day += DAY_MS) {
@@ -149,16 +112,16 @@ function nextOnWall(fields: WallFields, after: WallMs): WallMs {
   throw new RangeError('no such day within years');
 }
 
-function isDay(fields: WallFields, day: WallMs): boolean {
+function isDay(fields: CronFields, day: WallMs): boolean {
   const date = new Date(day);
-  if (!fields.months.has(date.getUTCMonth() + 1)) return false;
-  const ofMonth = fields.daysOfMonth.has(date.getUTCDate());
-  const ofWeek = fields.daysOfWeek.has(date.getUTCDay());
+  if (!fields.months.includes(date.getUTCMonth() + 1)) return false;
+  const ofMonth = fields.daysOfMonth.includes(date.getUTCDate());
+  const ofWeek = fields.daysOfWeek.includes(date.getUTCDay());
   return fields.isEitherDay ? ofMonth || ofWeek : ofMonth && ofWeek;
 }
 
 /** The first fitting second of a day from `least` on; null where the day has none any more. */
-function firstTime({ hours, minutes, seconds }: WallFields, least: number): number | null {
+function firstTime({ hours, minutes, seconds }: CronFields, least: number): number | null {
   for (const hour of hours) {
     if (hour * 3600 + 3599 < least) continue;
     for (const minute of minutes) {

@@ -1,11 +1,6 @@
 /** Channels as the configuration gives them, with only what a test cares about. */
-import type {
-  CommandChannel,
-  EmailChannel,
-  SlackChannel,
-  WebhookChannel,
-} from '../../../src/config/notice-channel.ts';
-import { NOTICE_EVENTS } from '../../../src/config/notice-channel.ts';
+import type { ChannelOf } from '../../../src/config/channels.ts';
+import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
 import { Secret } from '../../../src/core/secret.ts';
 
 const shared = {
@@ -14,9 +9,14 @@ const shared = {
   severity: 'low',
   template: null,
   problem: null,
+  directory: '/',
 } as const;
 
-export function webhook(name: string, url: string, more: Partial<WebhookChannel> = {}): WebhookChannel {
+export function webhook(
+  name: string,
+  url: string,
+  more: Partial<ChannelOf<'webhook'>> = {},
+): ChannelOf<'webhook'> {
   return {
     ...shared,
     name,
@@ -28,11 +28,15 @@ export function webhook(name: string, url: string, more: Partial<WebhookChannel>
   };
 }
 
-export function slack(name: string, url: string, more: Partial<SlackChannel> = {}): SlackChannel {
+export function slack(name: string, url: string, more: Partial<ChannelOf<'slack'>> = {}): ChannelOf<'slack'> {
   return { ...shared, name, type: 'slack', url: new Secret(url), ...more };
 }
 
-export function email(name: string, smtpUrl: string, more: Partial<EmailChannel> = {}): EmailChannel {
+export function email(
+  name: string,
+  smtpUrl: string,
+  more: Partial<ChannelOf<'email'>> = {},
+): ChannelOf<'email'> {
   return {
     ...shared,
     name,
@@ -48,16 +52,32 @@ export function email(name: string, smtpUrl: string, more: Partial<EmailChannel>
 export function command(
   name: string,
   words: readonly string[],
-  more: Partial<CommandChannel> = {},
-): CommandChannel {
+  more: Partial<ChannelOf<'command'>> = {},
+): ChannelOf<'command'> {
   return {
     ...shared,
     name,
     type: 'command',
     command: words.map((word) => new Secret(word)),
-    timeoutMs: 10_000,
+    timeout: 10_000,
     env: {},
-    directory: '/',
     ...more,
   };
+}
+
+/** A channel that has a secret URL and nothing else. */
+export function chat(
+  type: 'teams' | 'mattermost' | 'discord',
+  url: string,
+  template: string | null = null,
+): ChannelOf<'teams' | 'mattermost' | 'discord'> {
+  return { ...shared, name: type, type, url: new Secret(url), template };
+}
+
+export function pagerduty(apiUrl: string): ChannelOf<'pagerduty'> {
+  return { ...shared, name: 'pager', type: 'pagerduty', routingKey: new Secret('R0UTING-KEY'), apiUrl };
+}
+
+export function opsgenie(apiUrl: string): ChannelOf<'opsgenie'> {
+  return { ...shared, name: 'genie', type: 'opsgenie', apiKey: new Secret('GEN1E-KEY'), apiUrl };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { EVENT_MEANINGS } from '../../../src/config/notice-channel.ts';
-import { TEMPLATE_VALUES } from '../../../src/config/notice-rules.ts';
+import { EVENT_MEANINGS } from '../../../src/config/notice-events.ts';
+import { TEMPLATE_VALUES } from '../../../src/config/notice-events.ts';
 import { packageFile } from '../../../src/core/package-root.ts';
 
 const page = readFileSync(packageFile('docs', 'notices.md'), 'utf8');

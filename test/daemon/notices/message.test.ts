@@ -4,12 +4,12 @@ import { Secret } from '../../../src/core/secret.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import { type Message, linesOf, messageOf, noticeDocument } from '../../../src/daemon/notices/message.ts';
 import { noticeOf } from '../../../src/daemon/notices/notice-content.ts';
-import { scrubbed } from '../../../src/daemon/notices/webhook.ts';
-import { NOTICE_EVENTS } from '../../../src/config/notice-channel.ts';
-import { slackRequest } from '../../../src/daemon/notices/sending.ts';
+import { requireAccepted, scrubbed } from '../../../src/daemon/notices/channels/shared.ts';
+import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
+import { slackRequest } from '../../../src/daemon/notices/channels/slack.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
-import { mailOf } from '../../../src/daemon/notices/email.ts';
-import { requireAccepted, webhookRequest } from '../../../src/daemon/notices/webhook.ts';
+import { mailOf } from '../../../src/daemon/notices/channels/email.ts';
+import { webhookRequest } from '../../../src/daemon/notices/channels/webhook.ts';
 import { email, slack, webhook } from './channel.ts';
 import { driftJob, finding, seen } from './seen.ts';
 
@@ -125,7 +125,7 @@ describe('Slack', () => {
   });
 
   it('shows what got better as good, however grave it was, and nothing else', () => {
-    const better = /_(recovered|on_time|settled|resolved)$/;
+    const better = /_(recovered|on_time|settled|resolved|back)$/;
     const shown = NOTICE_EVENTS.map((event) => [
       event,
       payload({ ...message('x'), event, severity: 'critical' }).text.startsWith('🟢'),

@@ -1,6 +1,6 @@
 /** The outbox in a real mirror, over restarts, with a clock that is moved and receivers that fail in every way. */
 import { describe, expect, it } from 'vitest';
-import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
+import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';

@@ -3,7 +3,7 @@ import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
-import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
+import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
@@ -27,7 +27,12 @@ function ended(row: JobRow): EndedJob {
 function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const clock = new FakeClock();
   const mirror = join(temporaryDirectory(), 'mirror.db');
-  const config = { mirror, sources: [{ name: 'production' }], notices: channels } as unknown as Config;
+  const config = {
+    mirror,
+    sources: [{ name: 'production' }],
+    notices: channels,
+    http: { publicUrl: null },
+  } as unknown as Config;
   const effects = {
     clock,
     openMirror: (_config: Config, mode: 'read' | 'write', command: string) =>

@@ -1,10 +1,10 @@
 /** Every type of channel against the real thing: sockets, SMTP, processes. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openPoster, POST_TIMEOUTS } from '../../../src/api/post.ts';
-import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
+import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { type Clock, systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
@@ -165,6 +165,13 @@ describe('by a command', () => {
     return path;
   };
 
+  it('finds a program whose path is relative beside the configuration', async () => {
+    const at = directory();
+    writeFileSync(join(at, 'page'), '#!/bin/sh\necho "$1" > said.txt\n', { mode: 0o700 });
+    await rig().deliver(command('c', ['./page', 'ops'], { directory: at }));
+    expect(readFileSync(join(at, 'said.txt'), 'utf8')).toBe('ops\n');
+  });
+
   it('hands over the notice, the few variables, and no key; no shell reads its words', async () => {
     const at = directory();
     const { deliver } = rig();
@@ -199,9 +206,10 @@ describe('by a command', () => {
     ],
   ])('one that %s', async (_name, words, code, text) => {
     const { failure } = rig();
-    expect(
-      await failure(command('c', words, { timeoutMs: code === 'timeout' ? 200 : 10_000 })),
-    ).toMatchObject({ code, message: text });
+    expect(await failure(command('c', words, { timeout: code === 'timeout' ? 200 : 10_000 }))).toMatchObject({
+      code,
+      message: text,
+    });
   });
 
   it('does not wait for what it left in the background', async () => {

@@ -1,12 +1,18 @@
 /** The one door to nodemailer: a notice as a message of plain text and simple HTML. */
-import type { EmailChannel } from '../../config/notice-channel.ts';
-import { renderTemplate } from '../../config/notice-rules.ts';
-import { isLoopback } from '../../config/source.ts';
-import { abortReason } from '../../core/clock.ts';
-import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
-import { escapeControlCharacters } from '../../core/escape-control.ts';
-import { type Message, linesOf, templateValues } from './message.ts';
-import { scrubbed } from './webhook.ts';
+import type { ChannelOf } from '../../../config/channels.ts';
+import { isLoopback } from '../../../config/source.ts';
+import { abortReason } from '../../../core/clock.ts';
+import { TidemarkError, type ErrorCode } from '../../../core/errors.ts';
+import { escapeControlCharacters } from '../../../core/escape-control.ts';
+import { type Message, linesOf } from '../message.ts';
+import { byTemplate, scrubbed, type Sender } from './shared.ts';
+
+type EmailChannel = ChannelOf<'email'>;
+
+export const sendEmail: Sender<'email'> = async (channel, message, signal, { log }) => {
+  const refused = await sendMail(channel, mailOf(channel, message), signal);
+  if (refused > 0) log.warn({ channel: channel.name, refused }, 'the mail server refused some recipients');
+};
 
 interface Address {
   readonly name: string;
@@ -30,21 +36,20 @@ const SUBJECT_LENGTH = 200;
 
 /** The same message every time: a repeated attempt is recognized by its Message-ID. */
 export function mailOf({ from, to, subject, template, name }: EmailChannel, message: Message): Mail {
-  const values = templateValues(message);
   const sender = addressOf(from);
-  const { title, hint, event, at, run, source } = message;
+  const { title, hint, link, event, at, run, source } = message;
   const facts = [`event: ${event}`, `at: ${at}`, ...(source === '' ? [] : [`source: ${source}`])];
   const lines = [
     title,
     ...linesOf(message),
     ...(hint === null ? [] : ['', hint]),
+    ...(link === null ? [] : ['', link]),
     '',
     ...facts,
     ...(run === null ? [] : [`run: ${run}`]),
   ];
-  const text = template === null ? lines.join('\n') : renderTemplate(template, (value) => values[value]);
-  const heading =
-    subject === null ? `[tidemark] ${title}` : renderTemplate(subject, (value) => values[value]);
+  const text = byTemplate(template, message, (value) => value) ?? lines.join('\n');
+  const heading = byTemplate(subject, message, (value) => value) ?? `[tidemark] ${title}`;
   return {
     from: sender,
     to: to.map(addressOf),
@@ -86,7 +91,7 @@ const LIMITS = { connectionMs: 10_000, greetingMs: 10_000, socketMs: 20_000, tot
  * @returns how many of the recipients the server refused
  * @throws TidemarkError without the credentials; the abort reason when the signal is aborted
  */
-export async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal): Promise<number> {
+async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal): Promise<number> {
   signal.throwIfAborted();
   const { createTransport } = await import('nodemailer');
   const url = new URL(channel.smtpUrl.reveal());

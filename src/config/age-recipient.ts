@@ -1,6 +1,4 @@
-/** The value types of `backups`: public keys of age, and the command after each backup. */
-import * as z from 'zod';
-import { structured } from './value-types.ts';
+/** Public keys of age, to which backups are encrypted. */
 
 const LETTERS = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
 const GENERATOR = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3];
@@ -28,16 +26,3 @@ function checksum(values: readonly number[]): number {
   }
   return sum;
 }
-
-export const recipients = structured<readonly string[]>(
-  'list of recipients',
-  'a list of age recipients, each as `age-keygen -y` prints it: age1…',
-  z.array(z.string().trim().refine(isRecipient)),
-);
-
-/** By variable as JSON: arguments hold commas too. */
-export const backupCommand = structured<readonly string[]>(
-  'list of texts',
-  'a list of texts, the program and its arguments',
-  z.array(z.string()).refine(([program]) => program === undefined || program.trim() !== ''),
-);

@@ -1,0 +1,88 @@
+/** The one door to node-cron, which reads cron expressions: five fields, or six with seconds first. */
+import { parse } from 'node-cron';
+
+/** The values that each field of an expression allows, ascending; Sunday is 0. */
+export interface CronFields {
+  readonly seconds: readonly number[];
+  readonly minutes: readonly number[];
+  readonly hours: readonly number[];
+  readonly daysOfMonth: readonly number[];
+  /** 1 to 12. */
+  readonly months: readonly number[];
+  readonly daysOfWeek: readonly number[];
+  /** True where one of the two days is enough, else both must fit: as in crontab(5), where both are restricted. */
+  readonly isEitherDay: boolean;
+}
+
+/** Names and bounds, the second's first. 0 and 7 are both Sunday. */
+const FIELDS = [
+  ['second', 0, 59],
+  ['minute', 0, 59],
+  ['hour', 0, 23],
+  ['day of month', 1, 31],
+  ['month', 1, 12],
+  ['day of week', 0, 7],
+] as const;
+
+/** `*`, `7`, `1-5`, `mon-fri`, each with an optional `/step`: of what node-cron reads beyond that (`L`, `#`), nothing. */
+const ITEM = /^(?:\*|(\d{1,2}|[a-z]{3,9})(?:-(\d{1,2}|[a-z]{3,9}))?)(?:\/\d{1,2})?$/i;
+
+/** @throws Error of node-cron for an expression that it cannot read, and for a day that no month has */
+export function cronFields(expression: string): CronFields {
+  const parts = expression.trim().split(/\s+/);
+  const fields = FIELDS.slice(-parts.length);
+  // node-cron does not know `5/15`, from 5 on every 15: for it that is a range to the end.
+  const ranges = parts.map((part, index) =>
+    part.replaceAll(/(^|,)(\w+)\//g, `$1$2-${fields[index]?.[2] ?? 59}/`),
+  );
+  const parsed = parse(ranges.join(' '));
+  const [dayOfMonth = '*', , dayOfWeek = '*'] = parts.slice(-3);
+  return {
+    seconds: sorted(parsed.second),
+    minutes: sorted(parsed.minute),
+    hours: sorted(parsed.hour),
+    daysOfMonth: sorted(parsed.dayOfMonth.map(Number)),
+    months: sorted(parsed.month),
+    daysOfWeek: sorted(parsed.dayOfWeek.map((day) => Number(day) % 7)),
+    isEitherDay: !dayOfMonth.startsWith('*') && !dayOfWeek.startsWith('*'),
+  };
+}
+
+function sorted(values: readonly number[]): number[] {
+  return [...new Set(values)].sort((a, b) => a - b);
+}
+
+/** What is wrong with a cron expression, as the end of a sentence; undefined when nothing is. */
+export function cronMistake(expression: string): string | undefined {
+  const parts = expression.trim().split(/\s+/);
+  if (parts.length !== 5 && parts.length !== 6) {
+    const count = expression.trim() === '' ? 'nothing' : `${parts.length}`;
+    return `expected a cron expression of 5 fields, or 6 with seconds first, got ${count}`;
+  }
+  for (const [index, [name, min, max]] of FIELDS.slice(-parts.length).entries()) {
+    const part = parts[index] ?? '';
+    // Alone, so that the message can name the field.
+    const alone = parts.map((_part, other) => (other === index ? part : '*'));
+    if (!part.split(',').every(isItem) || !isReadable(alone.join(' ')))
+      return `expected ${min} to ${max}, *, ranges or /steps for the ${name}, got ${JSON.stringify(part)}`;
+  }
+  return undefined;
+}
+
+function isItem(item: string): boolean {
+  const match = ITEM.exec(item);
+  if (match === null) return false;
+  const [, from, to] = match;
+  // node-cron would count on from the beginning.
+  return to === undefined || !(Number(from) > Number(to));
+}
+
+function isReadable(expression: string): boolean {
+  try {
+    cronFields(expression);
+    return true;
+  } catch {
+    // Error of node-cron, whose text is for programmers.
+    return false;
+  }
+}

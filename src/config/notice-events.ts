@@ -1,0 +1,105 @@
+/** The events of notices, and the templates of their messages. An event is a transition: an unchanged state is not reported again. */
+import { suggest } from '../core/suggest.ts';
+
+/** Each event with its description, in the order of the documentation. */
+export const EVENT_MEANINGS = {
+  run_failed: 'A sync failed: nothing could be read, or this machine was in the way.',
+  run_partial: 'A sync read less than all, and of a kind that was read before.',
+  run_recovered: 'A sync read again all that it had failed to read.',
+  key_refused: 'The service refused the key.',
+  sync_overdue: 'No sync was complete for longer than the schedule allows.',
+  sync_on_time: 'A sync was complete again, after it had been overdue.',
+  removals_held: 'More records are missing than may go unasked: their removal waits.',
+  removals_settled: 'No removal waits any more.',
+  drift_new: 'Something drifted from the baseline.',
+  drift_changed: 'Something that had drifted moved on to another value.',
+  drift_resolved: 'Something that had drifted no longer does, was accepted or is ignored.',
+  mirror_gone:
+    'The mirror is gone from its place while the daemon lives: nothing is written until it is back.',
+  mirror_back: 'The mirror is in its place again.',
+  verify_failed: 'The contents of the mirror do not match the stored hashes.',
+  verify_recovered: 'The mirror holds again what it sealed.',
+  drill_fell: 'A practised restore brought back less than the one before.',
+  drill_recovered: 'A practised restore brings back as much as before it fell.',
+  job_failed: 'Another job (drift, verify, forget, drill, backup) could not do its work.',
+  job_recovered: 'That job did its work again.',
+  test: 'Sent by `tidemark notify test`, to every channel.',
+} as const;
+
+export type NoticeEvent = keyof typeof EVENT_MEANINGS;
+
+/** The events by which something is better than before. */
+export const IMPROVEMENTS: ReadonlySet<string> = new Set<NoticeEvent>([
+  'run_recovered',
+  'sync_on_time',
+  'removals_settled',
+  'drift_resolved',
+  'mirror_back',
+  'verify_recovered',
+  'drill_recovered',
+  'job_recovered',
+]);
+
+export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent[];
+
+// Templates of notices: text in which `{{ name }}` stands for a value. No code, no conditions, no nesting.
+
+/** Every value that a template may name, with what it is. One that a notice does not have is empty. */
+export const TEMPLATE_VALUES = {
+  id: 'The same for every attempt to deliver this notice, and for no other notice.',
+  event: 'As in `on`, e.g. `run_failed`.',
+  at: 'When it happened, ISO 8601 in UTC.',
+  source: 'Name of the source; `mirror` for what concerns the mirror as a whole.',
+  severity: '`critical`, `high`, `medium` or `low`.',
+  title: 'One line that says it all.',
+  text: 'What there is to know beside the title, a line each.',
+  hint: 'What to do about it.',
+  link: 'Where the dashboard shows more, if `http.publicUrl` is set.',
+  job: '`sync`, `drift`, `verify`, `forget`, `drill` or `backup`.',
+  run: 'Number of the run.',
+  count: 'How many: findings, collections, removals or problems.',
+  'error.code': 'Code of the error, e.g. `unreachable`.',
+  'error.message': 'The error in one line.',
+  critical: 'Findings of that severity; likewise the next three.',
+  high: 'Findings.',
+  medium: 'Findings.',
+  low: 'Findings.',
+} as const;
+
+type TemplateValue = keyof typeof TEMPLATE_VALUES;
+export type TemplateValues = Readonly<Record<TemplateValue, string>>;
+
+const PLACE = /\{\{([^{}]*)\}\}/g;
+
+/** What is wrong with a template, as a message of the configuration; undefined where nothing is. */
+export function templateMistake(template: string): string | undefined {
+  for (const [, inside = ''] of template.matchAll(PLACE)) {
+    const name = inside.trim();
+    if (Object.hasOwn(TEMPLATE_VALUES, name)) continue;
+    const near = suggest(name, Object.keys(TEMPLATE_VALUES));
+    const known =
+      near === undefined ? `known are ${Object.keys(TEMPLATE_VALUES).join(', ')}` : `did you mean ${near}?`;
+    return `there is no value {{ ${name.slice(0, 40)} }}; ${known}`;
+  }
+  return template.replace(PLACE, '').includes('{{')
+    ? 'expected }} behind every {{, and nothing but a name between them'
+    : undefined;
+}
+
+/** The same for a template that has to give JSON: its places must be within quotes. */
+export function jsonTemplateMistake(template: string): string | undefined {
+  const mistake = templateMistake(template);
+  if (mistake !== undefined) return mistake;
+  try {
+    JSON.parse(renderTemplate(template, () => 'x'));
+    return undefined;
+  } catch {
+    // SyntaxError: its position would be that in the rendered text.
+    return 'expected JSON with every {{ … }} within quotes (or another contentType)';
+  }
+}
+
+/** The template with every place filled. What is put in is not looked at again. */
+export function renderTemplate(template: string, valueOf: (name: TemplateValue) => string): string {
+  return template.replace(PLACE, (_place, inside: string) => valueOf(inside.trim() as TemplateValue));
+}

@@ -1,0 +1,174 @@
+/** Parses a tree by a schema: zod checks all of it, and each issue becomes a mistake that names what was expected. */
+import * as z from 'zod';
+import { suggest } from '../core/suggest.ts';
+import { type Mistakes, shown } from './mistakes.ts';
+import { aboutOf, formOf, fromText, inner, schemasAlong, shapeOf } from './schema.ts';
+import {
+  isMapping,
+  mapping,
+  nearest,
+  pathKey,
+  setAt,
+  valueAt,
+  type Mapping,
+  type Path,
+  type PathPart,
+  type Tree,
+} from './tree.ts';
+
+/**
+ * The values of a tree by its schema, defaults filled in. Every mistake is added to `mistakes`; a value that is wrong
+ * counts as not given, so that the rest can still be looked at.
+ */
+export function parseTree<S extends z.ZodType>(schema: S, tree: Tree, mistakes: Mistakes): z.output<S> {
+  let given: Mapping = tree.root;
+  /** What the rounds before took out: what follows from that is no mistake of its own. */
+  const cut = new Set<string>();
+  // Each round takes out what the one before refused; the rounds end because the tree gets smaller.
+  for (;;) {
+    const result = schema.safeParse(given);
+    if (result.success) return result.data;
+    given = copyOf(given);
+    const refused = result.error.issues.flatMap((issue) => pathsOf(issue).map((path) => ({ issue, path })));
+    for (const { issue, path } of refused) {
+      const isFollowUp = path.some((_part, index) => cut.has(pathKey(path.slice(0, index + 1))));
+      // zod reports a number that is too large and no safe integer twice; and what is wrong with a part may be wrong with the rule.
+      const isKnown =
+        mistakes.covers(tree, path) || (issue.code === 'custom' && mistakes.isBelow(tree, path));
+      if (!isFollowUp && !isKnown) mistakes.add(tree, path, messageFor(schema, tree, issue, path));
+    }
+    // Deepest first, so that what is above is still there; each once.
+    const paths = new Map(refused.map(({ path }) => [pathKey(path), path]));
+    for (const path of [...paths.values()].toSorted((a, b) => b.length - a.length))
+      cut.add(pathKey(cutOut(given, path)));
+  }
+}
+
+/** A copy of plain values that keeps the mappings free of a prototype. */
+function copyOf<T>(value: T): T {
+  if (Array.isArray(value)) return value.map((item: unknown) => copyOf(item)) as T;
+  if (!isMapping(value)) return value;
+  const copy = mapping();
+  for (const [key, child] of Object.entries(value)) copy[key] = copyOf(child);
+  return copy as T;
+}
+
+function pathsOf(issue: z.core.$ZodIssue): Path[] {
+  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+  return issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...path, key]) : [path];
+}
+
+/**
+ * Takes a refused value out: its key, or where it is missing what it is missing from. An element of a list is emptied,
+ * so that the others keep their positions, and the list goes where that is refused too. Returns what was taken out.
+ */
+function cutOut(root: Mapping, path: Path): Path {
+  const value = valueAt(root, path);
+  const isElement = typeof path.at(-1) === 'number';
+  const isGone = value === undefined || (isElement && isMapping(value) && Object.keys(value).length === 0);
+  if (isGone && path.length > 1) return cutOut(root, path.slice(0, -1));
+  setAt(root, path, isElement ? mapping() : undefined);
+  return path;
+}
+
+function messageFor(schema: z.core.$ZodType, tree: Tree, issue: z.core.$ZodIssue, path: Path): string {
+  if (issue.code === 'unrecognized_keys') return unknownKey(schema, tree, path);
+  if (issue.code === 'custom' && issue.message !== 'Invalid input') return issue.message;
+  const own = tree.templates.get(pathKey(path));
+  const value = valueAt(tree.root, path);
+  if (own !== undefined && value === '') return `${own} is empty in the environment`;
+  const along = schemasAlong(schema, path, tree.root);
+  const words = wordsOf(issue);
+  const isType = issue.code === 'invalid_union' && words.length > 0;
+  const expected = `expected ${isType ? `one of ${words.join(', ')}` : expectation(along, path)}`;
+  const near = typeof value === 'string' ? didYouMean(suggest(value, words), JSON.stringify) : '';
+  if (along.some((each) => aboutOf(each).isSecret === true)) return `${expected}${near}`;
+  const template = nearest(tree.templates, path);
+  const got = template === undefined ? shown(value) : `what ${JSON.stringify(template)} gives`;
+  return `${expected}, got ${got}${near}`;
+}
+
+/** By the schema at the path, or the nearest above it that says something. */
+function expectation(along: readonly z.core.$ZodType[], path: Path): string {
+  const isExact = along.length > path.length;
+  for (const [index, schema] of along.toReversed().entries()) {
+    const expected = aboutOf(schema).expected ?? (index === 0 && isExact ? derived(schema) : undefined);
+    if (expected !== undefined) return expected;
+  }
+  return 'something else';
+}
+
+function derived(schema: z.core.$ZodType): string | undefined {
+  const node = inner(schema);
+  if (node instanceof z.ZodEnum) return `one of ${node.options.join(', ')}`;
+  if (node instanceof z.ZodString) return 'a string';
+  if (node instanceof z.ZodBoolean) return 'true or false';
+  if (node instanceof z.ZodArray) return 'a list';
+  if (node instanceof z.ZodRecord) return `a mapping by ${aboutOf(schema).keyTitle ?? 'name'}`;
+  if (node instanceof z.ZodDiscriminatedUnion) return 'a mapping with name, type…';
+  if (node instanceof z.ZodObject) return `a mapping with ${Object.keys(node.shape).slice(0, 4).join(', ')}…`;
+  return undefined;
+}
+
+/** The words of which one was expected; for a union those of its `type`. */
+function wordsOf(issue: z.core.$ZodIssue): string[] {
+  if (issue.code === 'invalid_value') return issue.values.map(String);
+  const isUnion = issue.code === 'invalid_union' && 'options' in issue && Array.isArray(issue.options);
+  return isUnion ? issue.options.map(String) : [];
+}
+
+function unknownKey(root: z.core.$ZodType, tree: Tree, path: Path): string {
+  const key = String(path.at(-1));
+  const above = path.slice(0, -1);
+  const along = schemasAlong(root, above, tree.root);
+  const schema = along.length > above.length ? along.at(-1) : undefined;
+  if (schema === undefined) return 'unknown option';
+  const node = inner(schema);
+  if (node instanceof z.ZodRecord) {
+    const names = node.keyType instanceof z.ZodEnum ? node.keyType.options.map(String) : [];
+    return `unknown ${aboutOf(schema).keyTitle ?? 'name'}${didYouMean(suggest(key, names))}`;
+  }
+  if (node instanceof z.ZodDiscriminatedUnion) {
+    const value = valueAt(tree.root, above);
+    const own = Object.keys(shapeOf(formOf(node, value)[0] ?? node));
+    const type = String(isMapping(value) ? value['type'] : '');
+    const special = own.filter((each) => !node.options.every((option) => each in shapeOf(option)));
+    if (key in shapeOf(node))
+      return `not for a ${aboutOf(schema).keyTitle ?? 'mapping'} of type ${type}, which has ${special.join(', ')}`;
+    return `unknown key ${JSON.stringify(key)}${didYouMean(suggest(key, own))}`;
+  }
+  const siblings = Object.keys(shapeOf(schema));
+  const near = suggest(key, siblings);
+  if (aboutOf(schema).description === undefined)
+    return `unknown key ${JSON.stringify(key)}; expected ${siblings.join(', ')}`;
+  return `unknown option${didYouMean(near ?? elsewhere(root, key))}`;
+}
+
+function didYouMean(near: string | undefined, quote: (text: string) => string = String): string {
+  return near === undefined ? '' : `; did you mean ${quote(near)}?`;
+}
+
+/** The path of an option of exactly this name in another section. */
+function elsewhere(schema: z.core.$ZodType, key: string, path = ''): string | undefined {
+  const node = inner(schema);
+  if (node instanceof z.ZodArray) return elsewhere(node.element, key, `${path}[]`);
+  if (!(node instanceof z.ZodObject)) return undefined;
+  for (const [name, child] of Object.entries(node.shape)) {
+    const here = path === '' ? name : `${path}.${name}`;
+    if (name === key) return here;
+    const below = elsewhere(child, key, here);
+    if (below !== undefined) return below;
+  }
+  return undefined;
+}
+
+/** Values that interpolation produced as text are read as their option's type: `perMinute: ${RATE}` is a number. */
+export function typeInterpolations(schema: z.core.$ZodType, tree: Tree): void {
+  for (const key of tree.templates.keys()) {
+    const path = JSON.parse(key) as PathPart[];
+    const along = schemasAlong(schema, path, tree.root);
+    const own = along.length > path.length ? along.at(-1) : undefined;
+    const value = valueAt(tree.root, path);
+    if (own !== undefined && typeof value === 'string') setAt(tree.root, path, fromText(own, value));
+  }
+}

@@ -1,0 +1,120 @@
+/** Commands: a program with its arguments, never a shell, which reads the notice as JSON. */
+import type { ChildProcess } from 'node:child_process';
+import { resolve } from 'node:path';
+import type { ChannelOf } from '../../../config/channels.ts';
+import { aborted } from '../../../core/aborted.ts';
+import { abortReason } from '../../../core/clock.ts';
+import { TidemarkError } from '../../../core/errors.ts';
+import {
+  closeOutput,
+  endProgram,
+  endText,
+  programEnd,
+  startProgram,
+  startError,
+} from '../../../core/program.ts';
+import { type Message, noticeDocument } from '../message.ts';
+import { byTemplate, type Sender } from './shared.ts';
+
+export const sendByCommand: Sender<'command'> = (channel, message, signal, { env, log }) =>
+  runCommand(channel, commandInput(channel, message, env), signal, (output) => {
+    if (output !== '') log.debug({ channel: channel.name, output }, 'the command said');
+  });
+
+/** What it gets of this process's own environment: not the keys that are in there. */
+const HANDED_ON = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
+/** Of what it says; the rest is not kept. */
+const OUTPUT_BYTES = 4096;
+/** Between asking it to end and ending it. */
+const END_GRACE_MS = 2000;
+
+interface CommandInput {
+  readonly input: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The input of the program: the JSON document, or the template's text, and a few variables. */
+function commandInput(
+  { template, env }: ChannelOf<'command'>,
+  message: Message,
+  own: Readonly<Record<string, string | undefined>>,
+): CommandInput {
+  const handedOn = HANDED_ON.flatMap((name): [string, string][] => {
+    const value = own[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  return {
+    input: byTemplate(template, message, (value) => value) ?? `${JSON.stringify(noticeDocument(message))}\n`,
+    env: {
+      ...Object.fromEntries(handedOn),
+      ...Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value.reveal()])),
+      TIDEMARK_NOTICE_ID: message.id,
+      TIDEMARK_NOTICE_EVENT: message.event,
+      TIDEMARK_NOTICE_SOURCE: message.source,
+      TIDEMARK_NOTICE_SEVERITY: message.severity,
+      TIDEMARK_NOTICE_TITLE: message.title.replaceAll('\0', ''),
+    },
+  };
+}
+
+/**
+ * Runs the program to its end, or ends it with all that it started when its time is over.
+ * @returns the beginning of what it said
+ * @throws TidemarkError when it could not be started, or did not end with 0; the abort reason when the signal is aborted
+ */
+async function runCommand(
+  { command, timeout: timeoutMs, directory }: ChannelOf<'command'>,
+  { input, env }: CommandInput,
+  signal: AbortSignal,
+  onOutput: (text: string) => void,
+): Promise<void> {
+  signal.throwIfAborted();
+  const [first = '', ...args] = command.map((part) => part.reveal());
+  // A bare name is looked up in PATH; a path starts where every path of the configuration does.
+  const program = first.includes('/') ? resolve(directory, first) : first;
+  const child = startProgram(program, args, { cwd: directory, env, stdin: 'pipe' });
+  const output = keepOutput(child);
+  const ended = programEnd(child).then((end) => {
+    closeOutput(child);
+    return end;
+  });
+  // One that does not read what it is given is not a failure.
+  child.stdin?.on('error', () => undefined);
+  child.stdin?.end(input);
+  // Not the Clock's: it guards a real process.
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const isOver = await Promise.race([ended.then(() => false), aborted(limit).then(() => true)]);
+  if (isOver) {
+    await endProgram(child, ended, aborted(AbortSignal.timeout(END_GRACE_MS)));
+    if (signal.aborted) throw abortReason(signal);
+    throw failed('timeout', `the command took longer than ${timeoutMs / 1000} s and was ended`);
+  }
+  const end = await ended;
+  onOutput(output());
+  if (end.error !== null) {
+    // Its message may hold the arguments, and they secrets.
+    const why = startError(end.error, end.error.code ?? 'no reason given');
+    throw failed('file_system', `the command could not be started: ${why}`);
+  }
+  if (end.code === 0) return;
+  throw failed('rejected', `the command ${endText(end)}`);
+}
+
+function failed(code: 'timeout' | 'file_system' | 'rejected', message: string): TidemarkError {
+  return new TidemarkError(code, message, {
+    hint: 'its output is in the log at level debug; `tidemark notify test` runs it',
+    isRetryable: code !== 'rejected',
+  });
+}
+
+function keepOutput(child: ChildProcess): () => string {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const keep = (chunk: Buffer): void => {
+    if (length < OUTPUT_BYTES) chunks.push(chunk.subarray(0, OUTPUT_BYTES - length));
+    length += chunk.length;
+  };
+  child.stdout?.on('data', keep);
+  child.stderr?.on('data', keep);
+  return () => Buffer.concat(chunks).toString('utf8');
+}

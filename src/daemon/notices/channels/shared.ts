@@ -1,0 +1,189 @@
+/** What the channels share: how they post, what they say of a refusal, and how text of records is kept from notifying anybody. */
+import { neutralText } from '../../../api/neutral-text.ts';
+import type { PostAnswer, Poster, PostRequest } from '../../../api/post.ts';
+import { parseRetryAfter } from '../../../api/retry.ts';
+import { type ChannelConfig, type ChannelOf, type ChannelType, secretsOf } from '../../../config/channels.ts';
+import { IMPROVEMENTS, renderTemplate } from '../../../config/notice-events.ts';
+import type { Clock } from '../../../core/clock.ts';
+import { TidemarkError, type ErrorCode } from '../../../core/errors.ts';
+import type { Logger } from '../../../core/logger.ts';
+import { Secret } from '../../../core/secret.ts';
+import { type Message, linesOf, templateValues } from '../message.ts';
+
+export interface SendingEffects {
+  readonly poster: Poster;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Of this process; commands get only a few harmless variables. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Delivers a message, or throws a TidemarkError that holds no secret of the channel. */
+export type Sender<T extends ChannelType> = (
+  channel: ChannelOf<T>,
+  message: Message,
+  signal: AbortSignal,
+  effects: SendingEffects,
+) => Promise<void>;
+
+/** Posts once. @throws TidemarkError for any answer but 2xx; the abort reason when the signal is aborted */
+export async function post(
+  { poster, clock }: SendingEffects,
+  channel: ChannelConfig,
+  request: PostRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  const answer = await poster.post({ ...request, signal });
+  requireAccepted(answer, secretsOf(channel), clock.now());
+}
+
+/** A JSON body for a URL. The id lets a receiver recognize a repeated attempt. */
+export function jsonRequest(url: Secret, message: Message, body: object): PostRequest {
+  const headers = { 'content-type': 'application/json', 'idempotency-key': message.id };
+  return { method: 'POST', url, body: JSON.stringify(body), headers };
+}
+
+/** The template with the message's values, or null where the channel has none. */
+export function byTemplate(
+  template: string | null,
+  message: Message,
+  escape: (value: string) => string,
+): string | null {
+  if (template === null) return null;
+  const values = templateValues(message);
+  // What is written in the template may be the receiver's markup; what is put in may not.
+  return renderTemplate(template, (name) => escape(values[name]));
+}
+
+/** What people read below the title: lines, hint and the link to the dashboard. */
+export function bodyLines(message: Message): string[] {
+  const { hint, link } = message;
+  return [...linesOf(message), ...(hint === null ? [] : [`→ ${hint}`]), ...(link === null ? [] : [link])];
+}
+
+/** The facts of a message on one line. */
+export function factsLine({ event, at, run }: Message): string {
+  return [event, at, ...(run === null ? [] : [`run ${run}`])].join(' · ');
+}
+
+const COLOURS = { critical: '🔴', high: '🟠', medium: '🟡', low: '🟢' } as const;
+
+/** The title behind a colour: green for what got better, however grave it was. */
+export function heading({ event, severity, title }: Message): string {
+  return `${IMPROVEMENTS.has(event) ? COLOURS.low : COLOURS[severity]} ${title}`;
+}
+
+/** Without mentions, and with the characters escaped by which Markdown knows its markup. */
+export function markdownText(text: string): string {
+  return withoutMentions(text).replace(/[\\`*_~|>#[\]()]/g, '\\$&');
+}
+
+/** The key of an incident: the same for what got worse and for what ends it. */
+export function incidentKey({ source, subject }: Message): string {
+  return `tidemark/${source === '' ? 'mirror' : source}/${subject}`;
+}
+
+/** What an incident service is to do. A test shows both. */
+export function actionsOf({ event, isResolved }: Message): readonly ('trigger' | 'resolve')[] {
+  if (event === 'test') return ['trigger', 'resolve'];
+  return [isResolved ? 'resolve' : 'trigger'];
+}
+
+/** Cuts to a number of UTF-16 units, never inside a character or an escape. */
+export function cut(text: string, length: number): string {
+  if (text.length <= length) return text;
+  return `${text
+    .slice(0, length - 1)
+    .replace(/(&[a-z]{0,3}|\\)$/, '')
+    .replace(/[\ud800-\udbff]$/, '')}…`;
+}
+
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not_found',
+  410: 'not_found',
+  429: 'throttled',
+};
+
+/**
+ * Returns for 2xx.
+ * @throws TidemarkError with the status and what the receiver said, for any other answer
+ */
+export function requireAccepted(answer: PostAnswer, secrets: readonly Secret[], nowMs: number): void {
+  const { status, text, retryAfter, date } = answer;
+  if (status >= 200 && status < 300) return;
+  const isRedirect = status >= 300 && status < 400;
+  const code = isRedirect ? 'redirected' : status >= 500 ? 'server_error' : (CODES[status] ?? 'rejected');
+  const said = scrubbed(text, secrets);
+  const retryAfterMs = parseRetryAfter(retryAfter, date, nowMs);
+  throw new TidemarkError(code, `the receiver answered ${status}${said === '' ? '' : `: ${said}`}`, {
+    hint: isRedirect
+      ? 'redirects are not followed: give the channel the address that it leads to'
+      : 'check the URL of the channel, and what the receiver wants; `tidemark notify test` tries it',
+    status,
+    isRetryable: status === 429 || status === 408 || status === 425 || status >= 500,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+}
+
+// Mentions in values of records: a chat shows them, but must not notify anybody.
+
+/** U+2060 is invisible and part of no name, so that `@\u2060channel` looks the same and notifies nobody. */
+const WORD_JOINER = '\u2060';
+
+/**
+ * An address such as `ann@example.com` is left unchanged, to be copied; Discord finds its own words within one too.
+ */
+const MENTION = /@(?!\u2060)(?:(?=everyone|here|all\b|channel)|(?<![\w.+-]@)|(?![\w-]+\.\w))/giu;
+
+/** Slack's and Discord's markup of mentions and channels: `<!here>`, `<@U123>`, `<#C123>`. */
+const MARKUP = /<(?=[!@#])/gu;
+
+/**
+ * The text with a word joiner behind every `@` that a chat (Slack, Mattermost, Discord, Rocket.Chat) may take for a mention,
+ * and behind every `<` that begins one. Changes nothing in a text that went through it before.
+ */
+export function withoutMentions(text: string): string {
+  return text.replace(MENTION, `@${WORD_JOINER}`).replace(MARKUP, `<${WORD_JOINER}`);
+}
+
+// Keeps the secrets of a channel out of what receivers and libraries say about it.
+
+/** Shorter parts of a URL are no secrets, and hiding them would hide words. */
+const SHORTEST = 6;
+/** A user's name. The password beside it is hidden however short it is. */
+const SHORTEST_NAME = 4;
+
+/** One short line without control characters, secrets, and parts of a URL that could be secret. */
+export function scrubbed(text: string, secrets: readonly Secret[]): string {
+  const parts = secrets.flatMap((secret) => partsOf(secret.reveal()));
+  // Longest first: a part of what was already hidden is no longer there.
+  return [...new Set(parts)]
+    .sort((a, b) => b.length - a.length)
+    .reduce((line, part) => neutralText(new Secret(part))(line), neutralText(new Secret(''))(text));
+}
+
+function partsOf(value: string): string[] {
+  if (value === '') return [];
+  const url = /^[a-z]+:\/\//i.test(value) ? URL.parse(value) : null;
+  if (url === null) return [value];
+  const inside = [url.pathname + url.search, ...url.pathname.split('/'), ...url.searchParams.values()];
+  const both = (text: string): string[] => [text, decoded(text)];
+  return [
+    value,
+    url.href,
+    ...inside.filter(({ length }) => length >= SHORTEST),
+    ...both(url.username).filter(({ length }) => length >= SHORTEST_NAME),
+    ...both(url.password).filter((each) => each !== ''),
+  ];
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // Not percent-encoded after all: the text is taken literally.
+    return text;
+  }
+}

@@ -1,0 +1,227 @@
+/** What is written from the configuration's schema: docs/configuration.md, config/example.yaml and config/default.yaml. */
+import { stringify } from 'yaml';
+import * as z from 'zod';
+import { type OptionRow, optionRows } from '../../src/config/environment.ts';
+import { OPTIONS } from '../../src/config/options.ts';
+import { KIND_OVERRIDES, PROFILE_OPTIONS } from '../../src/config/override-options.ts';
+import { aboutOf, defaultOf, inner, schemasAlong, shapeOf } from '../../src/config/schema.ts';
+import { isMapping } from '../../src/config/tree.ts';
+
+type Schema = z.core.$ZodType;
+
+const [, KIND = OPTIONS, , FIELD = OPTIONS] = schemasAlong(KIND_OVERRIDES, ['roles', 'fields', 'name'], {});
+
+/** The whole page as Markdown. */
+export function configReference(): string {
+  const groups = Object.entries(shapeOf(OPTIONS)).flatMap(([name, schema]) => {
+    const { example, description = '' } = aboutOf(schema);
+    const title = example === undefined ? ['', `## ${name}`, '', description] : [];
+    const rows = optionRows().filter((row) => row.keys[0] === name);
+    return [...title, '', ...optionTable(rows)];
+  });
+  return [INTRODUCTION, ...groups, '', ...overrideSection(), '', ...profileSection(), ''].join('\n');
+}
+
+const INTRODUCTION = `# Configuration
+
+This page is written from the schema (\`src/config/options.ts\`); \`test/config/generated.test.ts\` holds it up to date, and rewrites it when run
+with \`npx vitest run test/config/generated.test.ts -u\`.
+
+- The file is \`./tidemark.yaml\`, or what \`--config\` or \`TIDEMARK_CONFIG\` names. \`config/example.yaml\` shows every option, \`config/default.yaml\` the
+  defaults. \`tidemark config check\` reads it and reports every mistake with its line; \`tidemark config schema\` prints a JSON Schema for editors.
+- Every option can also come from its environment variable, which goes before the file. Lists are separated by commas, mappings are JSON. An empty
+  variable counts as not set. Variables of \`sources[]\` options apply where there is one source; without a file, \`TIDEMARK_BASE_URL\` with
+  \`TIDEMARK_API_KEY\` or \`TIDEMARK_API_KEY_FILE\` define one called \`default\`.
+- \`\${VAR}\` in any text of the file is replaced by that variable, which must be set; \`$\${\` is a plain \`\${\`.
+  Under \`secrets\` a variable that is not set, or empty, blocks the steps that need it, and nothing else.
+- Secrets: by \`\${VAR}\`, or by the \`…File\` option that names a file (its content is trimmed). A key written in clear works, with a warning.
+- Durations are a number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`90s\`, \`24h\`, \`7d\`.
+- Relative paths in the file start at the file's directory, those in variables at the current one.
+- Unknown options are errors.`;
+
+function optionTable(rows: readonly OptionRow[]): string[] {
+  return [
+    '| option | type | default | variable | what it does |',
+    '|---|---|---|---|---|',
+    ...rows.map((row) => {
+      const cells = [
+        `\`${row.text}\``,
+        typeOf(row),
+        defaultCell(row),
+        `\`${row.variable}\``,
+        row.about.description,
+      ];
+      return `| ${cells.map(escapeCell).join(' | ')} |`;
+    }),
+  ];
+}
+
+function typeOf({ schema, about }: OptionRow): string {
+  const title = about.type ?? derivedType(schema);
+  return about.unit === undefined ? title : `${title} (${about.unit})`;
+}
+
+function derivedType(schema: Schema): string {
+  const node = inner(schema);
+  if (node instanceof z.ZodEnum) return 'word';
+  if (node instanceof z.ZodBoolean) return 'true or false';
+  if (node instanceof z.ZodRecord) return `mapping by ${aboutOf(schema).keyTitle}`;
+  return 'string';
+}
+
+function defaultCell({ schema, about }: OptionRow): string {
+  const given = defaultOf(schema);
+  if (given === undefined) return '';
+  const value = `\`${typeof given === 'string' ? given : JSON.stringify(given)}\``;
+  return about.defaultNote === undefined ? value : `${value}, ${about.defaultNote}`;
+}
+
+function overrideSection(): string[] {
+  return [
+    '## definitions.KIND',
+    '',
+    'What a source may say about a kind, over its profile. `tidemark catalog` lists the kinds and their fields. To make a field of a kind whose payload the',
+    'interface does not show restorable, name it with its type:',
+    '',
+    '```yaml',
+    'definitions:',
+    '  roles:',
+    '    fields:',
+    '      name: { type: string, writable: true }',
+    '```',
+    '',
+    ...innerTable(KIND, 'KIND'),
+    '',
+    ...innerTable(FIELD, 'KIND.fields.FIELD'),
+  ];
+}
+
+function profileSection(): string[] {
+  return [
+    '## Profiles',
+    '',
+    'A profile says what is known about one kind of deployment. `svc` is the interface as documented, `posthog` the wire names, list shapes and writable fields of that',
+    'service; both are in `config/profiles`. A path in `profile` names one of your own, with these keys; `kinds` is as `definitions` above.',
+    '',
+    ...innerTable(PROFILE_OPTIONS, ''),
+  ];
+}
+
+function innerTable(section: Schema, prefix: string): string[] {
+  return [
+    '| key | type | what it says | example |',
+    '|---|---|---|---|',
+    ...optionRows(section).map((row) => {
+      const key = prefix === '' ? row.text : `${prefix}.${row.text}`;
+      const cells = [
+        `\`${key}\``,
+        typeOf(row),
+        row.about.description,
+        `\`${JSON.stringify(row.about.example)}\``,
+      ];
+      return `| ${cells.map(escapeCell).join(' | ')} |`;
+    }),
+  ];
+}
+
+function escapeCell(text: string | undefined): string {
+  return (text ?? '').replaceAll('|', '\\|');
+}
+
+// The two sample files under config/.
+
+/** Options that exclude a neighbour, or need a secret that a reader does not have: shown as comments. */
+const SHOWN_AS_COMMENT = new Set(['apiKeyFile', 'include', 'token', 'tokenFile']);
+
+const COMMENT_WIDTH = 100;
+
+interface Style {
+  readonly title: readonly string[];
+  /** What follows the key; undefined leaves the option out. */
+  readonly valueOf: (schema: Schema) => unknown;
+  readonly isExample: boolean;
+}
+
+/** `config/example.yaml`: every option with its comment and an example value. */
+export function exampleFile(): string {
+  return render({
+    title: ['Every option of Tidemark, with an example value.', 'Copy what you need into tidemark.yaml.'],
+    valueOf: (schema) => aboutOf(schema).example,
+    isExample: true,
+  });
+}
+
+/** `config/default.yaml`: every option that has a default, with that default. */
+export function defaultFile(): string {
+  return render({
+    title: [
+      'The defaults: what holds when tidemark.yaml says nothing else.',
+      'Rates come from the profile where it names them. Nothing reads this file; it is for people.',
+    ],
+    valueOf: (schema) => defaultOf(schema),
+    isExample: false,
+  });
+}
+
+function render(style: Style): string {
+  const title = style.title.map((line) => `# ${line}\n`).join('');
+  return `${title}${renderSection(OPTIONS, style, '').join('\n')}\n`;
+}
+
+function renderSection(section: Schema, style: Style, indent: string): string[] {
+  return Object.entries(shapeOf(section)).flatMap(([name, schema]) =>
+    renderOption(name, schema, style, indent),
+  );
+}
+
+function renderOption(name: string, schema: Schema, style: Style, indent: string): string[] {
+  const heading = indent === '' ? [''] : [];
+  const about = aboutOf(schema);
+  const description = about.description ?? '';
+  if (about.example === undefined) {
+    const list = inner(schema);
+    const isList = list instanceof z.ZodArray;
+    const below = renderSection(isList ? list.element : schema, style, `${indent}${isList ? '    ' : '  '}`);
+    if (below.length === 0) return [];
+    const lines = isList ? asElement(below, indent) : below;
+    return [...heading, ...comment(description, indent), `${indent}${name}:`, ...lines];
+  }
+  const value = style.valueOf(schema);
+  if (value === undefined) return [];
+  const mark = style.isExample && SHOWN_AS_COMMENT.has(name) ? '# ' : '';
+  const remark = style.isExample ? comment(description, indent) : [];
+  return [...heading, ...remark, `${indent}${mark}${name}: ${yamlValue(value)}`];
+}
+
+/** Lines of a section as the first element of a list: the dash precedes its first key. */
+function asElement(lines: readonly string[], indent: string): string[] {
+  const first = lines.findIndex((line) => !line.trimStart().startsWith('#'));
+  return lines.map((line, index) => {
+    if (index === first) return `${indent}  - ${line.trimStart()}`;
+    return index < first ? `${indent}  ${line.trimStart()}` : line;
+  });
+}
+
+/** In flow style, as Prettier would leave it. */
+function yamlValue(value: unknown, isInside = false): string {
+  if (Array.isArray(value)) return `[${value.map((each) => yamlValue(each, true)).join(', ')}]`;
+  if (isMapping(value)) {
+    const members = Object.entries(value).map(([key, member]) => `${key}: ${yamlValue(member, true)}`);
+    return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`;
+  }
+  // Within brackets a brace ends a plain text.
+  if (isInside && typeof value === 'string' && /[{}[\],]/.test(value))
+    return `'${value.replaceAll("'", "''")}'`;
+  return stringify(value, { singleQuote: true, lineWidth: 0 }).trim();
+}
+
+function comment(text: string, indent: string): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + word.length < COMMENT_WIDTH - indent.length) {
+      lines[lines.length - 1] = `${last} ${word}`;
+    } else lines.push(`${indent}# ${word}`);
+  }
+  return lines;
+}
