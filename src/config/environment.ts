@@ -4,7 +4,7 @@ import { suggest } from '../core/suggest.ts';
 import type { Environment } from './document.ts';
 import type { Mistakes } from './mistakes.ts';
 import { OPTIONS } from './options.ts';
-import { type About, aboutOf, fromText, inner } from './schema.ts';
+import { type About, aboutOf, fromText, hasKeys, inner } from './schema.ts';
 import { isMapping, mapping, pathKey, setAt, valueAt, type PathPart, type Tree } from './tree.ts';
 
 const PREFIX = 'TIDEMARK_';
@@ -31,7 +31,7 @@ export function optionRows(schema: z.core.$ZodType = OPTIONS, keys: readonly str
   const node = inner(schema);
   if (about.example === undefined || keys.length === 0) {
     if (node instanceof z.ZodArray) return optionRows(node.element, [...keys, '[]']);
-    if (node instanceof z.ZodObject)
+    if (hasKeys(node))
       return Object.entries(node.shape).flatMap(([name, child]) => optionRows(child, [...keys, name]));
   }
   const isOfSource = keys[0] === 'sources';

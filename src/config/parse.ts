@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { suggest } from '../core/suggest.ts';
 import { type Mistakes, shown } from './mistakes.ts';
-import { aboutOf, formOf, fromText, inner, schemasAlong, shapeOf } from './schema.ts';
+import { aboutOf, formOf, fromText, hasKeys, inner, schemasAlong, shapeOf } from './schema.ts';
 import {
   isMapping,
   mapping,
@@ -152,7 +152,7 @@ function didYouMean(near: string | undefined, quote: (text: string) => string = 
 function elsewhere(schema: z.core.$ZodType, key: string, path = ''): string | undefined {
   const node = inner(schema);
   if (node instanceof z.ZodArray) return elsewhere(node.element, key, `${path}[]`);
-  if (!(node instanceof z.ZodObject)) return undefined;
+  if (!hasKeys(node)) return undefined;
   for (const [name, child] of Object.entries(node.shape)) {
     const here = path === '' ? name : `${path}.${name}`;
     if (name === key) return here;

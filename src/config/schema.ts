@@ -80,10 +80,15 @@ export function defaultOf(schema: z.core.$ZodType): unknown {
   return schema instanceof z.ZodPrefault ? schema._zod.def.defaultValue : undefined;
 }
 
+/** True for a mapping with named keys. */
+export function hasKeys(schema: z.core.$ZodType): schema is z.ZodObject<Record<string, z.ZodType>> {
+  return schema instanceof z.ZodObject;
+}
+
 /** The keys of a section, and of every form that a union of sections has. */
 export function shapeOf(schema: z.core.$ZodType): Readonly<Record<string, z.core.$ZodType>> {
   const node = inner(schema);
-  if (node instanceof z.ZodObject) return node.shape;
+  if (hasKeys(node)) return node.shape;
   if (node instanceof z.ZodUnion)
     return Object.assign({}, ...node.options.map(shapeOf)) as Readonly<Record<string, z.core.$ZodType>>;
   return {};
@@ -93,7 +98,7 @@ function below(schema: z.core.$ZodType, part: string | number, value: unknown): 
   const node = inner(schema);
   if (node instanceof z.ZodArray) return node.element;
   if (node instanceof z.ZodRecord) return node.valueType;
-  if (node instanceof z.ZodObject) return Object.hasOwn(node.shape, part) ? node.shape[part] : undefined;
+  if (hasKeys(node)) return Object.hasOwn(node.shape, part) ? node.shape[part] : undefined;
   if (!(node instanceof z.ZodUnion)) return undefined;
   return formOf(node, value)
     .map((option) => below(option, part, value))
@@ -103,8 +108,9 @@ function below(schema: z.core.$ZodType, part: string | number, value: unknown): 
 /** The form of a union that a value has by its `type`; all of them where that does not decide. */
 export function formOf(union: z.ZodUnion, value: unknown): readonly z.core.$ZodType[] {
   const type = isMapping(value) ? value['type'] : undefined;
+  if (typeof type !== 'string') return union.options;
   const fitting = union.options.filter(
-    (option) => option instanceof z.ZodObject && option.shape['type']?._zod.values?.has(type) === true,
+    (option) => hasKeys(option) && option.shape['type']?._zod.values?.has(type) === true,
   );
   return fitting.length > 0 ? fitting : union.options;
 }
