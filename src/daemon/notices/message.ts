@@ -50,7 +50,7 @@ export function messageOf(
     at,
     source,
     subject,
-   
+
     link,
   };
 }
