@@ -215,10 +215,10 @@ async function applyLevels(
         reportEnded(step);
         return;
       }
-      const end = await runStep(context, step);
-      if (end === 'stop_restore') halt.abort();
+      const { stopsRestore, onDisk } = await runStep(context, step);
+      if (stopsRestore) halt.abort();
       // The next step does not wait for this entry: its own `sent` is written after it.
-      if (typeof end === 'object') reportEndedOnceDurable(step, end.onDisk);
+      if (onDisk !== null) reportEndedOnceDurable(step, onDisk);
       else reportEnded(step);
     });
     await journal.settled();

@@ -165,7 +165,7 @@ export function movedError(message: string): StepError {
 }
 
 /** What the step would make true and live shows already. */
-export interface AlreadyApplied {
+interface AlreadyApplied {
   /** The id of the record that a creation would have made again; null for the other actions. */
   readonly newId: string | null;
   readonly digest: string | null;
@@ -193,7 +193,7 @@ export async function findAlreadyApplied(
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body) };
 }
 
-export type LookUp =
+type LookUp =
   /** `id` of the created record; null for the other actions. */
   | { readonly found: 'done'; readonly id: string | null }
   | { readonly found: 'not_done' }

@@ -22,6 +22,18 @@ export interface StepError {
   readonly hint?: string;
 }
 
+export function stepError(error: TidemarkError): StepError {
+  const { code, field, hint } = error;
+  // The service names the field in a separate member.
+  const message = field === undefined ? error.message : `${error.message} (field: ${field})`;
+  return { code, message, ...(hint === undefined ? {} : { hint }) };
+}
+
+/** The columns of the journal that hold an error. */
+export function errorColumns(error: StepError | null): { errorCode: string | null; error: string | null } {
+  return { errorCode: error?.code ?? null, error: error?.message ?? null };
+}
+
 export interface StepReport {
   readonly n: number;
   readonly action: StepAction;

@@ -1,0 +1,157 @@
+/** After a write that was done: journals it with the new id, reads the record back and compares it with what was sent. */
+import { type TidemarkError, asTidemarkError, isLocalError } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { FieldChange } from '../../diff/compare.ts';
+import type { RestoreStepRow } from '../../mirror/restores.ts';
+import type { PlanStep } from '../plan/plan.ts';
+import { reasonWithRecord } from '../plan/steps.ts';
+import { managedDigest } from '../records.ts';
+import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
+import type { NewId } from './journal.ts';
+import { idSuffix, lookUp } from './look-ups.ts';
+import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './ready-step.ts';
+import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
+
+/** Journals the success and the new id; resolves once that is on disk. */
+export function recordApplied(
+  context: StepContext,
+  ready: ReadyStep,
+  id: string | null,
+  status: number | null,
+): Promise<void> {
+  const applied = { status, errorCode: null, error: null };
+  if (ready.id !== null) return context.journal.applied(ready.step.n, applied);
+  if (id !== null) claim(context, ready, id);
+  const mappings = id === null ? [] : mappingsOf(context, ready, id);
+  return context.journal.applied(ready.step.n, { ...applied, newId: id }, mappings);
+}
+
+/** Reads the record back and journals how it compares. If interrupted or failed, a resumed restore does it. */
+export async function readBack(context: StepContext, ready: ReadyStep): Promise<void> {
+  const { journal, grace, perhapsSent } = context;
+  const { n } = ready.step;
+  try {
+    const { error, ...seen } = await comparison(context, ready);
+    const isPerhapsTwice = ready.id === null && perhapsSent.has(n) && error === null;
+    const columns = isPerhapsTwice ? { errorCode: PERHAPS_SENT, error: null } : errorColumns(error);
+    journal.readBack(n, { ...seen, ...columns });
+  } catch (error) {
+    if (!grace.aborted) notReadBack(context, ready.step, error);
+  }
+}
+
+interface Comparison extends Pick<RestoreStepRow, 'verified' | 'digest'> {
+  readonly differences: readonly FieldChange[];
+  readonly error: StepError | null;
+}
+
+/** Live compared with what was sent. */
+async function comparison(context: StepContext, ready: ReadyStep): Promise<Comparison> {
+  const { step, definition, scope } = ready;
+  const end = (error: StepError | null): Comparison => ({
+    ...{ verified: error === null, differences: [], digest: null, error },
+  });
+  const id = ready.id ?? context.journal.row(step.n).newId ?? (await lookedUpId(context, ready));
+  if (id === null) {
+    const message = 'the service returned no id, and the new record was not found';
+    return end({ code: 'malformed', message });
+  }
+  const body = await context.live.read(definition, scope, id, true, context.grace);
+  if (step.action === 'remove')
+    return end(body === undefined ? null : { code: 'rejected', message: 'it is still there' });
+  if (body === undefined) return end({ code: 'not_found', message: 'it is not there when read back' });
+  notifyPersons(context, ready, body);
+  const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
+    each(definition, step, ready.sent ?? {}, body),
+  );
+  const verified = differences.length === 0;
+  return { verified, differences, digest: managedDigest(definition, body), error: null };
+}
+
+/** Applied, but not read back: a resumed restore does that. */
+export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): void {
+  const known = rethrowLocalError(cause);
+  const message = `applied, but not read back: ${known.message}`;
+  journal.readBack(step.n, {
+    ...{ verified: null, differences: [], digest: null },
+    ...errorColumns({ ...stepError(known), message }),
+  });
+}
+
+/**
+ * The id of a created record whose answer had no id: looked up, since it must not be created again. Null where it is not
+ * found.
+ * @throws TidemarkError when the look-up fails: a resumed restore repeats it
+ */
+async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<string | null> {
+  const looked = await lookUp(context, ready);
+  if (looked.found !== 'done' || looked.id === null) return null;
+  claim(context, ready, looked.id);
+  await context.journal.applied(ready.step.n, { newId: looked.id }, mappingsOf(context, ready, looked.id));
+  return looked.id;
+}
+
+/** From the desired id, and from the one that an earlier restore gave to the same record: both map to the new id now. */
+function mappingsOf(
+  { source, idMap, adopted }: StepContext,
+  { step, request: { kind }, scope }: ReadyStep,
+  newId: string,
+): NewId[] {
+  if (step.desired === null || kind !== step.kind) return [];
+  const { scope: oldScope, id: oldId } = step.desired;
+  const to = { source, kind, newScope: scope, newId };
+  const since = idMap(kind, oldId);
+  // A live record that the new one replaces is a different record.
+  const isAgain = since !== undefined && since !== newId && !adopted.has(`${kind} ${since}`);
+  return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
+}
+
+/** A creation that was sent more than once may have been done more than once. */
+export async function reportDuplicate(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
+  const { journal, live, log, grace } = context;
+  const { step, definition, scope } = ready;
+  const key = keyOfStep(ready);
+  const holdsSame = (body: JsonValue): boolean => holdsContent(definition, step, ready.sent, body);
+  try {
+    const ids = await (key === null
+      ? live.idsWhere(definition, scope, holdsSame, grace)
+      : live.idsOf(definition, scope, key, true, grace));
+    const counterpart = ids.find((each) => each !== id && !isTaken(context, ready, each));
+    if (counterpart === undefined) return;
+    const which = `${idSuffix(definition, id)}${idSuffix(definition, counterpart)}`;
+    const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
+    journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
+  } catch (error) {
+    // The record exists, as sent; only whether there are two is unknown, and the next plan shows it.
+    log.warn(
+      { step: step.n, kind: step.kind, error },
+      'whether a record was made twice could not be looked up',
+    );
+  }
+}
+
+/** The record is there now: what a person needs of it goes into the journal. */
+function notifyPersons(
+  { persons, journal }: StepContext,
+  { step, definition }: ReadyStep,
+  live: JsonValue,
+): void {
+  for (const { n, name, reason } of persons.get(step.n) ?? []) {
+    if (reason === null) continue;
+    const now = definition.restore.byPerson.reduce(
+      (text, condition) =>
+        text.replace(reasonWithRecord(definition, condition, null, name), () =>
+          reasonWithRecord(definition, condition, live, name),
+        ),
+      reason,
+    );
+    if (now !== reason) journal.readBack(n, { error: now });
+  }
+}
+
+/** A local error ends the restore and is rethrown; every other error ends the step and is returned. */
+export function rethrowLocalError(thrown: unknown): TidemarkError {
+  const known = asTidemarkError(thrown);
+  if (isLocalError(known.code)) throw thrown;
+  return known;
+}
