@@ -8,7 +8,7 @@ import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { COMMANDS } from './src/cli/command-table.ts';
 import { manPage } from './src/cli/man.ts';
-import { programVersion } from './src/core/version.ts';
+import { programVersion } from './src/core/package-root.ts';
 
 /** Bundles the program into `directory`, which is emptied first. */
 export async function buildProgram(directory: string): Promise<void> {

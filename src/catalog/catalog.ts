@@ -77,3 +77,39 @@ export function scopeKey(scope: Scope): string {
   }
   return JSON.stringify(ordered);
 }
+
+/** Their records are created by use, not by configuration: compared only where the kind is named. */
+export function activityKinds(): Kind[] {
+  return CATALOG.filter(({ reading }) => reading !== 'list').map(({ kind }) => kind);
+}
+
+/** One text for each collection, the same whatever the order of its scope's keys. */
+export function collectionKey({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
+  return `${kind} ${scopeKey(scope)}`;
+}
+
+const FAMILIES: ReadonlyMap<Kind, readonly Kind[]> = new Map(
+  CATALOG.map(({ kind, family }) => [
+    kind,
+    family === null ? [kind] : CATALOG.filter((other) => other.family === family).map((other) => other.kind),
+  ]),
+);
+
+/** The kinds of the kind's family, itself included, in catalog order; only itself where it has none. */
+export function familyKinds(kind: Kind): readonly Kind[] {
+  return FAMILIES.get(kind) ?? [kind];
+}
+
+/** `organization 0190…, role 7`, or nothing for the root. */
+export function scopeText(scope: Scope): string {
+  return SCOPE_KEYS.flatMap((key) => {
+    const value = scope[key];
+    return value === undefined ? [] : [`${key.replace('_id', '')} ${value}`];
+  }).join(', ');
+}
+
+/** `roles (organization 0190…)`, or the kind alone at the root. */
+export function collectionText(kind: Kind, scope: Scope): string {
+  const where = scopeText(scope);
+  return where === '' ? kind : `${kind} (${where})`;
+}

@@ -17,8 +17,9 @@ export type Scope = Readonly<Partial<Record<ScopeKey, string>>>;
 export type FieldType =
   'string' | 'uuid' | 'timestamp' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';
 
-/** How much a change of a field matters in a drift report. */
-export type Severity = 'critical' | 'high' | 'medium' | 'low';
+/** How much a change of a field matters in a drift report, from what must be seen at once to what can wait. */
+export const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const;
+export type Severity = (typeof SEVERITIES)[number];
 
 /** The secrets that a value needs, by a text inside it (its type). */
 export interface SecretsNeeded {

@@ -1,4 +1,5 @@
 /** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
+import { getOwn, isJsonObject, isRawNumber, parseLossless, type JsonValue } from '../core/json.ts';
 import { CATALOG, definitionOf } from './catalog.ts';
 import { type Scope, type ScopeKey, SCOPE_KEYS } from './definition.ts';
 import type { Kind, KindRow } from './kinds.ts';
@@ -59,4 +60,22 @@ function scopeKinds(): Record<ScopeKey, Kind> {
 /** True for the kind that a scope value names a record of, and for every kind below such a record. */
 export function isWithin(definition: KindRow, key: ScopeKey): boolean {
   return scopeKeyNaming(definition.kind) === key || definition.scope.includes(key);
+}
+
+/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
+export function teamIds(organizationText: string): string[] {
+  const organization = parseLossless(organizationText);
+  const teams = isJsonObject(organization) ? getOwn(organization, 'teams') : undefined;
+  if (!Array.isArray(teams)) return [];
+  return teams.flatMap((team) => {
+    const id = isJsonObject(team) ? getOwn(team, 'id') : undefined;
+    const text = id === undefined ? undefined : idText(id);
+    return text === undefined ? [] : [text];
+  });
+}
+
+function idText(value: JsonValue): string | undefined {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return String(value);
+  return isRawNumber(value) ? value.rawJSON : undefined;
 }

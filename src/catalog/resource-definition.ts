@@ -1,6 +1,6 @@
 /** A row of the catalog with what is worked out of it once: every request, comparison and report asks for some of it. */
 import { splitPointer } from '../core/json-pointer.ts';
-import { sortNames } from '../core/sorted-keys.ts';
+import { sortNames } from '../core/json.ts';
 import type { FieldDefinition, Operation, OperationRole } from './definition.ts';
 import type { KindRow } from './kinds.ts';
 

@@ -1,7 +1,7 @@
 /** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON or a page with charts. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -13,8 +13,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { renderTimelineText } from '../report/timeline.ts';
-import { renderTimeline, type Timeline, type TimelineEvent } from '../report/timeline.ts';
+import { renderTimelineText, renderTimeline, type Timeline, type TimelineEvent } from '../report/timeline.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { pointOf } from '../state/point.ts';
 import { isPublished } from '../state/published-run.ts';

@@ -1,5 +1,5 @@
 /** The commands that compare states. A command's file is named after it. */
-import { SEVERITIES } from '../catalog/severities.ts';
+import { SEVERITIES } from '../catalog/definition.ts';
 import { type CommandRow, type OptionRow, filterOptions, kindName, wholeFileOption } from './command-row.ts';
 import { secretsOption } from './record.ts';
 

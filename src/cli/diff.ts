@@ -1,9 +1,8 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
-import { definitionOf } from '../catalog/catalog.ts';
+import { definitionOf, activityKinds } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
-import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';

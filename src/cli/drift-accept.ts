@@ -1,6 +1,5 @@
 /** `tidemark drift accept KIND ID`: accepts the present drift, by the fingerprint of its value. */
-import { scopeKey } from '../catalog/catalog.ts';
-import { scopeText } from '../catalog/scope-text.ts';
+import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -14,12 +13,10 @@ import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
-import { kindArgument } from './record.ts';
+import { kindArgument, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
-import { findDrift, requireBaseline } from './drift-place.ts';
-import { isAskedFor } from './drift-place.ts';
-import { lookUpRecord } from './record.ts';
+import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
 import { StateOpener } from './state-opener.ts';
 
 interface AcceptOptions {

@@ -1,7 +1,6 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeText } from '../catalog/scope-text.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -14,11 +13,9 @@ import { maskedId, maskedPlace } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
-import { kindArgument } from './record.ts';
+import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
-import { sourcesToRead } from './record.ts';
-import { lookUpRecord } from './record.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */

@@ -1,7 +1,7 @@
 /** `tidemark man`: the manual page. */
 import { CONFIG_VARIABLE, optionRows } from '../config/environment.ts';
 import { EXIT } from '../core/errors.ts';
-import { programVersion } from '../core/version.ts';
+import { programVersion } from '../core/package-root.ts';
 import { type NamedCommand, described, namedCommands, synopsis } from './command-reference.ts';
 import type { CommandRow } from './command-row.ts';
 import { type CommandAction, print } from './context.ts';

@@ -2,7 +2,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeText, collectionText } from '../catalog/scope-text.ts';
+import { scopeText, collectionText } from '../catalog/catalog.ts';
 import { EXIT } from '../core/errors.ts';
 import { plural, count } from '../core/wording.ts';
 import type { FirstRead } from '../diff/change.ts';

@@ -4,7 +4,7 @@ import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/kinds.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError, asTidemarkError } from '../core/errors.ts';
-import { formatInteger } from '../core/grouped.ts';
+import { formatInteger } from '../core/wording.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';

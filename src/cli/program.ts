@@ -4,7 +4,7 @@
  */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { programVersion } from '../core/version.ts';
+import { programVersion } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow, OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';

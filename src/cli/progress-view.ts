@@ -1,7 +1,6 @@
 /** What the progress bars show at one time, computed from a run's state and the client's stats. Pure. */
 import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
-import { definitionOf, CATALOG } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { definitionOf, CATALOG, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { PlannedSweep, SyncEvents } from '../sync/events.ts';

@@ -3,7 +3,7 @@ import { createColors } from 'picocolors';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeText } from '../catalog/scope-text.ts';
+import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';

@@ -1,5 +1,5 @@
 /** `tidemark runs` and `tidemark runs show N`. */
-import { scopeText } from '../catalog/scope-text.ts';
+import { scopeText } from '../catalog/catalog.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
@@ -10,13 +10,17 @@ import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgo
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { groupAlike, groupText } from './plan-reason.ts';
+import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { print, type CommandContext } from './context.ts';
-import { recreatedLines } from './run.ts';
-import { newlyReadLines } from './plan-reason.ts';
-import { type PrintedChanges, runChangesDocument, printRunChanges } from './run.ts';
-import { recreatedInRun } from './run.ts';
-import { schemaChangeDocument, schemaChangeLines } from './run.ts';
+import {
+  recreatedLines,
+  type PrintedChanges,
+  runChangesDocument,
+  printRunChanges,
+  recreatedInRun,
+  schemaChangeDocument,
+  schemaChangeLines,
+} from './run.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {

@@ -1,7 +1,7 @@
 /** Requests a sync from the running daemon, follows it to its end, and reads its result from the mirror. */
 import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';

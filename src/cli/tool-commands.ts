@@ -1,5 +1,5 @@
 /** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
-import { isNetwork } from '../core/network.ts';
+import { isNetwork } from '../config/schema.ts';
 import { type CommandRow, portNumber } from './command-row.ts';
 
 function network(text: string): string {

@@ -1,13 +1,12 @@
 /** `tidemark verify`: whether the mirror's contents match the hashes that were stored. */
 import { hostname } from 'node:os';
-import { scopeText } from '../catalog/scope-text.ts';
+import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock, isoTime } from '../core/clock.ts';
 import { TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
-import { withMaskedId } from '../daemon/jobs/verify-result.ts';
-import { verifyResult } from '../daemon/jobs/verify-result.ts';
+import { withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { recordJobNotices } from '../daemon/notices/job-notices.ts';

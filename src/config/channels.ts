@@ -3,7 +3,7 @@
  * Validation, documentation, masking and what a hook does not get follow from these rows; `daemon/notices/channels/` has a sender for each.
  */
 import * as z from 'zod';
-import { SEVERITIES } from '../catalog/severities.ts';
+import { SEVERITIES } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
 import {
   fileSecret,

@@ -21,7 +21,12 @@ export const EVENT_MEANINGS = {
   verify_recovered: 'The mirror holds again what it sealed.',
   drill_fell: 'A practised restore brought back less than the one before.',
   drill_recovered: 'A practised restore brings back as much as before it fell.',
-  job_failed: 'Another job (drift, verify, forget, drill, backup) could not do its work.',
+  backup_failed: 'No backup could be made.',
+  backup_recovered: 'A backup was made again, after one had failed.',
+  backup_overdue:
+    'No backup was made for longer than twice as long as `backup.every` says, since no run was complete.',
+  backup_on_time: 'No backup is overdue any more.',
+  job_failed: 'Another job (drift, verify, forget, drill) could not do its work.',
   job_recovered: 'That job did its work again.',
   test: 'Sent by `tidemark notify test`, to every channel.',
 } as const;
@@ -37,6 +42,8 @@ export const IMPROVEMENTS: ReadonlySet<string> = new Set<NoticeEvent>([
   'mirror_back',
   'verify_recovered',
   'drill_recovered',
+  'backup_recovered',
+  'backup_on_time',
   'job_recovered',
 ]);
 

@@ -1,7 +1,7 @@
 /** The schema of the configuration: types, defaults, documentation, JSON Schema and environment variables come from it. */
 import * as z from 'zod';
 import { KINDS } from '../catalog/kinds.ts';
-import { SEVERITIES } from '../catalog/severities.ts';
+import { SEVERITIES } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger.ts';
 import { isRecipient } from './age-recipient.ts';
 import { NOTICES, PINGS } from './channels.ts';

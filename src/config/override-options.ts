@@ -1,8 +1,7 @@
 /** What a profile, and a source's `definitions`, may change about each kind: the schema of `definitions.KIND`, and of a profile file. */
 import * as z from 'zod';
-import type { FieldType } from '../catalog/definition.ts';
+import { type FieldType, SEVERITIES } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/kinds.ts';
-import { SEVERITIES } from '../catalog/severities.ts';
 import * as t from './schema.ts';
 
 const FIELD_TYPES = [

@@ -2,8 +2,8 @@
  * What the configuration's schema is made of: zod types whose metadata hold what documentation, messages and environment variables need,
  * and how to look a schema up by path.
  */
+import { isIP } from 'node:net';
 import * as z from 'zod';
-import { isNetwork } from '../core/network.ts';
 import { Secret } from '../core/secret.ts';
 import { cronMistake } from './cron.ts';
 import { type Path, isMapping } from './tree.ts';
@@ -326,4 +326,12 @@ function baseUrlMistake(url: URL): string | null | undefined {
     return 'expected a URL without credentials: the key belongs in apiKey';
   if (url.search !== '' || url.hash !== '') return 'expected a URL without a query or a fragment';
   return undefined;
+}
+
+/** True for an IP address, and for a range such as `10.0.0.0/8`. */
+export function isNetwork(value: string): boolean {
+  const [address = '', bits, ...more] = value.split('/');
+  const family = isIP(address);
+  if (family === 0 || more.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32));
 }

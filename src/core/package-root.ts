@@ -1,6 +1,6 @@
-/** Where this package is: the same files are found from `src/` and from the bundled `dist/`. */
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+/** This package: its version, and its files, which are found from `src/` and from the bundled `dist/`. */
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** Absolute path of a file that ships with the package, e.g. `packageFile('drizzle')`. */
@@ -12,4 +12,21 @@ export function packageFile(...parts: string[]): string {
     directory = parent;
   }
   return join(directory, ...parts);
+}
+
+/** E.g. `0.1.0`. */
+export function programVersion(): string {
+  const manifest = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string };
+  return manifest.version;
+}
+
+/**
+ * The file of a worker, e.g. `mirror/checkpoint-worker`. Beside the running program where that was built, whose parts
+ * are in `chunks/`; the source, whose types Node strips, where the program runs from sources.
+ */
+export function workerFile(worker: string): string {
+  const here = dirname(fileURLToPath(import.meta.url));
+  const built = join(basename(here) === 'chunks' ? dirname(here) : here, `${basename(worker)}.js`);
+  const isBuilt = !import.meta.url.endsWith('.ts') && existsSync(built);
+  return isBuilt ? built : packageFile('src', ...`${worker}.ts`.split('/'));
 }

@@ -1,5 +1,4 @@
 /** Short forms for people: numbers, how many of something, durations, sizes. */
-import { formatInteger } from './grouped.ts';
 
 /** 12345 → `12,345`. */
 export function count(value: number): string {
@@ -25,4 +24,8 @@ export function duration(ms: number): string {
 /** Bytes → `12.4 MB`. */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+export function formatInteger(value: number): string {
+  return String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }

@@ -3,10 +3,9 @@
  * minute at most.
  */
 import type { Config } from '../config/config.ts';
-import { isoTime, type Clock } from '../core/clock.ts';
+import { isoTime, type Clock, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { settlesWithin } from '../core/within.ts';
 import { duration } from '../core/wording.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon.ts';
 import { createView } from './daemon-view.ts';

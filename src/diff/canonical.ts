@@ -1,7 +1,6 @@
 /** One text per JSON value, whatever the order of its keys and the spelling of its numbers. */
 import { hash } from 'node:crypto';
-import { type JsonValue, isJsonObject, isRawNumber } from '../core/json.ts';
-import { sortedKeys } from '../core/sorted-keys.ts';
+import { type JsonValue, isJsonObject, isRawNumber, sortedKeys } from '../core/json.ts';
 import { canonicalNumber, numberText } from './name.ts';
 
 type Piece = { readonly text: string } | { readonly value: JsonValue };

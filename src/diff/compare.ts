@@ -2,12 +2,10 @@
  * The one comparison: `diff`, `drift`, plan, apply and the sync's "did it change" all read it (design.md, Comparison).
  */
 import { type FieldDefinition } from '../catalog/definition.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { Embedding } from '../catalog/resource-definition.ts';
+import type { ResourceDefinition, Embedding } from '../catalog/resource-definition.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
-import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import { sortedKeys } from '../core/sorted-keys.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn, sortedKeys } from '../core/json.ts';
 import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { equalValues } from './equal.ts';
 import { escapeSegment } from '../core/json-pointer.ts';

@@ -10,10 +10,9 @@
  * The severity of a record's change is the highest among its parts. Rules override it, the first that matches.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Severity } from '../catalog/definition.ts';
+import { type Severity, SEVERITIES } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { SEVERITIES } from '../catalog/severities.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';

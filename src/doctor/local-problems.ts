@@ -1,10 +1,9 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
-import { formatInteger } from '../core/grouped.ts';
-import { isOff } from './source-reach.ts';
+import { formatInteger } from '../core/wording.ts';
+import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { MirrorHealth, SourceHealth } from './mirror-health.ts';
 import type { Problem } from './problems.ts';
-import type { SourceReach } from './source-reach.ts';
 
 /** Clocks this far apart make ages and schedules wrong enough to matter. */
 const SKEW_LIMIT_MS = 60_000;

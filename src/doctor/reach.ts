@@ -6,7 +6,7 @@ import type { ProbeClient } from '../api/read-client.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { teamIds } from '../catalog/team-ids.ts';
+import { teamIds } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -14,7 +14,7 @@ import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { parentLimits, wantedKinds } from '../sync/run-extent.ts';
-import { clockSkew } from './source-reach.ts';
+import { clockSkew, findPageCap, MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 import {
   type CollectionProbe,
   type ProbeContext,
@@ -23,8 +23,6 @@ import {
   probeCollection,
   probeObject,
 } from './collection-probe.ts';
-import { findPageCap } from './source-reach.ts';
-import { MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 
 /** Records asked for of a list that nothing hangs below. */
 const ROWS = 2;

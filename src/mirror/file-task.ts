@@ -1,8 +1,8 @@
 /** Long work on the mirror's whole file: done by a worker thread, so that the event loop keeps running. */
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { formatInteger } from '../core/grouped.ts';
-import { workerFile } from '../core/worker-file.ts';
+import { formatInteger } from '../core/wording.ts';
+import { workerFile } from '../core/package-root.ts';
 import { type Connection, BUSY_TIMEOUT_MS, connect, sqliteCode } from './database.ts';
 
 /** `checkpoint` moves the write-ahead log into the file; `vacuum` rebuilds the file without its free pages. */

@@ -3,9 +3,8 @@
  * that show the same record share its ids, whichever of them it was created through.
  */
 import { and, eq } from 'drizzle-orm';
-import { CATALOG } from '../catalog/catalog.ts';
+import { CATALOG, familyKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { familyKinds } from '../catalog/families.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
 import { records } from './schema/record-tables.ts';

@@ -1,7 +1,7 @@
 /** The JSON document `tidemark.drift/1`, for the command line and the daemon. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { SEVERITIES } from '../catalog/severities.ts';
+import { SEVERITIES } from '../catalog/definition.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';

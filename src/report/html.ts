@@ -2,13 +2,12 @@
 import { hash } from 'node:crypto';
 import type { Severity } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { formatInteger } from '../core/grouped.ts';
+import { formatInteger } from '../core/wording.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import { fieldLine } from './field-line.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
-import { PAGE_STYLE } from './html-value.ts';
-import { fieldHtml } from './html-value.ts';
+import { PAGE_STYLE, fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
 import {

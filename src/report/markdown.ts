@@ -1,5 +1,5 @@
 /** `--format markdown`: a diff for a pull request or a chat. Summary first, details folded, bounded in size. */
-import { formatInteger } from '../core/grouped.ts';
+import { formatInteger } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';

@@ -2,7 +2,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeText } from '../catalog/scope-text.ts';
+import { scopeText } from '../catalog/catalog.ts';
 import { count } from '../core/wording.ts';
 
 /** More of one kind are only counted. */

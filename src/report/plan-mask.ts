@@ -2,9 +2,8 @@
 import type { Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { formatInteger } from '../core/grouped.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { isRawNumber, type JsonObject, getOwn } from '../core/json.ts';
-import { plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';

@@ -1,7 +1,7 @@
 /** The report of a restore as text: failures first, then differences, new ids, and next steps. */
 import type { Colors } from 'picocolors/types.js';
 import type { Kind } from '../catalog/kinds.ts';
-import { formatInteger } from '../core/grouped.ts';
+import { formatInteger } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';

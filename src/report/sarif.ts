@@ -1,6 +1,5 @@
 /** `--format sarif`: the diff as static analysis results (SARIF 2.1.0), for code scanning and its viewers. */
-import { type Severity, SCOPE_KEYS } from '../catalog/definition.ts';
-import { SEVERITIES } from '../catalog/severities.ts';
+import { type Severity, SCOPE_KEYS, SEVERITIES } from '../catalog/definition.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { placeFingerprint } from '../diff/fingerprint.ts';

@@ -1,11 +1,9 @@
 /** A diff prepared for people: masked, grouped by kind, worst first. Every rendering starts from it. */
-import { type Severity, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Severity, SCOPE_KEYS, SEVERITIES } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { SEVERITIES } from '../catalog/severities.ts';
-import { formatInteger } from '../core/grouped.ts';
-import { plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';

@@ -1,7 +1,6 @@
 /** The page of a period: how much changed per day and kind as a chart, and what, day by day. */
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { formatInteger } from '../core/grouped.ts';
-import { plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import type { Recreated, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';

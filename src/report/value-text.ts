@@ -1,5 +1,5 @@
 /** A value of a change as one line for people. */
-import { formatInteger } from '../core/grouped.ts';
+import { formatInteger } from '../core/wording.ts';
 import type { JsonValue } from '../core/json.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 

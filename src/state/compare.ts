@@ -1,5 +1,5 @@
 /** Two states of one source compared: what both speak of, by the one comparison; what they do not is named. */
-import { collectionKey } from '../catalog/collection-key.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';

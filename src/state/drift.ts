@@ -1,8 +1,7 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { scopeKey, activityKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords } from '../diff/change.ts';

@@ -1,6 +1,5 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
-import { scopeKey, definitionOf, isKind } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { scopeKey, definitionOf, isKind, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -11,8 +10,7 @@ import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
-import { type ExportExtent, extentIn } from './export.ts';
-import { findExport, TextMistake, valuesOf } from './export.ts';
+import { type ExportExtent, extentIn, findExport, TextMistake, valuesOf } from './export.ts';
 import { type StateFilter, isSearched, selectsRecord, filterParts } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';

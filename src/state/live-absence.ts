@@ -3,8 +3,7 @@
  * a retrieve of each record or, for kinds without one, a list in one page or a second reading of a longer one.
  */
 import type { ReadClient } from '../api/read-client.ts';
-import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

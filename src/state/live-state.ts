@@ -2,12 +2,10 @@
  * The state of a source right now, read with the same code as a sync, into a temporary mirror: the same walk, the
  * same proof, the same verdicts. Nothing but GET, and only the collections that the filter needs.
  */
-import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { formatInteger } from '../core/grouped.ts';
-import { plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import { type RecordKey, compareKeys } from '../diff/order.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';

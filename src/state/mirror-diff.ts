@@ -1,6 +1,5 @@
 /** What differs between two runs of one mirror, at the cost of the changes between them. */
-import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';

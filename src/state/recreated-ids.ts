@@ -5,7 +5,7 @@
 import type { ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { familyKinds } from '../catalog/families.ts';
+import { familyKinds } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';

@@ -4,8 +4,7 @@
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Recreated, RecordChange } from '../diff/change.ts';
 import { MatchedIds } from '../diff/match-records.ts';
 import type { RecordKey } from '../diff/order.ts';

@@ -1,5 +1,5 @@
 /** What the mirror had seen of each collection by a run: the last sweep up to it, and whether any had read it. */
-import { collectionKey } from '../catalog/collection-key.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';

@@ -2,8 +2,7 @@
  * Records that one state of a comparison has and of which the other cannot say whether it had them: neither changed nor
  * equal, but counted and named.
  */
-import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import { plural } from '../core/wording.ts';
 import type { FirstRead, LeftOut, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';

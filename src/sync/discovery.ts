@@ -6,8 +6,7 @@
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind, KindRow } from '../catalog/kinds.ts';
-import { scopeBelow, SCOPE_KIND, scopeKeyNaming, scopeOf } from '../catalog/lineage.ts';
-import { teamIds } from '../catalog/team-ids.ts';
+import { scopeBelow, SCOPE_KIND, scopeKeyNaming, scopeOf, teamIds } from '../catalog/lineage.ts';
 import type { ParentLimits } from './run-extent.ts';
 
 /** Where a parent is known from: this run, the mirror only, or the configuration only. */

@@ -2,7 +2,7 @@
  * One pass over all kinds of a source, level by level: parents are complete before their children start (design.md, The
  * sync).
  */
-import { collectionKey } from '../catalog/collection-key.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';

@@ -1,6 +1,5 @@
 /** The five answers at the top of the overview, each a word and a line, and the sentence above them. */
-import type { Severity } from '../../catalog/definition.ts';
-import { SEVERITIES } from '../../catalog/severities.ts';
+import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import { worst } from '../http/health.ts';
 import type { HealthSnapshot, SourceStatus } from '../http/health-snapshot.ts';

@@ -1,5 +1,5 @@
 /** Drift of every source as of its latest run: worst first, with the old and new value of each field. */
-import { SEVERITIES } from '../../catalog/severities.ts';
+import { SEVERITIES } from '../../catalog/definition.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';

@@ -1,5 +1,5 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs a person. */
-import { SEVERITIES } from '../../catalog/severities.ts';
+import { SEVERITIES } from '../../catalog/definition.ts';
 import type { BackupManifest } from '../../backup/manifest.ts';
 import type { BackupsShown } from '../../backup/work.ts';
 import type { BackupConfig } from '../../config/config.ts';

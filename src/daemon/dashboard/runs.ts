@@ -1,5 +1,5 @@
 /** Past runs, their health by day, and the page of one run. */
-import { collectionKey } from '../../catalog/collection-key.ts';
+import { collectionKey } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';

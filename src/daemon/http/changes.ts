@@ -1,6 +1,6 @@
 /** What runs changed: the changes of a run, of a period, and their counts by run and by day. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { activityKinds } from '../../catalog/activity-kinds.ts';
+import { activityKinds } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';

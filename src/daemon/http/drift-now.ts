@@ -4,7 +4,7 @@
  */
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { formatInteger } from '../../core/grouped.ts';
+import { formatInteger } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
-import { SEVERITIES } from '../../catalog/severities.ts';
+import { SEVERITIES } from '../../catalog/definition.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';

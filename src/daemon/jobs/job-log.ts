@@ -1,5 +1,5 @@
 /** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the last one. */
-import { collectionText } from '../../catalog/scope-text.ts';
+import { collectionText } from '../../catalog/catalog.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon.ts';

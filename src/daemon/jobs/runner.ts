@@ -5,9 +5,8 @@
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
-import { isoTime } from '../../core/clock.ts';
+import { isoTime, settlesWithin } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
-import { settlesWithin } from '../../core/within.ts';
 import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';

@@ -1,11 +1,11 @@
 /** Writes down what a job that ended changed, with the notices of it. */
-import { SEVERITIES } from '../../catalog/severities.ts';
+import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, NoticeState, Notice } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { JobDetails, Transition } from './run-transitions.ts';
-import { contentOf } from './notice-content.ts';
+import { contentOf } from './message.ts';
 import { transitionsOf } from './transitions.ts';
 
 interface JobNotices {

@@ -2,25 +2,22 @@
  * Notifies people of jobs: notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
  * written, a failure is still reported, once and immediately.
  */
-import type { Config } from '../../config/config.ts';
+import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
+import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
+import { noticeOf, subjectName, messageOf, span } from './message.ts';
+import { channelsFor, recordJobNotices, recordTransition } from './job-notices.ts';
+import type { Config } from '../../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow } from '../../mirror/daemon.ts';
-import type { Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { type Freshness, isMirrorGone, readFreshness } from '../http/health-snapshot.ts';
+import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
+import type { HealthReason } from '../http/health.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
-import { recordJobNotices, recordTransition } from './job-notices.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
-import { messageOf } from './message.ts';
-import { MissingMirrorAlert } from './missing-mirror.ts';
-import { noticeOf } from './notice-content.ts';
-import { span, subjectName } from './notice-content.ts';
 import { type OutboxOptions, Outbox } from './outbox.ts';
-import { channelsFor } from './job-notices.ts';
 import type { Send } from './sending.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -158,6 +155,10 @@ class NotifyingObserver implements JobObserver {
     await this.#notifier.checkFreshness(
       known.sources.filter((each) => !isCatchingUp(view, known.mirror, each, now)),
     );
+    if (names !== undefined) return;
+    const { reasons } =
+      view.config().backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
+    await this.#notifier.checkBackups(reasons.find(({ code }) => code === 'backup_overdue') ?? null);
   }
 
   async #tellAbsence(now: number, signal: AbortSignal): Promise<void> {
@@ -267,6 +268,8 @@ export interface Notifier {
   recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
   /** Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. */
   checkFreshness(sources: readonly Freshness[]): Promise<number>;
+  /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
+  checkBackups(overdue: HealthReason | null): Promise<number>;
   /** As `Outbox.deliverDue`. Need not be awaited. */
   deliverDue(signal: AbortSignal): Promise<void>;
   /** As `Outbox.nextDueAt`. */
@@ -300,6 +303,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
       if (states.length + cleared.length === 0) return 0;
       return openWriter((mirror) => recordTransition(mirror, freshness(mirror, sources), channels()));
     },
+    checkBackups: async (overdue) => {
+      const before = stateOf(options.mirror().daemon.noticeStates(''), '', 'backup');
+      if ((before !== undefined) === (overdue !== null)) return 0;
+      const transition = backupTransition(overdue, isoTime(clock.now()));
+      return openWriter((mirror) => recordTransition(mirror, transition, channels()));
+    },
     deliverDue: (signal) => outbox.deliverDue(AbortSignal.any([signal, closing.signal])),
     nextDueAt: () => outbox.nextDueAt(),
     close: async () => {
@@ -307,6 +316,22 @@ export function createNotifier(options: NotifierOptions): Notifier {
       await outbox.settled();
     },
   };
+}
+
+// Subject `backup`: `overdue` while health says so, which knows when a backup was due.
+
+function backupTransition(overdue: HealthReason | null, at: string): Transition {
+  const of = { at, source: '', subject: 'backup' };
+  if (overdue === null) {
+    const title = `${subjectName('')}: no backup is overdue any more`;
+    const onTime = noticeOf({ ...of, event: 'backup_on_time' }, { severity: 'low', title, job: 'backup' });
+    return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
+  }
+  const { message, hint } = overdue;
+  const title = `${subjectName('')}: ${message}`;
+  const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
+  const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail: {} };
+  return { states: [state], cleared: [], notices: [late] };
 }
 
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
@@ -348,4 +373,77 @@ export function freshnessTransition(
     cleared: [],
     notices: [overdue],
   };
+}
+
+/** Between two attempts through a channel that failed. */
+const RETRY_MS = 60_000;
+
+interface Telling {
+  readonly notice: Notice;
+  /** Channels that took it. */
+  readonly delivered: Set<string>;
+  dueAt: number;
+}
+
+export class MissingMirrorAlert {
+  readonly #clock: Clock;
+  /** Of the state that was found last; null before the mirror was ever missed. */
+  #telling: Telling | null = null;
+  #isGone = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** When there is something to report, epoch milliseconds; null for nothing. */
+  dueAt(isGone: boolean, channels: readonly ChannelConfig[]): number | null {
+    if (isGone !== this.#isGone) return this.#clock.now();
+    return this.#telling === null || this.#names(this.#telling, channels).length === 0
+      ? null
+      : this.#telling.dueAt;
+  }
+
+  /** What is to be tried now, and through which channels. */
+  takeDue(
+    isGone: boolean,
+    channels: readonly ChannelConfig[],
+    now: number,
+  ): readonly { readonly notice: Notice; readonly names: readonly string[] }[] {
+    if (isGone !== this.#isGone) {
+      this.#isGone = isGone;
+      this.#telling = { notice: isGone ? gone(now) : back(now), delivered: new Set(), dueAt: now };
+    }
+    const telling = this.#telling;
+    if (telling === null || telling.dueAt > now) return [];
+    telling.dueAt = now + RETRY_MS;
+    const names = this.#names(telling, channels);
+    return names.length === 0 ? [] : [{ notice: telling.notice, names }];
+  }
+
+  markNotified(names: readonly string[]): void {
+    for (const name of names) this.#telling?.delivered.add(name);
+  }
+
+  #names({ notice, delivered }: Telling, channels: readonly ChannelConfig[]): string[] {
+    return channelsFor(notice, channels).filter((name) => !delivered.has(name));
+  }
+}
+
+function gone(now: number): Notice {
+  return noticeOf(
+    { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
+    {
+      severity: 'critical',
+      title: `${subjectName('')}: it is gone from its place`,
+      lines: ['its file is gone: nothing is synced, and no new mirror is created automatically'],
+      hint: 'put a copy in its place (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
+    },
+  );
+}
+
+function back(now: number): Notice {
+  return noticeOf(
+    { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_back' },
+    { severity: 'low', title: `${subjectName('')}: it is in its place again` },
+  );
 }

@@ -2,17 +2,15 @@
  * Transitions of a source's sync. Subject `run`: `failed`, `partial` or `refused`, and no state while it is complete.
  * Removals that wait are a subject of their own: a run that is partial for them alone counts as whole here.
  */
-import { scopeKey } from '../../catalog/catalog.ts';
+import { scopeKey, collectionText } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import { collectionText } from '../../catalog/scope-text.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
-import { formatInteger } from '../../core/grouped.ts';
-import { plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import { type UnreadSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
-import { noticeOf, subjectName } from './notice-content.ts';
+import { noticeOf, subjectName } from './message.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;

@@ -1,18 +1,21 @@
 /** The state transitions of an ended job against the last notified states. Pure: the same job again changes nothing. */
 import { scopeKey } from '../../catalog/catalog.ts';
-import type { Severity } from '../../catalog/definition.ts';
-import { SEVERITIES } from '../../catalog/severities.ts';
+import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
-import { formatInteger } from '../../core/grouped.ts';
-import { plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
 import { percent } from '../http/wording.ts';
 import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
-import { type JobObservation, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
-import { noticeOf, NAMED_IN_NOTICE } from './notice-content.ts';
-import { subjectName } from './notice-content.ts';
-import { syncTransitions } from './run-transitions.ts';
+import {
+  type JobObservation,
+  type Transition,
+  joined,
+  NO_TRANSITION,
+  stateOf,
+  syncTransitions,
+} from './run-transitions.ts';
+import { noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
 
 /** @param states those of the job's source */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -37,9 +40,10 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   const isFailed = (job.outcome === 'failed' || job.outcome === 'refused') && !hasFound;
   if (isFailed === (before !== undefined)) return NO_TRANSITION;
   const shared = { job: job.name, run: job.run };
+  const topic = job.name === 'backup' ? 'backup' : 'job';
   if (!isFailed) {
     const recovered = noticeOf(
-      { at, source, subject, event: 'job_recovered' },
+      { at, source, subject, event: `${topic}_recovered` },
       {
         ...shared,
         severity: 'low',
@@ -50,7 +54,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
     return { states: [], cleared: [{ source, subject }], notices: [recovered] };
   }
   const failed = noticeOf(
-    { at, source, subject, event: 'job_failed' },
+    { at, source, subject, event: `${topic}_failed` },
     {
       ...shared,
       severity: 'high',

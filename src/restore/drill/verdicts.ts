@@ -1,6 +1,5 @@
 /** The result of a restore for each record and field of a state, from the plan that remains after it. */
-import { CATALOG } from '../../catalog/catalog.ts';
-import { familyKinds } from '../../catalog/families.ts';
+import { CATALOG, familyKinds } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';

@@ -1,7 +1,6 @@
 /** Which collections a plan has to know, and which live records go when another one is removed. */
-import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import { CATALOG, scopeKey, familyKinds } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
-import { familyKinds } from '../../catalog/families.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { parentsOf, scopeKeyNaming, SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';

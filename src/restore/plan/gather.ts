@@ -6,7 +6,7 @@ import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { formatInteger } from '../../core/grouped.ts';
+import { formatInteger } from '../../core/wording.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { ParsedRecord, Skipped } from '../../diff/change.ts';
 import { fieldFilter } from '../../diff/field-filter.ts';

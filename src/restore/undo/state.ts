@@ -1,6 +1,5 @@
 /** The state before a restore, put together from live and the inverses that were kept when it was applied. */
-import { scopeKey } from '../../catalog/catalog.ts';
-import { familyKinds } from '../../catalog/families.ts';
+import { scopeKey, familyKinds } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';

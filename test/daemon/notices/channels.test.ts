@@ -6,8 +6,12 @@ import type { NoticeEvent } from '../../../src/config/notice-events.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
-import { type Message, messageOf } from '../../../src/daemon/notices/message.ts';
-import { noticeOf, type NoticeContent } from '../../../src/daemon/notices/notice-content.ts';
+import {
+  type Message,
+  messageOf,
+  noticeOf,
+  type NoticeContent,
+} from '../../../src/daemon/notices/message.ts';
 import { createSend } from '../../../src/daemon/notices/sending.ts';
 import { chat, opsgenie, pagerduty } from './channel.ts';
 import { receiver } from './receiver.ts';

@@ -2,8 +2,13 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../../src/core/secret.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
-import { type Message, linesOf, messageOf, noticeDocument } from '../../../src/daemon/notices/message.ts';
-import { noticeOf } from '../../../src/daemon/notices/notice-content.ts';
+import {
+  type Message,
+  linesOf,
+  messageOf,
+  noticeDocument,
+  noticeOf,
+} from '../../../src/daemon/notices/message.ts';
 import { requireAccepted, scrubbed } from '../../../src/daemon/notices/channels/shared.ts';
 import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
 import { slackRequest } from '../../../src/daemon/notices/channels/slack.ts';

@@ -272,13 +272,31 @@ describe('who is notified', () => {
     expect(channelsOf('drift_new')).toEqual(['grave']);
     // The mirror as a whole is everybody's.
     await notifier.afterJob(job('backup', 'failed'));
-    expect(channelsOf('job_failed')).toEqual(['grave', 'staging']);
+    expect(channelsOf('backup_failed')).toEqual(['grave', 'staging']);
     expect(mirror.daemon.noticeStates().map(({ subject }) => subject)).toEqual([
       'job:backup',
       'drift:a',
       'drift:b',
       'run',
     ]);
+  });
+
+  it('hears of overdue backups once, and when they are not any more', async () => {
+    const { start, sent } = rig();
+    const notifier = start([webhook('a', 'http://a')]);
+    const overdue = {
+      code: 'backup_overdue',
+      state: 'degraded',
+      message: 'no backup of the mirror was made for 3 d, one is due every 24 h',
+      since: null,
+      hint: 'look',
+    } as const;
+    expect(await notifier.checkBackups(null)).toBe(0);
+    expect(await notifier.checkBackups(overdue)).toBe(1);
+    expect(await notifier.checkBackups(overdue)).toBe(0);
+    expect(await notifier.checkBackups(null)).toBe(1);
+    await notifier.deliverDue(never);
+    expect(sent.map(({ event }) => event)).toEqual(['backup_overdue', 'backup_on_time']);
   });
 
   it('hears of an overdue sync once, and when it is over', async () => {

@@ -1,14 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/kinds.ts';
-import type { JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
-import type { NoticeState } from '../../../src/mirror/daemon.ts';
+import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
-import { FOLLOWED } from '../../../src/daemon/notices/transitions.ts';
+import { FOLLOWED, transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { freshnessTransition } from '../../../src/daemon/notices/notice-observer.ts';
-import { contentOf } from '../../../src/daemon/notices/notice-content.ts';
+import { contentOf } from '../../../src/daemon/notices/message.ts';
 import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
-import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
 
 /** The events that a sequence of jobs tells, job by job. */
@@ -212,6 +210,11 @@ describe('the other jobs', () => {
         seen(job('backup', 'failed')),
         seen(job('backup', 'done')),
       ],
+      [['backup_failed'], [], ['backup_recovered']],
+    ],
+    [
+      'another job that cannot do its work',
+      [seen(job('forget', 'failed')), seen(job('forget', 'failed')), seen(job('forget', 'done'))],
       [['job_failed'], [], ['job_recovered']],
     ],
     [

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatInteger } from '../../src/core/grouped.ts';
+import { formatInteger } from '../../src/core/wording.ts';
 
 describe('a number in groups of three digits', () => {
   it('reads as English writes it', () => {
