@@ -385,7 +385,7 @@ interface Telling {
   dueAt: number;
 }
 
-export class MissingMirrorAlert {
+class MissingMirrorAlert {
   readonly #clock: Clock;
   /** Of the state that was found last; null before the mirror was ever missed. */
   #telling: Telling | null = null;
