@@ -1,6 +1,6 @@
 /** Places inside JSON values: visited, read and set without touching the original. */
 import { pointerTo, splitPointer, escapeSegment } from '../core/json-pointer.ts';
-import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 
 /** The value with the member at these segments replaced; `undefined` drops it. Objects on the way are made. */
 export function withMember(
@@ -18,20 +18,11 @@ export function withMember(
     });
   }
   if (!isJsonObject(value) && replacement === undefined) return value;
-  const copy: JsonObject = {};
   const source = isJsonObject(value) ? value : {};
-  for (const name of Object.keys(source)) {
-    if (name !== segment) setOwn(copy, name, getOwn(source, name) ?? null);
-    else {
-      const inner = withMember(getOwn(source, name), rest, replacement);
-      if (inner !== undefined) setOwn(copy, name, inner);
-    }
-  }
-  if (!Object.hasOwn(source, segment)) {
-    const inner = withMember(undefined, rest, replacement);
-    if (inner !== undefined) setOwn(copy, segment, inner);
-  }
-  return copy;
+  const inner = withMember(getOwn(source, segment), rest, replacement);
+  // Spreading and `fromEntries` keep a member called `__proto__` as one like any other.
+  if (inner !== undefined) return { ...source, [segment]: inner };
+  return Object.fromEntries(Object.entries(source).filter(([name]) => name !== segment));
 }
 
 /** Pointers of the existing places that a pattern names; `*` is every member or element. */
@@ -56,24 +47,31 @@ export function placesOf(value: JsonValue, pattern: string): string[] {
   return found;
 }
 
-/** Pointers of every text in a value that the test accepts. */
-export function textsWhere(value: JsonValue, test: (text: string) => boolean): string[] {
+/**
+ * Pointers of the values inside a value that the test accepts, sorted; of nested ones the outer.
+ * @param test is given the last segment of the pointer too; undefined for the value itself
+ */
+export function placesWhere(
+  value: JsonValue,
+  test: (value: JsonValue, segment: string | undefined) => boolean,
+): string[] {
   const found: string[] = [];
   const stack: { value: JsonValue; path: readonly string[] }[] = [{ value, path: [] }];
   for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
     const { value: here, path } = at;
-    if (typeof here === 'string') {
-      if (test(here)) found.push(pointerTo(path));
-    } else if (Array.isArray(here)) {
+    if (test(here, path.at(-1))) found.push(pointerTo(path));
+    else if (Array.isArray(here)) {
       here.forEach((element, index) => stack.push({ value: element, path: [...path, String(index)] }));
     } else if (isJsonObject(here)) {
-      for (const name of Object.keys(here)) {
-        const member = getOwn(here, name);
-        if (member !== undefined) stack.push({ value: member, path: [...path, name] });
-      }
+      for (const [name, member] of Object.entries(here)) stack.push({ value: member, path: [...path, name] });
     }
   }
   return found.sort();
+}
+
+/** Pointers of every text in a value that the test accepts. */
+export function textsWhere(value: JsonValue, test: (text: string) => boolean): string[] {
+  return placesWhere(value, (here) => typeof here === 'string' && test(here));
 }
 
 /** The top-level member that a pointer leads into. */

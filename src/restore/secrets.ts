@@ -5,20 +5,13 @@ import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
-import {
-  type JsonObject,
-  type JsonValue,
-  getOwn,
-  isJsonObject,
-  setOwn,
-  parseLossless,
-} from '../core/json.ts';
+import { resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import { type JsonObject, type JsonValue, isJsonObject, setOwn, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { idText } from '../diff/match-records.ts';
 import { type Redaction, isRedacted } from '../sync/redaction.ts';
-import { placesOf, textsWhere, withMember, memberPointer } from './places.ts';
+import { placesOf, textsWhere, withMember, memberPointer, placesWhere } from './places.ts';
 import type { PlanInput, SecretLookup } from './plan/plan.ts';
 
 /** What a plan shows instead of a secret. */
@@ -55,21 +48,7 @@ export function secretsIn(
  * not a secret. `member`: the name of an undocumented field.
  */
 function secretsByName(value: JsonValue, member?: string): string[] {
-  const found: string[] = [];
-  const stack: { value: JsonValue; path: readonly string[] }[] = [{ value, path: [] }];
-  for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-    const { value: here, path } = at;
-    if (isSecretByName(here, path.at(-1) ?? member)) {
-      found.push(pointerTo(path));
-    } else if (Array.isArray(here)) {
-      here.forEach((element, index) => stack.push({ value: element, path: [...path, String(index)] }));
-    } else if (isJsonObject(here)) {
-      for (const name of Object.keys(here)) {
-        stack.push({ value: getOwn(here, name) ?? null, path: [...path, name] });
-      }
-    }
-  }
-  return found.sort();
+  return placesWhere(value, (here, name) => isSecretByName(here, name ?? member));
 }
 
 /** `name`: undefined for a documented top-level field, where the documentation says what is secret. */
@@ -122,8 +101,7 @@ export function withoutSecrets(
   const withheld: string[] = [];
   const shown: JsonObject = {};
   const fields = definition.fieldsByName;
-  for (const name of Object.keys(body)) {
-    const value = getOwn(body, name) ?? null;
+  for (const [name, value] of Object.entries(body)) {
     const field = fields.get(name);
     let hidden: JsonValue = value;
     const clear = field === undefined ? secretsByName(value, name) : secretsIn(field, value, undefined).clear;
@@ -178,11 +156,9 @@ function hiddenAt(
     return value.map((element, index) => hiddenAt(element, [...at, String(index)], near));
   }
   if (!isJsonObject(value)) return value;
-  const shown: JsonObject = {};
-  for (const name of Object.keys(value)) {
-    setOwn(shown, name, hiddenAt(getOwn(value, name) ?? null, [...at, name], near));
-  }
-  return shown;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, hiddenAt(member, [...at, name], near)]),
+  );
 }
 
 // `redact: true`: compares a configured secret with the recorded one by the fingerprint that the mirror holds instead.

@@ -1,13 +1,13 @@
 /** What every step of a restore works with, and what it sends once the ids of earlier steps are known. */
 import type { WriteClient } from '../../api/write-client.ts';
 import { fillPath } from '../../catalog/catalog.ts';
-import type { Scope, ScopeKey } from '../../catalog/definition.ts';
+import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
-import { type JsonValue, parseLossless, getOwn, isJsonObject } from '../../core/json.ts';
+import { type JsonValue, parseLossless, isJsonObject } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
 import { valueDigest } from '../../diff/canonical.ts';
@@ -84,46 +84,30 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
   const { journal } = context;
   const definition = context.definitions(request.kind);
   const idOf = (n: number): string | undefined => journal.row(n).newId ?? undefined;
-  const values = new Map(
-    request.parameters.map((each) => [each.name, 'value' in each ? each.value : idOf(each.step)]),
+  const parameter = (name: string, what: string): string => {
+    const found = request.parameters.find((each) => each.name === name);
+    if (found === undefined || 'value' in found) return known(found?.value, what);
+    return known(idOf(found.step), what, found.step);
+  };
+  const scope: Scope = Object.fromEntries(
+    definition.scope.map((key) => [key, parameter(key, `the id for ${key}`)]),
   );
-  const scope: Partial<Record<ScopeKey, string>> = {};
-  const giverOf = (name: string): number | undefined => {
-    const parameter = request.parameters.find((each) => each.name === name);
-    return parameter !== undefined && 'step' in parameter ? parameter.step : undefined;
-  };
-  for (const key of definition.scope) scope[key] = known(values.get(key), `the id for ${key}`, giverOf(key));
   const desired = desiredRecord(context, step, request);
+  const secret = (pointer: string): Secret | undefined => context.secrets.find(desired, pointer);
   for (const fill of request.fills) {
-    const isThere =
-      fill.from === 'step'
-        ? idOf(fill.step) !== undefined
-        : fill.from === 'desired' || context.secrets.find(desired, fill.pointer) !== undefined;
-    if (!isThere)
-      known(undefined, `the value for ${fill.pointer}`, fill.from === 'step' ? fill.step : undefined);
+    const what = `the value for ${fill.pointer}`;
+    if (fill.from === 'step') known(idOf(fill.step), what, fill.step);
+    else if (fill.from === 'configuration') known(secret(fill.pointer)?.reveal(), what);
   }
-  const fillValues = {
-    idOf,
-    secret: (pointer: string) => context.secrets.find(desired, pointer),
-    desired: desired.body,
-  };
-  const body = filledBody(request, fillValues);
+  const values = { idOf, secret, desired: desired.body };
+  const body = filledBody(request, values);
+  const isCreation = request.role === 'create';
   return {
-    step,
-    request,
-    definition,
-    scope,
-    id:
-      request.role === 'create'
-        ? null
-        : known(
-            values.get(definition.idParameter),
-            `the id of the ${definition.title.one}`,
-            giverOf(definition.idParameter),
-          ),
+    ...{ step, request, definition, scope },
+    id: isCreation ? null : parameter(definition.idParameter, `the id of the ${definition.title.one}`),
     body,
     sent: body === null ? null : parseLossless(body),
-    secrets: filledSecrets(request, fillValues),
+    secrets: filledSecrets(request, values),
     alternativePath: request.alternative === null ? null : filledPath(request.alternative, { idOf }),
   };
 }
@@ -243,7 +227,7 @@ function textsIn(value: JsonValue): string[] {
   if (value === null || typeof value === 'boolean') return [];
   if (Array.isArray(value)) return value.flatMap(textsIn);
   if (!isJsonObject(value)) return [JSON.stringify(value)];
-  return Object.keys(value).flatMap((name) => textsIn(getOwn(value, name) ?? null));
+  return Object.values(value).flatMap(textsIn);
 }
 
 function fillValue(fill: PlannedRequest['fills'][number], values: FillValues): JsonValue | undefined {

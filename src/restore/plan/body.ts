@@ -234,7 +234,7 @@ export function narrowedTo(
   }
   const isKept = ({ pointer }: { readonly pointer: string }): boolean => isAsked(pointer);
   return {
-    body: withField(remap.body, field.name, value),
+    body: withMember(remap.body, [field.name], value) ?? {},
     fills: remap.fills.filter(isKept),
     unknown: remap.unknown.filter(isKept),
   };
@@ -248,15 +248,6 @@ function isMoving({ path, from_path: fromPath, from, to }: FieldChange): boolean
 /** The outermost list that a pointer leads into. */
 function listOf(path: string): string {
   return path.slice(0, path.search(/\/\d+(?:\/|$)/));
-}
-
-function withField(body: JsonObject, name: string, value: JsonValue | undefined): JsonObject {
-  const copy: JsonObject = {};
-  for (const each of Object.keys(body)) {
-    if (each !== name) setOwn(copy, each, getOwn(body, each) ?? null);
-  }
-  if (value !== undefined) setOwn(copy, name, value);
-  return copy;
 }
 
 /**

@@ -299,7 +299,7 @@ function separateFields(
   live: JsonValue,
 ): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
   const { isFieldInScope } = input;
-  const body: JsonObject = {};
+  let body: JsonObject = {};
   const fills: Fill<string>[] = [];
   const others: string[] = [];
   const stoppedFields: StoppedField[] = [];
@@ -322,7 +322,7 @@ function separateFields(
       const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
       stop('reference_unknown', unknown);
     } else {
-      for (const each of Object.keys(built.body)) setOwn(body, each, getOwn(built.body, each) ?? null);
+      body = { ...body, ...built.body };
       fills.push(...built.fills);
       others.push(...built.others);
     }

@@ -65,18 +65,12 @@ export function matchStates(input: PlanInput): Matching {
           : 'natural_key';
       adopted.push({ adoption: adoptionOf(definition, pair, by), ...pair });
     }
-    const recreatedRecords = recreated(input, definition, byName, counterparts);
-    for (const pair of recreatedRecords.adopted) {
+    const { adopted: again, ...others } = recreated(input, definition, byName, counterparts);
+    for (const pair of again) {
       counterparts.pair(kind, pair.desired.id, pair.live.id);
       adopted.push({ adoption: adoptionOf(definition, pair, 'id_map'), ...pair });
     }
-    kinds.set(kind, {
-      definition,
-      live,
-      ...byName,
-      missing: recreatedRecords.missing,
-      ambiguous: recreatedRecords.ambiguous,
-    });
+    kinds.set(kind, { definition, live, ...byName, ...others });
   }
   return {
     kinds,

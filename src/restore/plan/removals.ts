@@ -11,7 +11,6 @@ import { managedDigest, stepKey } from '../records.ts';
 import { hiddenFields, withoutSecrets } from '../secrets.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { KindMatch } from './matching.ts';
 import type { Obstacle, Draft } from './plan.ts';
 import { writableFields } from './settings.ts';
 import { blocked, type Planning, requestFor, draftOf, liveParameters } from './steps.ts';
@@ -30,26 +29,20 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
   if (input.isFieldInScope !== undefined) return;
   const covered = coveredCollections(planning);
   for (const { kind } of CATALOG) {
-    const match = matching.kinds.get(kind);
-    for (const record of match?.extra ?? []) {
-      if (match === undefined || !covered.has(collectionOf(record)) || !isInScope(record)) continue;
-      if (match.definition.restore.never !== null) {
-        planning.addUntouched(kind, match.definition.restore.never, recordNameOf({ ...match, record }));
-      } else if (!match.definition.restore.isRemovable) {
-        planning.addUntouched(
-          kind,
-          `${match.definition.title.many} are never removed`,
-          recordNameOf({ ...match, record }),
-        );
-      } else if (isAwaited(record)) {
+    const { definition, extra } = matching.kinds.get(kind) ?? {};
+    if (definition === undefined) continue;
+    const { never, isRemovable } = definition.restore;
+    for (const record of extra ?? []) {
+      if (!covered.has(collectionOf(record)) || !isInScope(record)) continue;
+      const leave = (reason: string): void =>
+        planning.addUntouched(kind, reason, recordName(definition, record.body, record.id));
+      if (never !== null) leave(never);
+      else if (!isRemovable) leave(`${definition.title.many} are never removed`);
+      else if (isAwaited(record)) {
         // One that is replaced has its step already.
-        if (!planning.drafts.has(removalKey(record)))
-          planning.addUntouched(kind, AWAITED, recordNameOf({ ...match, record }));
-      } else if (input.options.prune === null) {
-        planning.addUntouched(kind, NOT_PRUNED, recordNameOf({ ...match, record }));
-      } else if (match.definition.operation('remove') !== undefined) {
-        planRemoval(planning, match.definition, record);
-      }
+        if (!planning.drafts.has(removalKey(record))) leave(AWAITED);
+      } else if (input.options.prune === null) leave(NOT_PRUNED);
+      else if (definition.operation('remove') !== undefined) planRemoval(planning, definition, record);
     }
   }
 }
@@ -87,7 +80,7 @@ export function planDependentRemovals(planning: Planning): void {
     goes.sort((a, b) => compareTexts(removalKey(a.record), removalKey(b.record)));
     const kept = goes.find(({ definition, record }) => !canGo(planning, definition, record));
     if (kept !== undefined) {
-      const what = `${kept.definition.title.one} ${recordNameOf(kept)}`;
+      const what = `${kept.definition.title.one} ${recordName(kept.definition, kept.record.body, kept.record.id)}`;
       obstacle ??= { obstacle: 'depends_on_blocked', reason: `${what} would go with it, and is to stay` };
     }
     if (obstacle !== null) {
@@ -134,13 +127,6 @@ function coveredCollections(planning: Planning): ReadonlySet<string> {
 
 function collectionOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
   return `${kind} ${scopeKey(scope)}`;
-}
-
-function recordNameOf({
-  definition,
-  record,
-}: Pick<KindMatch, 'definition'> & { record: ParsedRecord }): string {
-  return recordName(definition, record.body, record.id);
 }
 
 // The step that removes one live record.
