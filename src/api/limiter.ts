@@ -7,10 +7,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Kind } from '../catalog/kinds.ts';
-import type { KindRateLimits, RateLimits } from '../config/config.ts';
+import type { RateLimits } from '../config/config.ts';
 import { whenAborted } from '../core/aborted.ts';
 import { type Clock, abortReason } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import {
   adjustedToClock,
@@ -21,9 +20,12 @@ import {
   parsePace,
   rateAt,
 } from './pace.ts';
+import { Limit, NO_WAIT, type Reservation, ReservedStart, tooLong, type Wait } from './rate-limit.ts';
 import { LogInUse, type RateLog } from './rate-log.ts';
 import { logWait } from './request-log.ts';
 import type { KindUse } from './request-stats.ts';
+
+export type { Reservation } from './rate-limit.ts';
 
 interface LimiterOptions {
   readonly rate: RateLimits;
@@ -37,29 +39,12 @@ interface LimiterOptions {
   readonly rateLog?: RateLog | undefined;
 }
 
-/** A start reserved in the windows for one request that must closely follow others. */
-export interface Reservation {
-  /** True where a limit allows fewer than two starts, so that none can be reserved. */
-  readonly isUnavailable?: true;
-  /** Gives it back; of no effect once it was used or given back. */
-  release(): void;
-  isOpen(): boolean;
-}
-
 export interface RunOptions {
   /** What is requested; some kinds have limits of their own. */
   readonly kind?: Kind | undefined;
   readonly reservation?: Reservation | undefined;
   /** Takes precedence over non-urgent requests that wait for a slot. */
   readonly isUrgent?: boolean;
-}
-
-/** How long a start has to wait, and for what; 0 = not at all. */
-interface Wait {
-  readonly ms: number;
-  readonly reason: 'perMinute' | 'perHour' | 'refusal';
-  /** Whose limit it is: the kind that gives it its name, or null for the key. */
-  readonly kind: Kind | null;
 }
 
 /** A request that starts, and the number of its start in each of its limits. */
@@ -69,19 +54,12 @@ interface Started {
   readonly numbers: readonly number[];
 }
 
-const NO_WAIT: Wait = { ms: 0, reason: 'perMinute', kind: null };
 const UNRESERVABLE: Reservation = { isUnavailable: true, release: () => undefined, isOpen: () => false };
 /** Another process does not notify this one when it releases a reserved start. */
 const LOOK_AGAIN_MS = 1_000;
 /** Numbers of latest starts from which the refused rate is computed: the first of these for which there are enough. */
 const OBSERVED_STARTS = [20, 10, 5, 2];
 const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-/**
- * Windows are this much longer than the service's: the arrival time of a request without an answer, or of a killed
- * process, is unknown.
- */
-const MARGIN_MS = 500;
 /** The longest time for a request to reach the service: if its answer takes longer, the service was working on it. */
 const LONGEST_WAY_MS = 5_000;
 
@@ -431,127 +409,6 @@ class Slot {
   }
 }
 
-/** One limit, of the key or of some kinds: its two rolling windows, and the starts reserved in them. */
-class Limit {
-  /** Whose limit it is; empty for the key's. */
-  readonly kinds: readonly Kind[];
-  /** The limit's name in the log and in messages. */
-  readonly name: Kind | null;
-  /** The most starts that the limit can admit at once. */
-  readonly maxAtOnce: number;
-  /** Starts that this process has reserved. */
-  reserved = 0;
-  readonly #perMinute: number;
-  readonly #perHour: number;
-
-  constructor({ perMinute, perHour }: Omit<KindRateLimits, 'kinds'>, kinds: readonly Kind[]) {
-    this.kinds = kinds;
-    this.name = kinds[0] ?? null;
-    this.maxAtOnce = Math.min(...[perMinute, perHour].filter((limit) => limit !== 0));
-    this.#perMinute = perMinute;
-    this.#perHour = perHour;
-  }
-
-  /** How long one more start has to wait, besides the reserved ones other than `own`. */
-  wait(log: RateLog, now: number, own: ReservedStart | undefined): Wait {
-    if (this.maxAtOnce === Number.POSITIVE_INFINITY) return NO_WAIT;
-    const minute = this.waitFor(log, now, this.#perMinute, MINUTE_MS + MARGIN_MS, own);
-    const hour = this.waitFor(log, now, this.#perHour, HOUR_MS + MARGIN_MS, own);
-    const kind = this.name;
-    return hour > minute ? { ms: hour, reason: 'perHour', kind } : { ms: minute, reason: 'perMinute', kind };
-  }
-
-  /** Milliseconds until a window of that length has room for one more start of `most`; 0 = no limit. */
-  waitFor(log: RateLog, now: number, most: number, windowMs: number, own: ReservedStart | undefined): number {
-    if (most === 0) return 0;
-    // The start that must leave the window before the next one fits.
-    const blocking = log.starts(this.name).nthLatest(Math.max(1, most - this.reservedExcept(log, own)));
-    return blocking === undefined ? 0 : Math.max(0, blocking + windowMs - now);
-  }
-
-  /** Starts reserved by this process and others, without `own`. */
-  reservedExcept(log: RateLog, own: ReservedStart | undefined): number {
-    const isOwn = own?.isOpen() === true && own.limits.includes(this);
-    return this.reserved - (isOwn ? 1 : 0) + log.starts(this.name).reservedByOthers();
-  }
-
-  /** Shows other processes how many starts this one has reserved, and `more` that it is about to. */
-  writeReserved(log: RateLog, more: number): void {
-    log.starts(this.name).writeReserved(this.reserved + more);
-  }
-
-  /** @param paced starts per second while the rate is lowered */
-  use(log: RateLog, now: number, paced: number | null = null): Omit<KindUse, 'kinds'> {
-    const starts = log.starts(this.name);
-    const limit =
-      paced === null
-        ? this.#perMinute
-        : Math.min(this.#perMinute || Number.POSITIVE_INFINITY, Math.max(1, Math.round(paced * 60)));
-    const hourUsed = this.#perHour === 0 ? 0 : starts.countAfter(now - HOUR_MS);
-    return {
-      perMinute: { used: starts.countAfter(now - MINUTE_MS), limit },
-      perHour: { used: hourUsed, limit: this.#perHour },
-    };
-  }
-}
-
 function isLimited({ maxAtOnce }: Limit): boolean {
   return maxAtOnce !== Number.POSITIVE_INFINITY;
-}
-
-/** A start reserved in each of the limits, until it is used or released. */
-class ReservedStart implements Reservation {
-  readonly limits: readonly Limit[];
-  readonly #release: (start: ReservedStart) => void;
-  #isOpen = true;
-
-  constructor(limits: readonly Limit[], release: (start: ReservedStart) => void) {
-    this.limits = limits;
-    this.#release = release;
-    for (const limit of limits) limit.reserved += 1;
-  }
-
-  isOpen(): boolean {
-    return this.#isOpen;
-  }
-
-  release(): void {
-    if (this.#isOpen) this.#release(this);
-  }
-
-  /** Shows other processes that it is reserved no more. */
-  writeReleased(log: RateLog): void {
-    for (const limit of this.limits) limit.writeReserved(log, -1);
-  }
-
-  close(): void {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    for (const limit of this.limits) limit.reserved -= 1;
-  }
-}
-
-/** The error for a wait that is longer than a single one may be. */
-function tooLong({ ms, reason, kind }: Wait, mostMs: number): TidemarkError {
-  const seconds = Math.ceil(ms / 1000);
-  const most = `the most allowed is ${Math.round(mostMs / 1000)} s`;
-  if (reason === 'refusal') {
-    return new TidemarkError(
-      'throttled',
-      `the service asked to wait (429): ${seconds} s are left, and ${most}`,
-      {
-        hint: 'run again later, or raise retry.maxWaitSeconds of the source',
-        retryAfterMs: ms,
-      },
-    );
-  }
-  const option = kind === null ? `rate.${reason}` : `definitions.${kind}.rate.${reason}`;
-  return new TidemarkError(
-    'throttled',
-    `the rate limit ${option} asks for a wait of ${seconds} s, and ${most}`,
-    {
-      hint: `run again later, or raise retry.maxWaitSeconds or ${option} of the source`,
-      retryAfterMs: ms,
-    },
-  );
 }

@@ -1,0 +1,155 @@
+/**
+ * One limit, of the key or of some kinds: its two rolling windows over the log that all processes share, and the starts
+ * reserved in them.
+ */
+import type { Kind } from '../catalog/kinds.ts';
+import type { KindRateLimits } from '../config/config.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { RateLog } from './rate-log.ts';
+import type { KindUse } from './request-stats.ts';
+
+/** How long a start has to wait, and for what; 0 = not at all. */
+export interface Wait {
+  readonly ms: number;
+  readonly reason: 'perMinute' | 'perHour' | 'refusal';
+  /** Whose limit it is: the kind that gives it its name, or null for the key. */
+  readonly kind: Kind | null;
+}
+
+export const NO_WAIT: Wait = { ms: 0, reason: 'perMinute', kind: null };
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+/**
+ * Windows are this much longer than the service's: the arrival time of a request without an answer, or of a killed
+ * process, is unknown.
+ */
+const MARGIN_MS = 500;
+
+export class Limit {
+  /** Whose limit it is; empty for the key's. */
+  readonly kinds: readonly Kind[];
+  /** The limit's name in the log and in messages. */
+  readonly name: Kind | null;
+  /** The most starts that the limit can admit at once. */
+  readonly maxAtOnce: number;
+  /** Starts that this process has reserved. */
+  reserved = 0;
+  readonly #perMinute: number;
+  readonly #perHour: number;
+
+  constructor({ perMinute, perHour }: Omit<KindRateLimits, 'kinds'>, kinds: readonly Kind[]) {
+    this.kinds = kinds;
+    this.name = kinds[0] ?? null;
+    this.maxAtOnce = Math.min(...[perMinute, perHour].filter((limit) => limit !== 0));
+    this.#perMinute = perMinute;
+    this.#perHour = perHour;
+  }
+
+  /** How long one more start has to wait, besides the reserved ones other than `own`. */
+  wait(log: RateLog, now: number, own: ReservedStart | undefined): Wait {
+    if (this.maxAtOnce === Number.POSITIVE_INFINITY) return NO_WAIT;
+    const minute = this.waitFor(log, now, this.#perMinute, MINUTE_MS + MARGIN_MS, own);
+    const hour = this.waitFor(log, now, this.#perHour, HOUR_MS + MARGIN_MS, own);
+    const kind = this.name;
+    return hour > minute ? { ms: hour, reason: 'perHour', kind } : { ms: minute, reason: 'perMinute', kind };
+  }
+
+  /** Milliseconds until a window of that length has room for one more start of `most`; 0 = no limit. */
+  waitFor(log: RateLog, now: number, most: number, windowMs: number, own: ReservedStart | undefined): number {
+    if (most === 0) return 0;
+    // The start that must leave the window before the next one fits.
+    const blocking = log.starts(this.name).nthLatest(Math.max(1, most - this.reservedExcept(log, own)));
+    return blocking === undefined ? 0 : Math.max(0, blocking + windowMs - now);
+  }
+
+  /** Starts reserved by this process and others, without `own`. */
+  reservedExcept(log: RateLog, own: ReservedStart | undefined): number {
+    const isOwn = own?.isOpen() === true && own.limits.includes(this);
+    return this.reserved - (isOwn ? 1 : 0) + log.starts(this.name).reservedByOthers();
+  }
+
+  /** Shows other processes how many starts this one has reserved, and `more` that it is about to. */
+  writeReserved(log: RateLog, more: number): void {
+    log.starts(this.name).writeReserved(this.reserved + more);
+  }
+
+  /** @param paced starts per second while the rate is lowered */
+  use(log: RateLog, now: number, paced: number | null = null): Omit<KindUse, 'kinds'> {
+    const starts = log.starts(this.name);
+    const limit =
+      paced === null
+        ? this.#perMinute
+        : Math.min(this.#perMinute || Number.POSITIVE_INFINITY, Math.max(1, Math.round(paced * 60)));
+    const hourUsed = this.#perHour === 0 ? 0 : starts.countAfter(now - HOUR_MS);
+    return {
+      perMinute: { used: starts.countAfter(now - MINUTE_MS), limit },
+      perHour: { used: hourUsed, limit: this.#perHour },
+    };
+  }
+}
+
+/** A start reserved in the windows for one request that must closely follow others. */
+export interface Reservation {
+  /** True where a limit allows fewer than two starts, so that none can be reserved. */
+  readonly isUnavailable?: true;
+  /** Gives it back; of no effect once it was used or given back. */
+  release(): void;
+  isOpen(): boolean;
+}
+
+/** A start reserved in each of the limits, until it is used or released. */
+export class ReservedStart implements Reservation {
+  readonly limits: readonly Limit[];
+  readonly #release: (start: ReservedStart) => void;
+  #isOpen = true;
+
+  constructor(limits: readonly Limit[], release: (start: ReservedStart) => void) {
+    this.limits = limits;
+    this.#release = release;
+    for (const limit of limits) limit.reserved += 1;
+  }
+
+  isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  release(): void {
+    if (this.#isOpen) this.#release(this);
+  }
+
+  /** Shows other processes that it is reserved no more. */
+  writeReleased(log: RateLog): void {
+    for (const limit of this.limits) limit.writeReserved(log, -1);
+  }
+
+  close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    for (const limit of this.limits) limit.reserved -= 1;
+  }
+}
+
+/** The error for a wait that is longer than a single one may be. */
+export function tooLong({ ms, reason, kind }: Wait, mostMs: number): TidemarkError {
+  const seconds = Math.ceil(ms / 1000);
+  const most = `the most allowed is ${Math.round(mostMs / 1000)} s`;
+  if (reason === 'refusal') {
+    return new TidemarkError(
+      'throttled',
+      `the service asked to wait (429): ${seconds} s are left, and ${most}`,
+      {
+        hint: 'run again later, or raise retry.maxWaitSeconds of the source',
+        retryAfterMs: ms,
+      },
+    );
+  }
+  const option = kind === null ? `rate.${reason}` : `definitions.${kind}.rate.${reason}`;
+  return new TidemarkError(
+    'throttled',
+    `the rate limit ${option} asks for a wait of ${seconds} s, and ${most}`,
+    {
+      hint: `run again later, or raise retry.maxWaitSeconds or ${option} of the source`,
+      retryAfterMs: ms,
+    },
+  );
+}
