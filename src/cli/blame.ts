@@ -4,7 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordBlame, type BlameField } from '../diff/history.ts';
-import { recordName } from '../diff/name.ts';
+import { recordName } from '../diff/change.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import { pathText } from '../report/sections.ts';
 import { foldedValue } from '../report/value-text.ts';

@@ -15,7 +15,7 @@ import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
 import type { StateFilter } from '../state/filter.ts';
-import { forgottenNotes } from '../state/forgotten-history.ts';
+import { forgottenNotes } from '../state/runs.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { pointOf } from '../state/point.ts';

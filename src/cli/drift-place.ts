@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { elementSegment, isElementSegment } from '../diff/elements.ts';
-import { isPointerWithin } from '../diff/field-filter.ts';
+import { isPointerWithin } from '../diff/change.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { compareSeverities } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';

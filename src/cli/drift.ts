@@ -11,7 +11,7 @@ import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import type { SourceDrift } from '../state/drift.ts';
-import { forgottenNotes } from '../state/forgotten-history.ts';
+import { forgottenNotes } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';

@@ -6,7 +6,7 @@ import { parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { recordLog, type LogEntry } from '../diff/history.ts';
-import { recordName } from '../diff/name.ts';
+import { recordName } from '../diff/change.ts';
 import { maskedFields, withMaskedId } from '../report/mask.ts';
 import { changeText } from '../report/recreated-text.ts';
 import { fieldsForPeople, SIGN } from '../report/sections.ts';

@@ -11,7 +11,7 @@ import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { count } from '../core/wording.ts';
 import type { RenewedId, Sighting } from '../diff/history.ts';
-import { recordName } from '../diff/name.ts';
+import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';

@@ -13,7 +13,7 @@ import { recordKey } from '../restore/records.ts';
 import { idLookup } from '../state/recreated-ids.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import { plannedPlaces } from '../restore/undo/undo.ts';
-import { isPublished } from '../state/published-run.ts';
+import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';

@@ -23,7 +23,7 @@ import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
-import { isPublished, previousRun } from '../state/published-run.ts';
+import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';

@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
 import type { Sighting } from '../diff/history.ts';
-import { recordName } from '../diff/name.ts';
+import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { maskedBody, withMaskedId } from '../report/mask.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';

@@ -5,9 +5,13 @@ import { plural, count } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { recentSchemaChanges } from '../state/recent-schema-changes.ts';
-import { sourceDocument, type ShownStatus, type SourceState } from '../state/status-document.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
+import {
+  recentSchemaChanges,
+  sourceDocument,
+  type ShownStatus,
+  type SourceState,
+} from '../state/documents.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/runs.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { print, printReason, type CommandContext } from './context.ts';

@@ -4,7 +4,7 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { lastCompleteRun } from '../state/whole-run.ts';
+import { lastCompleteRun } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { EndedJob } from './jobs/observers.ts';
 import { summaryOf } from './jobs/summaries.ts';

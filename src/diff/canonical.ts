@@ -1,7 +1,49 @@
-/** One text per JSON value, whatever the order of its keys and the spelling of its numbers. */
+/** When two JSON values are the same value, and the one text of each, whatever the order of its keys and the spelling of its numbers. */
 import { hash } from 'node:crypto';
-import { type JsonValue, isJsonObject, isRawNumber, sortedKeys } from '../core/json.ts';
-import { canonicalNumber, numberText } from './name.ts';
+import { type JsonValue, isJsonObject, isRawNumber, type RawNumber, sortedKeys } from '../core/json.ts';
+
+/**
+ * True when both are the same value: numbers by exact decimal value, strings by code units, objects by key whatever the
+ * order, arrays element by element. Null, empty and absent are three values. Works without recursion.
+ */
+export function equalValues(a: JsonValue, b: JsonValue): boolean {
+  // Pairs still to be compared, flat: left, right, left, right …
+  const pending: JsonValue[] = [a, b];
+  for (;;) {
+    const right = pending.pop();
+    const left = pending.pop();
+    if (left === undefined || right === undefined) return true;
+    if (left === right) continue;
+    if (Array.isArray(left)) {
+      if (!Array.isArray(right) || left.length !== right.length) return false;
+      for (let i = left.length - 1; i >= 0; i -= 1) {
+        const leftElement = left[i];
+        const rightElement = right[i];
+        if (leftElement === undefined || rightElement === undefined) return false;
+        pending.push(leftElement, rightElement);
+      }
+    } else if (isJsonObject(left)) {
+      if (!isJsonObject(right)) return false;
+      const keys = Object.keys(left);
+      if (keys.length !== Object.keys(right).length) return false;
+      for (const key of keys) {
+        const leftMember = left[key];
+        const rightMember = Object.hasOwn(right, key) ? right[key] : undefined;
+        if (leftMember === undefined || rightMember === undefined) return false;
+        pending.push(leftMember, rightMember);
+      }
+    } else if (!isNumber(left) || !isNumber(right) || !equalNumbers(left, right)) {
+      // Equal strings, booleans and nulls were identical above.
+      return false;
+    }
+  }
+}
+
+type JsonNumber = Extract<JsonValue, number | { readonly rawJSON: string }>;
+
+function isNumber(value: JsonValue): value is JsonNumber {
+  return typeof value === 'number' || isRawNumber(value);
+}
 
 type Piece = { readonly text: string } | { readonly value: JsonValue };
 
@@ -100,4 +142,38 @@ function scalarText(value: JsonValue): string {
 export function valueDigest(value: JsonValue | undefined): string {
   // No JSON text begins like this, so absent equals no value, null included.
   return hash('sha256', value === undefined ? '(absent)' : canonicalText(value), 'hex');
+}
+
+// Numbers by exact decimal value and not by text: `1.10` is `1.1`, `1e2` is `100`, and no digit beyond 2^53 is lost.
+
+/** A JSON number's text: as received where that was kept, else as JavaScript prints it. */
+export function numberText(value: number | RawNumber): string {
+  return typeof value === 'number' ? String(value) : value.rawJSON;
+}
+
+/** True when both numbers are the same decimal value; `-0` is `0`. */
+export function equalNumbers(a: number | RawNumber, b: number | RawNumber): boolean {
+  if (typeof a === 'number' && typeof b === 'number') return a === b;
+  const textA = numberText(a);
+  const textB = numberText(b);
+  return textA === textB || canonicalNumber(textA) === canonicalNumber(textB);
+}
+
+/**
+ * The one text of a decimal value: sign, digits without zeros at either end, `e`, power of ten. `0` for every zero.
+ * @throws RangeError when the text is not a JSON number
+ */
+export function canonicalNumber(text: string): string {
+  const match = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text);
+  if (match === null) throw new RangeError('not a JSON number');
+  const fraction = match[3] ?? '';
+  const digits = `${match[2] ?? ''}${fraction}`;
+  let start = 0;
+  while (start < digits.length && digits[start] === '0') start += 1;
+  if (start === digits.length) return '0';
+  let end = digits.length;
+  while (digits[end - 1] === '0') end -= 1;
+  // The exponent is a BigInt: a text may name a power of ten that no double holds.
+  const power = BigInt(match[4] ?? '0') - BigInt(fraction.length) + BigInt(digits.length - end);
+  return `${match[1] ?? ''}${digits.slice(start, end)}e${power}`;
 }

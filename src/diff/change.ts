@@ -1,13 +1,13 @@
 /** What differs between two states, as data: the JSON document `tidemark.diff/1` (design.md, JSON documents). */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeKey } from '../catalog/catalog.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { type JsonValue, isJsonObject } from '../core/json.ts';
-import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
-import { escapeSegment } from '../core/json-pointer.ts';
-import { recordName } from './name.ts';
+import { escapeSegment, resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import { type JsonValue, isJsonObject, isRawNumber } from '../core/json.ts';
+import { numberText } from './canonical.ts';
+import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers, placeOf } from './compare.ts';
 
 /** What differs for one record. */
 export interface RecordChange {
@@ -237,4 +237,56 @@ export function diffExitCode(document: DiffDocument): ExitCode {
   if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
   if (document.skipped.length > 0 || document.stale?.some(mayHide) === true) return EXIT.partial;
   return document.changes.length > 0 ? EXIT.differences : EXIT.done;
+}
+
+/** The first of the definition's `nameFrom` pointers that holds a non-empty text or a number; else the id. */
+export function recordName(definition: ResourceDefinition, body: JsonValue, id: string): string {
+  for (const pointer of definition.nameFrom) {
+    const value = resolvePointer(body, pointer);
+    if (typeof value === 'string' && value !== '') return value;
+    if (typeof value === 'number' || isRawNumber(value)) return numberText(value);
+  }
+  return id;
+}
+
+// `--field /json/pointer`: only the changes at, below or above the named places.
+
+/** Narrows a change to what the filter lets through; null when nothing is left of it. */
+type FieldFilter = (change: RecordChange) => RecordChange | null;
+
+/**
+ * A filter for these pointers; without any, everything passes. A change above a named place passes as well: replacing
+ * `/destination` changes `/destination/type`.
+ * @throws TidemarkError `usage` when one is no RFC 6901 pointer
+ */
+export function fieldFilter(pointers: readonly string[]): FieldFilter {
+  for (const pointer of pointers) {
+    try {
+      splitPointer(pointer);
+    } catch (error) {
+      throw new TidemarkError('usage', `not a JSON pointer: ${JSON.stringify(pointer)}`, {
+        hint: 'write the field with a slash in front, for example --field /destination/config',
+        cause: error,
+      });
+    }
+  }
+  if (pointers.length === 0) return (change) => change;
+  return (change) => {
+    // By the path as it is shown, or by the place that names elements by their ids.
+    const fields = change.fields.filter((field) =>
+      [field.path, placeOf(field)].some((path) => overlapsPointer(path, pointers)),
+    );
+    if (fields.length === 0) return null;
+    return fields.length === change.fields.length ? change : { ...change, fields };
+  };
+}
+
+/** True for a path at, below or above one of the pointers. */
+export function overlapsPointer(path: string, pointers: readonly string[]): boolean {
+  return pointers.some((pointer) => isPointerWithin(path, pointer) || isPointerWithin(pointer, path));
+}
+
+/** True for a pointer at or below another one. */
+export function isPointerWithin(inner: string, outer: string): boolean {
+  return inner === outer || inner.startsWith(`${outer}/`);
 }

@@ -7,10 +7,8 @@ import { withShownFields } from '../catalog/shown-fields.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn, sortedKeys } from '../core/json.ts';
 import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
-import { equalValues } from './equal.ts';
+import { equalValues } from './canonical.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
-
-export { equalValues } from './equal.ts';
 
 /** all: every field; default: every field but the volatile ones; managed: writable fields that are not volatile. */
 export type ComparisonMode = 'default' | 'managed' | 'all';

@@ -8,9 +8,9 @@ import { type FieldChange, placeOf } from './compare.ts';
 import type { MovedElement } from './elements.ts';
 import { type FingerprintOf, findingValue } from './fingerprint.ts';
 import { type ExplainedForm, type FormFacts, ExplainedForms, formExplainer } from './form-change.ts';
-import { type IgnoreRule, ignoreTest } from './ignore-rule.ts';
+import { type IgnoreRule, ignoreTest } from './rules.ts';
 import type { RecordKey } from './order.ts';
-import { skipTest } from './skip.ts';
+import { skipTest } from './states.ts';
 import { type SeverityOf, compareSeverities } from './severity.ts';
 
 /** One thing that drifted: a field of a changed record, or a record that came or went (`path` empty). */

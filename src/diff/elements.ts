@@ -1,7 +1,6 @@
 /** How the elements of two arrays belong together (design.md, Comparison: arrays of objects that all carry an id). */
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
-import { canonicalText } from './canonical.ts';
-import { canonicalNumber, numberText } from './name.ts';
+import { canonicalText, canonicalNumber, numberText } from './canonical.ts';
 
 /** An element that both sides have, at another position among those: its index in FROM and in TO. */
 export interface MovedElement {

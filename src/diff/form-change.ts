@@ -9,8 +9,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
-import { numberText } from './name.ts';
-import { equalValues } from './equal.ts';
+import { numberText, equalValues } from './canonical.ts';
 import { type RecordKey, compareKeys } from './order.ts';
 
 /** A change of form as runs recorded it, once per kind, field and sort of change. */

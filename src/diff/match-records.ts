@@ -8,10 +8,8 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, isRawNumber } from '../core/json.ts';
-import { canonicalText } from './canonical.ts';
-import type { ParsedRecord } from './change.ts';
-import { numberText } from './name.ts';
-import { recordName } from './name.ts';
+import { canonicalText, numberText } from './canonical.ts';
+import { type ParsedRecord, recordName } from './change.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 
 /** Ids of records of FROM with those that the same records have in TO, kind by kind, as far as they are known. */

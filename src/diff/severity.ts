@@ -13,10 +13,9 @@ import { CATALOG } from '../catalog/catalog.ts';
 import { type Severity, SEVERITIES } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
-import { type FieldPattern, fieldPattern } from './path-pattern.ts';
+import { rulePattern } from './rules.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 
 /** Negative when `a` is the graver one. */
@@ -84,20 +83,4 @@ function recordSeverity(definition: ResourceDefinition, change: RecordChange['ch
     return isParent ? 'critical' : 'high';
   }
   return definition.fields.some((field) => field.severity === 'critical') ? 'high' : 'medium';
-}
-
-/** Compiles a rule's path; a mistake is one of the configuration. */
-export function rulePattern(path: string): FieldPattern {
-  try {
-    return fieldPattern(path);
-  } catch (error) {
-    throw new TidemarkError(
-      'config_invalid',
-      `a rule's path is not a JSON pointer: ${JSON.stringify(path)}`,
-      {
-        hint: 'write it with a slash in front, `*` for one segment and `**` for any number: /destination/config/*',
-        cause: error,
-      },
-    );
-  }
 }

@@ -14,14 +14,18 @@ import {
   parseLossless,
   setOwn,
 } from '../core/json.ts';
-import { type DiffDocument, type ParsedRecord, compareRecords, DiffBuilder } from './change.ts';
+import {
+  type DiffDocument,
+  type ParsedRecord,
+  compareRecords,
+  DiffBuilder,
+  fieldFilter,
+  recordName,
+} from './change.ts';
 import { type ComparisonMode, isUserAt } from './compare.ts';
-import { fieldFilter } from './field-filter.ts';
 import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-records.ts';
-import { recordName } from './name.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import { skipTest } from './skip.ts';
-import { type CompareOptions, type RecordState, type State, parseState } from './states.ts';
+import { skipTest, type CompareOptions, type RecordState, type State, parseState } from './states.ts';
 
 export interface SourceCompareOptions extends CompareOptions {
   /** Kinds to report; the others only serve to find the counterparts of parents. Left out: all. */

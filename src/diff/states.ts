@@ -1,5 +1,6 @@
 /** Two states of one source, compared record by record. */
-import { definitionOf } from '../catalog/catalog.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -12,11 +13,11 @@ import {
   type StateReference,
   compareRecords,
   DiffBuilder,
+  fieldFilter,
+  type RecordChange,
 } from './change.ts';
 import type { ComparisonMode } from './compare.ts';
-import { fieldFilter } from './field-filter.ts';
 import { type RecordKey, compareKeys, compareScopes } from './order.ts';
-import { skipTest } from './skip.ts';
 
 /** One record of a state; `body` is its JSON as received. */
 export interface RecordState extends RecordKey {
@@ -72,20 +73,14 @@ export function runToEnd(steps: DiffSteps): DiffDocument {
 
 /** As `diffStates`, in steps. */
 export function* stepsOverStates(from: State, to: State, options: CompareOptions): DiffSteps {
-  const builder = new DiffBuilder(from.reference, to.reference);
-  const definitions = options.definitions ?? definitionOf;
-  const narrow = fieldFilter(options.fields ?? []);
-  const isSkipped = skipTest(options.skipped ?? []);
-  for (const skipped of options.skipped ?? []) builder.skip(skipped);
-  for (const { kind, scope } of [...(from.collections ?? []), ...(to.collections ?? [])]) {
-    if (!isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
-  }
+  const collections = [...(from.collections ?? []), ...(to.collections ?? [])];
+  const { builder, isSkipped, changeOf } = begin(from.reference, to.reference, collections, options);
   let collection: RecordKey | undefined;
   let seen = 0;
   for (const pair of pairByKey(from.records, to.records)) {
     seen += 1;
     if (seen % RECORDS_PER_STEP === 0) yield undefined;
-    const key = pair.to === undefined ? pair.from : pair.to;
+    const key = pair.to ?? pair.from;
     if (isSkipped(key) || isUnknownPair(pair, options)) continue;
     if (
       collection === undefined ||
@@ -95,25 +90,48 @@ export function* stepsOverStates(from: State, to: State, options: CompareOptions
       builder.collection(key.kind, key.scope);
       collection = key;
     }
-    // Equal texts are equal values: nothing to parse, which is what most pairs of a diff are.
-    const isSameText = pair.from !== undefined && pair.to !== undefined && pair.from.body === pair.to.body;
-    const change = isSameText
-      ? null
-      : compareRecords(
-          definitions(key.kind),
-          pair.from && parseState(pair.from),
-          pair.to && parseState(pair.to),
-          options.mode,
-        );
-    const narrowed = change === null ? null : narrow(change);
-    if (narrowed === null) builder.unchanged();
-    else builder.change(narrowed);
+    const change = changeOf(pair);
+    if (change === null) builder.unchanged();
+    else builder.change(change);
   }
   return builder.finish();
 }
 
+/** A builder that knows what is left out and which collections are compared, and the comparison of one record. */
+function begin(
+  from: StateReference,
+  to: StateReference,
+  collections: Iterable<{ readonly kind: Kind; readonly scope: Scope }>,
+  { definitions = definitionOf, fields = [], skipped = [], mode }: CompareOptions,
+): {
+  readonly builder: DiffBuilder;
+  readonly isSkipped: (key: RecordKey) => boolean;
+  readonly changeOf: (pair: StatePair) => RecordChange | null;
+} {
+  const builder = new DiffBuilder(from, to);
+  const narrow = fieldFilter(fields);
+  const isSkipped = skipTest(skipped);
+  for (const each of skipped) builder.skip(each);
+  for (const { kind, scope } of collections) {
+    if (!isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
+  }
+  const changeOf = (pair: StatePair): RecordChange | null => {
+    // Equal texts are equal values: nothing to parse, which is what most pairs of a diff are.
+    if (pair.from !== undefined && pair.to !== undefined && pair.from.body === pair.to.body) return null;
+    const definition = definitions((pair.to ?? pair.from).kind);
+    const change = compareRecords(
+      definition,
+      pair.from && parseState(pair.from),
+      pair.to && parseState(pair.to),
+      mode,
+    );
+    return change === null ? null : narrow(change);
+  };
+  return { builder, isSkipped, changeOf };
+}
+
 /** True for a record of one side that is unknown on the other. */
-export function isUnknownPair({ from, to }: StatePair, { isUnknown }: CompareOptions): boolean {
+function isUnknownPair({ from, to }: StatePair, { isUnknown }: CompareOptions): boolean {
   if (isUnknown === undefined) return false;
   if (to === undefined) return isUnknown(from, 'removed');
   return from === undefined && isUnknown(to, 'added');
@@ -194,5 +212,107 @@ export function parseState(record: RecordState): ParsedRecord {
       hint: 'run `tidemark verify` if it comes from the mirror; otherwise write the export again',
       cause: error,
     });
+  }
+}
+
+// What a diff leaves out: collections that could not be read on one of the sides.
+
+/** True for records of collections that one of these leaves out. Remembers its last answer: records come by collection. */
+export function skipTest(skipped: readonly Skipped[]): (key: RecordKey) => boolean {
+  const collections = skipped.filter((entry) => entry.name === undefined);
+  if (collections.length === 0) return () => false;
+  let last: { kind: Kind; scope: Scope; isSkipped: boolean } | undefined;
+  return ({ kind, scope }) => {
+    if (last?.kind === kind && compareScopes(last.scope, scope) === 0) return last.isSkipped;
+    const isSkipped = collections.some((entry) => entry.kind === kind && contains(scope, entry.scope));
+    last = { kind, scope, isSkipped };
+    return isSkipped;
+  };
+}
+
+function contains(scope: Scope, part: Scope): boolean {
+  return Object.entries(part).every(([key, value]) => scope[key as keyof Scope] === value);
+}
+
+// Two states compared by the records that may differ: what is known to be equal is only counted.
+
+/** How many records a collection holds in TO. */
+interface CollectionSize {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  records: number;
+}
+
+/** Two states: the records that may differ between them. */
+interface PairedStates {
+  readonly from: StateReference;
+  readonly to: StateReference;
+  /** Every record that differs between the two, in the order of `compareKeys`; equal ones may be among them. */
+  readonly pairs: Iterable<StatePair>;
+  /** Every collection that holds a record in TO, or has a pair. */
+  readonly sizes: Iterable<Readonly<CollectionSize>>;
+  /** Collections that are part of both states though they may hold no record. */
+  readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+}
+
+/** Pairs compared in one go: each is parsed twice. */
+const PAIRS_PER_STEP = 100;
+
+/**
+ * The document that `diffStates` would give for the same two states, in steps.
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
+ */
+export function* stepsOverPairs(states: PairedStates, options: CompareOptions): DiffSteps {
+  const { from, to, collections = [] } = states;
+  const { builder, isSkipped, changeOf } = begin(from, to, collections, options);
+  // Records of either side, each once: those of TO, and those that only FROM has; without the unknown ones.
+  const compared = new Map<string, CollectionSize>();
+  for (const size of states.sizes)
+    if (!isSkipped({ ...size, id: '' })) compared.set(nameOf(size), { ...size });
+  let changes = 0;
+  let seen = 0;
+  for (const pair of states.pairs) {
+    seen += 1;
+    if (seen % PAIRS_PER_STEP === 0) yield undefined;
+    const key = pair.to ?? pair.from;
+    if (isSkipped(key)) continue;
+    const size = compared.get(nameOf(key));
+    if (size === undefined) throw new Error(`${key.kind} has a change, yet no size`);
+    const isUnknown = isUnknownPair(pair, options);
+    if (pair.to === undefined && !isUnknown) size.records += 1;
+    if (pair.to !== undefined && isUnknown) size.records -= 1;
+    const change = isUnknown ? null : changeOf(pair);
+    if (change === null) continue;
+    builder.change(change);
+    changes += 1;
+  }
+  let total = 0;
+  for (const { kind, scope, records } of compared.values()) {
+    total += records;
+    if (records > 0) builder.collection(kind, scope);
+  }
+  builder.unchanged(total - changes);
+  return builder.finish();
+}
+
+function nameOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
+  return `${kind} ${scopeKey(scope)}`;
+}
+
+/** Runs the steps, letting the event loop turn after each; an interruption ends it between two of them. */
+export async function runInSlices<T>(
+  steps: Generator<undefined, T, undefined>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  try {
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      await nextTurn();
+      signal?.throwIfAborted();
+    }
+  } finally {
+    // Closes the statements behind the steps where they were left early.
+    steps.return(undefined as never);
   }
 }

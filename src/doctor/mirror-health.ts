@@ -10,7 +10,7 @@ import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/runs.ts';
 
 interface ScheduleHealth {
   readonly schedule: ScheduleName;

@@ -6,7 +6,7 @@ import { isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { equalValues } from '../diff/equal.ts';
+import { equalValues } from '../diff/canonical.ts';
 import { isElementSegment } from '../diff/elements.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';

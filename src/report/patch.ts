@@ -2,7 +2,7 @@
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
-import { equalValues } from '../diff/equal.ts';
+import { equalValues } from '../diff/canonical.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { maskedChange, maskedId } from './mask.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';

@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { compareKeys } from '../diff/order.ts';
-import { type State, stepsOverStates } from '../diff/states.ts';
+import { type State, stepsOverStates, runInSlices } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { requireComparedFields } from './compared-fields.ts';
@@ -14,7 +14,6 @@ import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import { recreatedParts, stateWithRecreated } from './recreated-state.ts';
-import { runInSlices } from './run-document.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
 import { UnknownRecords } from './unknown-records.ts';
 

@@ -11,11 +11,10 @@ import type { SourceConfig } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { type RecordState, pairByKey } from '../diff/states.ts';
+import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
 import { proofOfAbsence } from '../sync/absence.ts';
 import { retrieveAll } from '../sync/retrieve.ts';
 import { type StateFilter, filterParts } from './filter.ts';
-import { runInSlices } from './run-document.ts';
 import type { CollectionKey, LoadedState } from './state.ts';
 
 /** Records looked up per collection, one request each. Further ones count as absent, and the collection as stale. */

@@ -7,8 +7,8 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { stepsOverPairs } from '../diff/pairs.ts';
 import {
+  stepsOverPairs,
   type CompareOptions,
   type DiffSteps,
   type RecordState,

@@ -2,7 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parseLossless } from '../core/json.ts';
-import { recordName } from '../diff/name.ts';
+import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
 /** Looks a parent's name up in the mirror, each one once; undefined where the mirror knows none. */

@@ -6,8 +6,7 @@ import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import type { SnapshotStore } from '../mirror/snapshots.ts';
-import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
-import { isPublished } from './published-run.ts';
+import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */

@@ -5,8 +5,8 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import { KINDS } from '../../src/catalog/kinds.ts';
 import { withoutFallbackPointers } from '../../src/catalog/shown-fields.ts';
 import { type JsonObject, type JsonValue, parseLossless } from '../../src/core/json.ts';
-import { comparedMembers, compareBodies, equalValues } from '../../src/diff/compare.ts';
-import { canonicalNumber } from '../../src/diff/name.ts';
+import { comparedMembers, compareBodies } from '../../src/diff/compare.ts';
+import { equalValues, canonicalNumber } from '../../src/diff/canonical.ts';
 import { resolvePointer, splitPointer } from '../../src/core/json-pointer.ts';
 import { testDefinition } from './arbitraries.ts';
 

@@ -7,7 +7,7 @@ import { type Acceptance, type DriftInput, assessDrift, withThreshold } from '..
 import { fingerprints } from '../../src/diff/fingerprint.ts';
 import { elementSegment } from '../../src/diff/elements.ts';
 import { diffStates } from '../../src/diff/states.ts';
-import { pathPattern } from '../../src/diff/path-pattern.ts';
+import { pathPattern } from '../../src/diff/rules.ts';
 import { changeSeverity, severities } from '../../src/diff/severity.ts';
 
 const scope = { organization_id: 'o' };

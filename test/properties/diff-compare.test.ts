@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type JsonObject, type JsonValue, setOwn } from '../../src/core/json.ts';
-import { canonicalText, valueDigest } from '../../src/diff/canonical.ts';
-import { type FieldChange, compareBodies, equalValues } from '../../src/diff/compare.ts';
+import { canonicalText, valueDigest, equalValues } from '../../src/diff/canonical.ts';
+import { type FieldChange, compareBodies } from '../../src/diff/compare.ts';
 import { resolvePointer } from '../../src/core/json-pointer.ts';
 import { patchOperations } from '../../src/report/patch.ts';
 import { body, bodyPair, json, reversedKeys, testDefinition } from '../diff/arbitraries.ts';

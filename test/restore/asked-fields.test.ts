@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fieldFilter } from '../../src/diff/field-filter.ts';
+import { fieldFilter } from '../../src/diff/change.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/secrets.ts';
 import { lines, organization, planOf, record, svc, withBody } from './states.ts';

@@ -9,7 +9,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
-import { recordName } from '../../diff/name.ts';
+import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { ListedCollection, ListRow, ListSelection, RecordLocation } from '../../mirror/record-lists.ts';
 import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';

@@ -6,7 +6,7 @@ import { definitionsFor } from '../../config/source.ts';
 import { parseLossless, type JsonValue } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
 import { type BlameField, type LogEntry, type Sighting, recordBlame, recordLog } from '../../diff/history.ts';
-import { recordName } from '../../diff/name.ts';
+import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { escapeMarkup } from '../../report/markup.ts';

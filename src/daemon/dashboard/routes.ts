@@ -7,7 +7,7 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
-import { previousRun } from '../../state/published-run.ts';
+import { previousRun } from '../../state/runs.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import {
   type ChangesCache,

@@ -9,10 +9,9 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/sections.ts';
-import { forgottenInto } from '../../state/forgotten-history.ts';
+import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
-import { previousRun } from '../../state/published-run.ts';
-import { runDocument } from '../../state/run-document.ts';
+import { runDocument } from '../../state/documents.ts';
 import type { DaemonView } from '../view.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {

@@ -11,11 +11,10 @@ import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
-import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
+import { type ForgottenRuns, forgottenInto, previousRun } from '../../state/runs.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { firstReads } from '../../state/unknown-records.ts';
-import { previousRun } from '../../state/published-run.ts';
 import { recreatedIn, RecreatedBetween } from '../../state/recreated.ts';
 
 /** Activity kinds, listed separately: their records are not configuration, and there are many. */

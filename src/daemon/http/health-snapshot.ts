@@ -18,8 +18,8 @@ import {
   expectedSince,
 } from './health.ts';
 import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/whole-run.ts';
-import type { SourceState } from '../../state/status-document.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
+import type { SourceState } from '../../state/documents.ts';
 import type { KindStatus, UnreadCollection } from '../../mirror/collection-status.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';

@@ -6,7 +6,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
-import { equalValues } from '../../diff/compare.ts';
+import { equalValues } from '../../diff/canonical.ts';
 import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
 import type { PlanStep } from '../plan/plan.ts';

@@ -5,7 +5,8 @@ import { type ResourceDefinition, changedDefinition } from '../../catalog/resour
 import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
-import { equalValues, type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { equalValues } from '../../diff/canonical.ts';
+import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { withMember, memberPointer, topMember } from '../places.ts';
 import { isOtherThanRecorded, HIDDEN, missingSecrets, neededGroups, secretsIn } from '../secrets.ts';

@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, getOwn, isJsonObject, setOwn, type JsonValue } from '../../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../../diff/change.ts';
-import { equalValues } from '../../diff/compare.ts';
+import { equalValues } from '../../diff/canonical.ts';
 import { idText } from '../../diff/match-records.ts';
 import { memberPointer, topMember } from '../places.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';

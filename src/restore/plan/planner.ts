@@ -4,7 +4,7 @@ import type { Scope, ScopeKey, KindRate } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { recordName } from '../../diff/name.ts';
+import { recordName } from '../../diff/change.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';
 import { planChange } from './changes.ts';
 import { awaitedInvitations, planCreation } from './creations.ts';

@@ -5,9 +5,8 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import { valueDigest } from '../../diff/canonical.ts';
-import type { ParsedRecord } from '../../diff/change.ts';
+import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { idText } from '../../diff/match-records.ts';
-import { recordName } from '../../diff/name.ts';
 import { topMember } from '../places.ts';
 import type { Matching } from './matching.ts';
 import type {

@@ -4,8 +4,7 @@
  */
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import type { ParsedRecord } from '../../diff/change.ts';
-import { recordName } from '../../diff/name.ts';
+import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { kindsToRead } from '../plan/dependents.ts';
 import {

@@ -1,8 +1,39 @@
-/** One source in `tidemark.status/1`, for the command line and the daemon. */
+/** Runs and sources as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all that name a run. */
 import type { HeldRemovals } from '../mirror/held-removals.ts';
-import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
-import type { DatedSchemaChange } from './recent-schema-changes.ts';
-import { errorDocument, runDocument } from './run-document.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow, CollectionRow } from '../mirror/run-rows.ts';
+import type { SchemaChange } from '../mirror/schema-changes.ts';
+
+export function runDocument(run: RunRow): object {
+  return {
+    run: run.run,
+    source: run.source,
+    trigger: run.trigger,
+    kinds: run.kinds,
+    outcome: run.outcome,
+    started_at: run.startedAt,
+    finished_at: run.finishedAt,
+    requests: run.requests,
+    retries: run.retries,
+    added: run.added,
+    changed: run.changed,
+    removed: run.removed,
+    unchanged: run.unchanged,
+    root: run.root,
+    error: errorDocument(run),
+  };
+}
+
+/** Why a run, a sweep or a job did not do what it should; null where it did. */
+export function errorDocument({
+  errorCode,
+  error,
+}: {
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}): object | null {
+  return errorCode === null ? null : { code: errorCode, message: error };
+}
 
 /**
  * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
@@ -68,4 +99,35 @@ function collectionDocument(collection: CollectionRow): object {
     last_full: lastFullRun === null ? null : { run: lastFullRun, at: collection.lastFullAt },
     error: errorDocument({ errorCode: lastErrorCode, error: lastError }),
   };
+}
+
+// Changes of the form of records that are still news: a later run without any does not hide them.
+
+const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
+
+/** A change of form and when the run that found it ended. */
+export interface DatedSchemaChange extends SchemaChange {
+  /** ISO 8601. */
+  readonly at?: string;
+}
+
+/** What the published runs of a source found in the last 30 days, newest run first. `now` in milliseconds. */
+export function recentSchemaChanges(
+  mirror: Pick<Mirror, 'runs'>,
+  source: string,
+  now: number,
+): DatedSchemaChange[] {
+  const times = new Map<number, string | undefined>();
+  const recent: DatedSchemaChange[] = [];
+  for (const change of mirror.runs.schemaChanges({ source })) {
+    if (!times.has(change.run)) {
+      const run = mirror.runs.get(change.run);
+      times.set(change.run, run?.finishedAt ?? run?.startedAt);
+    }
+    const at = times.get(change.run);
+    // Newest first: what comes now is older still.
+    if (at !== undefined && now - Date.parse(at) > RECENT_MS) break;
+    recent.push({ ...change, ...(at === undefined ? {} : { at }) });
+  }
+  return recent;
 }

@@ -1,9 +1,38 @@
-/** Runs that retention dropped next to a point of the mirror: the times of changes between two kept runs are unknown. */
+/** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
 import type { StateReference } from '../diff/change.ts';
-import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { ForgottenBefore } from '../mirror/forgotten-runs.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
+
+/** True for a run whose state the mirror holds. */
+export function isPublished({ root, outcome }: RunRow): boolean {
+  return root !== null && (outcome === 'complete' || outcome === 'partial');
+}
+
+/** The run of the same source that was published last before this one. */
+export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
+  return mirror.runs.list({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
+}
+
+// Freshness goes by runs of all kinds: one that was limited to some kinds is complete for these alone.
+
+/** A killed writer leaves its run without an end until the next one starts: a few of the newest may be such runs. */
+const UNENDED_RUNS = 5;
+
+/** The latest run of a source that read everything whole; null where none did. Retention keeps it (`mirror/retention.ts`). */
+export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
+  return mirror.runs.list({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
+}
+
+/** The latest one that ended, however it did. */
+export function lastEndedRunOfAllKinds(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
+  const newest = mirror.runs.list({ source, isOfAllKinds: true, limit: UNENDED_RUNS });
+  return newest.find(({ outcome }) => outcome !== 'running') ?? null;
+}
+
+// Runs that retention dropped next to a point of the mirror: the times of changes between two kept runs are unknown.
 
 /** Runs that were dropped, and the kept one that has their changes: a key of JSON documents too. */
 export interface ForgottenRuns extends ForgottenBefore {
