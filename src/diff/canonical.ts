@@ -152,7 +152,7 @@ export function numberText(value: number | RawNumber): string {
 }
 
 /** True when both numbers are the same decimal value; `-0` is `0`. */
-export function equalNumbers(a: number | RawNumber, b: number | RawNumber): boolean {
+function equalNumbers(a: number | RawNumber, b: number | RawNumber): boolean {
   if (typeof a === 'number' && typeof b === 'number') return a === b;
   const textA = numberText(a);
   const textB = numberText(b);

@@ -109,7 +109,7 @@ export function pathPattern(pattern: string): PathPattern {
 }
 
 /** Asked for a change's place; `byIndex` is called for a pattern that matches only by an element's present index. */
-export interface FieldPattern {
+interface FieldPattern {
   readonly matches: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
   readonly byIndex: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
 }
@@ -119,7 +119,7 @@ export interface FieldPattern {
  * never fits one, since another element may be there tomorrow.
  * @throws RangeError when the text is not a pointer
  */
-export function fieldPattern(pattern: string): FieldPattern {
+function fieldPattern(pattern: string): FieldPattern {
   const matchesPath = pathPattern(pattern);
   const matchesField: FieldPattern['matches'] = (field) => matchesPath(placeOf(field));
   return {
@@ -129,7 +129,7 @@ export function fieldPattern(pattern: string): FieldPattern {
 }
 
 /** True where no segment of the pattern names anything: it fits every field, or every field so deep. */
-export function isWidePattern(pattern: string): boolean {
+function isWidePattern(pattern: string): boolean {
   return splitPointer(pattern).every((part) => part === '*' || part === '**');
 }
 

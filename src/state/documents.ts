@@ -106,7 +106,7 @@ function collectionDocument(collection: CollectionRow): object {
 const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
 
 /** A change of form and when the run that found it ended. */
-export interface DatedSchemaChange extends SchemaChange {
+interface DatedSchemaChange extends SchemaChange {
   /** ISO 8601. */
   readonly at?: string;
 }
