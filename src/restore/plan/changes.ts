@@ -107,12 +107,9 @@ export function planChange(
   const sorted = sortFields(definition, changes, desired, live);
   planSorted(planning, definition, desired, live, { draft, changes, remap, sorted });
   if (sorted.waiting.length > 0 || persons.length > 0) {
-    const what = (persons.length > 0 ? persons : definition.restore.byPerson).map((each) =>
-      personReason(planning, definition, each, live.body, draft.name),
-    );
-    const then = sorted.waiting.length === 0 ? '' : `; then restore again: sets ${sorted.waiting.join(', ')}`;
+    const reason = personReason(planning, definition, persons, live.body, draft.name, sorted.waiting);
     const step = { ...draft, key: stepKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
-    planning.put(manual(step, 'needs_person', `${what.join('; ')}${then}`));
+    planning.put(manual(step, 'needs_person', reason));
   }
   const { byHand, lasting } = sorted.letters;
   if (byHand.length > 0) {

@@ -53,47 +53,48 @@ export function planCreation(
     fields: hiddenFields(definition, wanted(definition, desired)),
     after,
   };
-  if (unknown !== null) {
-    planning.put(blocked(draft, 'reference_unknown', unknown));
-    return;
-  }
-  const liveScope = planning.matching.liveScope(desired.scope);
   const replaced = replacedReason(planning, definition, desired);
   if (replaced !== null) {
     planning.addUntouched(kind, replaced, draft.name);
     return;
   }
+  const stopped =
+    unknown === null
+      ? stoppedCreation(planning, definition, desired, draft)
+      : blocked(draft, 'reference_unknown', unknown);
+  if (stopped !== null) planning.put(stopped);
+  else if (restore.creation.by === 'invitation')
+    planInvitation(planning, definition, desired, draft, restore.creation, parameters);
+  else planRequest(planning, definition, desired, draft, parameters);
+}
+
+/** The step where the record cannot be created by a request of this plan, with the reason; null where it can. */
+function stoppedCreation(
+  { input, matching, references }: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  draft: Draft,
+): Draft | null {
+  const { restore, kind, title } = definition;
   const ended = restore.endedWhen.find(
     ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
   );
-  if (ended !== undefined) {
-    planning.put(manual(draft, 'ended', ended.reason));
-    return;
-  }
-  if (liveScope !== null && !planning.references.isRead(kind, liveScope)) {
-    const reason = `the live ${definition.title.many} could not be read whole, so it is not known to be missing`;
-    planning.put(blocked(draft, 'collection_not_read', reason));
-    return;
+  if (ended !== undefined) return manual(draft, 'ended', ended.reason);
+  const liveScope = matching.liveScope(desired.scope);
+  if (liveScope !== null && !references.isRead(kind, liveScope)) {
+    const reason = `the live ${title.many} could not be read whole, so it is not known to be missing`;
+    return blocked(draft, 'collection_not_read', reason);
   }
   const other = ownerObstacle(definition, desired);
-  if (other !== null) {
-    planning.put(blocked(draft, other.obstacle, other.reason));
-    return;
+  if (other !== null) return blocked(draft, other.obstacle, other.reason);
+  if (restore.creation.by === 'invitation') return null;
+  if (restore.creation.by === 'consent' && !input.options.createOrganizations) {
+    const reason = `live has no such ${title.one}: another one than recorded? --create-organizations creates it again`;
+    return blocked(draft, 'consent', reason);
   }
-  if (restore.creation.by === 'invitation') {
-    planInvitation(planning, definition, desired, draft, restore.creation, parameters);
-    return;
-  }
-  if (restore.creation.by === 'consent' && !planning.input.options.createOrganizations) {
-    const reason = `live has no such ${definition.title.one}: another one than recorded? --create-organizations creates it again`;
-    planning.put(blocked(draft, 'consent', reason));
-    return;
-  }
-  if (writableFields(definition).length === 0) {
-    planning.put(blocked(draft, 'not_writable', closedReason(planning.input, definition)));
-    return;
-  }
-  planRequest(planning, definition, desired, draft, parameters);
+  return writableFields(definition).length === 0
+    ? blocked(draft, 'not_writable', closedReason(input, definition))
+    : null;
 }
 
 function wanted(definition: ResourceDefinition, desired: ParsedRecord): Draft['fields'] {
@@ -283,13 +284,10 @@ function planPersonAfter(
   );
   if (waiting.length === 0 && due.length === 0) return;
   const names = waiting.map(({ name }) => name);
-  const what = (due.length > 0 ? due : definition.restore.byPerson)
-    .map((each) => personReason(planning, definition, each, null, created.name))
-    .join('; ');
-  const then = names.length === 0 ? '' : `; then restore again: sets ${names.join(', ')}`;
+  const reason = personReason(planning, definition, due, null, created.name, names);
   const key = stepKey(desired, 'person');
   planning.put({
-    ...manual({ ...created, key }, 'needs_person', `${what}${then}`),
+    ...manual({ ...created, key }, 'needs_person', reason),
     fields: created.fields.filter(({ path }) => names.some((name) => path === memberPointer(name))),
     after: [created.key],
   });

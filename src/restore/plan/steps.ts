@@ -158,18 +158,26 @@ export function joinedReasons(reasons: readonly (string | null)[]): string | nul
 }
 
 /**
+ * What a person has to do, and what to restore afterwards.
+ * @param due what is to be done; empty: all that the kind has
  * @param live the record's live body; null where it is yet to be created
  * @param name what the record goes by
+ * @param waiting fields that can be set only then
  */
 export function personReason(
   { input }: Pick<Planning, 'input'>,
   definition: ResourceDefinition,
-  condition: Condition,
+  due: readonly Condition[],
   live: JsonValue | null,
   name: string,
+  waiting: readonly string[],
 ): string {
-  // What a sandbox gives is nothing to publish.
-  return input.isPractice === true ? condition.reason : reasonWithRecord(definition, condition, live, name);
+  const what = (due.length > 0 ? due : definition.restore.byPerson).map((condition) =>
+    // What a sandbox gives is nothing to publish.
+    input.isPractice === true ? condition.reason : reasonWithRecord(definition, condition, live, name),
+  );
+  const then = waiting.length === 0 ? '' : `; then restore again: sets ${waiting.join(', ')}`;
+  return `${what.join('; ')}${then}`;
 }
 
 export function reasonWithRecord(
