@@ -5,7 +5,20 @@ const { yaml } = workspace();
 
 describe('the variables that secrets come from', () => {
   it('are named wherever a secret refers to them, and no others', () => {
-    const names = ['KEY_A', 'KEY_B', 'TOKEN', 'REPLICA', 'HOOK', 'PART', 'HMAC', 'SMTP', 'ARG', 'ENV'];
+    const names = [
+      'KEY_A',
+      'KEY_B',
+      'TOKEN',
+      'REPLICA',
+      'HOOK',
+      'PART',
+      'HMAC',
+      'SMTP',
+      'ARG',
+      'ENV',
+      'ROUTING',
+      'GENIE',
+    ];
     const env = Object.fromEntries(names.map((name) => [name, `value-of-${name}`]));
     const { secretVariables } = yaml(
       `sources:
@@ -20,6 +33,8 @@ replica: { token: "\${REPLICA}" }
 notices:
   - { name: hook, type: webhook, url: "https://\${HOST}/\${HOOK}?\${PART}", secret: "$\${NONE}\${HMAC}" }
   - { name: mail, type: email, smtpUrl: "smtps://\${SMTP}@\${HOST}", from: "\${FROM}", to: ["\${FROM}"] }
+  - { name: pager, type: pagerduty, routingKey: "\${ROUTING}" }
+  - { name: genie, type: opsgenie, apiKey: "\${GENIE}" }
   - { name: page, type: command, command: ["\${DIRECTORY}/page", "\${ARG}"], env: { T: "\${ENV}" } }
 pings: [{ success: "https://\${HOST}/\${PING}" }]
 `,

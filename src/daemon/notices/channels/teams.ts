@@ -1,6 +1,5 @@
 /** Microsoft Teams, by the webhook of a workflow: an adaptive card. */
 import type { ChannelOf } from '../../../config/channels.ts';
-import type { Message } from '../message.ts';
 import {
   byTemplate,
   cut,
@@ -11,7 +10,7 @@ import {
   type Sender,
   withoutMentions,
 } from './shared.ts';
-import { linesOf } from '../message.ts';
+import { linesOf, type Message } from '../message.ts';
 
 /** Teams takes 28 KB, in UTF-16 twice as much as the characters. */
 const TEXT_LENGTH = 6000;
