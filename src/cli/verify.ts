@@ -9,7 +9,7 @@ import { endOf } from '../daemon/jobs/job-log.ts';
 import { withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { recordJobNotices } from '../daemon/notices/job-notices.ts';
+import { recordJobNotices } from '../daemon/notices/notifier.ts';
 import type { JobStart } from '../mirror/daemon.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import { type Mirror } from '../mirror/mirror.ts';

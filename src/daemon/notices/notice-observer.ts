@@ -5,19 +5,17 @@
 import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
-import { noticeOf, subjectName, messageOf, span } from './message.ts';
-import { channelsFor, recordJobNotices, recordTransition } from './job-notices.ts';
+import { messageOf, noticeOf, subjectName } from './message.ts';
+import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
 import type { Config } from '../../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
-import type { HealthReason } from '../http/health.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
-import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
-import { type OutboxOptions, Outbox } from './outbox.ts';
+import type { JobDetails } from './run-transitions.ts';
 import type { Send } from './sending.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -247,132 +245,6 @@ function isCatchingUp(
   return !mirror.daemon
     .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
-}
-
-// Notices for the daemon: changed states are stored with their notices, which are delivered afterwards.
-
-export type NotifierOptions = OutboxOptions;
-
-export interface Notifier {
-  /**
-   * Stores the states that an ended job changed, in one transaction with the notices; sends nothing. The same job again
-   * changes nothing.
-   * @returns how many notices there are to send
-   * @throws TidemarkError if the mirror cannot be written: then nothing is reported until the next job
-   */
-  afterJob(job: JobRow, details?: JobDetails): Promise<number>;
-  /**
-   * The same within a writer that is open already.
-   * @param assumed states that were reported but could not be stored
-   */
-  recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
-  /** Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. */
-  checkFreshness(sources: readonly Freshness[]): Promise<number>;
-  /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
-  checkBackups(overdue: HealthReason | null): Promise<number>;
-  /** As `Outbox.deliverDue`. Need not be awaited. */
-  deliverDue(signal: AbortSignal): Promise<void>;
-  /** As `Outbox.nextDueAt`. */
-  nextDueAt(): number | null;
-  /** Stops deliveries under way, without counting them as attempts, and stores which notices were delivered. */
-  close(): Promise<void>;
-}
-
-export function createNotifier(options: NotifierOptions): Notifier {
-  const { channels, clock, openWriter } = options;
-  const outbox = new Outbox(options);
-  const closing = new AbortController();
-
-  const recordJob = (
-    mirror: Mirror,
-    job: JobRow,
-    details: JobDetails = {},
-    assumed: readonly NoticeState[] = [],
-  ): number => recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channels());
-  const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
-    joined(
-      sources.map((each) => freshnessTransition(mirror.daemon.noticeStates(each.source), each, clock.now())),
-    );
-
-  return {
-    afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
-    recordJob,
-    checkFreshness: async (sources) => {
-      if (sources.length === 0) return 0;
-      const { states, cleared } = freshness(options.mirror(), sources);
-      if (states.length + cleared.length === 0) return 0;
-      return openWriter((mirror) => recordTransition(mirror, freshness(mirror, sources), channels()));
-    },
-    checkBackups: async (overdue) => {
-      const before = stateOf(options.mirror().daemon.noticeStates(''), '', 'backup');
-      if ((before !== undefined) === (overdue !== null)) return 0;
-      const transition = backupTransition(overdue, isoTime(clock.now()));
-      return openWriter((mirror) => recordTransition(mirror, transition, channels()));
-    },
-    deliverDue: (signal) => outbox.deliverDue(AbortSignal.any([signal, closing.signal])),
-    nextDueAt: () => outbox.nextDueAt(),
-    close: async () => {
-      closing.abort(new Error('closed'));
-      await outbox.settled();
-    },
-  };
-}
-
-// Subject `backup`: `overdue` while health says so, which knows when a backup was due.
-
-function backupTransition(overdue: HealthReason | null, at: string): Transition {
-  const of = { at, source: '', subject: 'backup' };
-  if (overdue === null) {
-    const title = `${subjectName('')}: no backup is overdue any more`;
-    const onTime = noticeOf({ ...of, event: 'backup_on_time' }, { severity: 'low', title, job: 'backup' });
-    return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
-  }
-  const { message, hint } = overdue;
-  const title = `${subjectName('')}: ${message}`;
-  const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
-  const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail: {} };
-  return { states: [state], cleared: [], notices: [late] };
-}
-
-// Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
-
-export function freshnessTransition(
-  states: readonly NoticeState[],
-  { source, completeAt, expectedSince, allowedMs }: Freshness,
-  nowMs: number,
-): Transition {
-  const before = stateOf(states, source, 'fresh');
-  const oldMs = nowMs - Date.parse(completeAt ?? expectedSince);
-  const isOverdue = oldMs > allowedMs;
-  if (isOverdue === (before !== undefined)) return NO_TRANSITION;
-  const at = new Date(nowMs).toISOString();
-  const of = { at, source, subject: 'fresh' };
-  const name = subjectName(source);
-  if (!isOverdue) {
-    const onTime = noticeOf(
-      { ...of, event: 'sync_on_time' },
-      { severity: 'low', title: `${name}: a sync was complete again`, job: 'sync' },
-    );
-    return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
-  }
-  const overdue = noticeOf(
-    { ...of, event: 'sync_overdue' },
-    {
-      severity: 'high',
-      title: `${name}: no complete sync ${completeAt === null ? 'yet' : `for ${span(oldMs)}`}`,
-      lines: [
-        completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
-        `the schedule allows ${span(allowedMs)}`,
-      ],
-      job: 'sync',
-      hint: `\`tidemark status --source ${source}\` shows what is stale and why`,
-    },
-  );
-  return {
-    states: [{ source, subject: 'fresh', state: 'overdue', since: at, detail: {} }],
-    cleared: [],
-    notices: [overdue],
-  };
 }
 
 /** Between two attempts through a channel that failed. */

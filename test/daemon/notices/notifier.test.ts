@@ -4,11 +4,7 @@ import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
-import {
-  type Notifier,
-  type NotifierOptions,
-  createNotifier,
-} from '../../../src/daemon/notices/notice-observer.ts';
+import { type Notifier, type NotifierOptions, createNotifier } from '../../../src/daemon/notices/notifier.ts';
 import { waitAfter } from '../../../src/daemon/notices/outbox.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { open } from '../../mirror/fixture.ts';

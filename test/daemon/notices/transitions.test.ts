@@ -4,7 +4,7 @@ import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
 import { FOLLOWED, transitionsOf } from '../../../src/daemon/notices/transitions.ts';
-import { freshnessTransition } from '../../../src/daemon/notices/notice-observer.ts';
+import { freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
 import { contentOf } from '../../../src/daemon/notices/message.ts';
 import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
