@@ -7,7 +7,6 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { shapeOf } from '../sync/sweep.ts';
-import { type ListShape, listShapeOf } from './list-shape.ts';
 
 /** `not_reached`: nothing was asked, since what leads there could not be read. */
 export type ProbeState = 'readable' | 'empty' | 'denied' | 'not_offered' | 'failing' | 'not_reached';
@@ -206,4 +205,21 @@ function failed(scope: Scope, error: TidemarkError | null): CollectionProbe {
 function stateOf({ code }: TidemarkError): ProbeState {
   if (code === 'forbidden' || code === 'unauthorized') return 'denied';
   return code === 'not_found' ? 'not_offered' : 'failing';
+}
+
+/**
+ * What shape a list's answer has (wire-notes.md, Lists). `envelope`: count, next, results, as documented. `uncounted`: with `next`, but without a count.
+ * `results`: the records in an object, and neither. `array`: the records alone.
+ */
+export type ListShape = 'envelope' | 'uncounted' | 'results' | 'array';
+
+/** The shape of an answer that was read as a list. */
+function listShapeOf(text: string): ListShape {
+  const body: unknown = JSON.parse(text);
+  if (Array.isArray(body) || typeof body !== 'object' || body === null) return 'array';
+  const names = new Set(Object.keys(body));
+  const tellsEnd = ['next', 'has_next', 'next_cursor'].some((name) => names.has(name));
+  const tellsCount = ['count', 'total_count', 'total'].some((name) => names.has(name));
+  if (tellsCount && tellsEnd) return 'envelope';
+  return tellsEnd ? 'uncounted' : 'results';
 }

@@ -3,18 +3,20 @@
  * page or two of each collection in a few scopes.
  */
 import type { ProbeClient } from '../api/read-client.ts';
+import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { parentsOf, SCOPE_KIND, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { teamIds } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
+import { Discovery } from '../sync/discovery.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { parentLimits, wantedKinds } from '../sync/run-extent.ts';
-import { clockSkew, findPageCap, MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 import {
   type CollectionProbe,
   type ProbeContext,
@@ -23,6 +25,7 @@ import {
   probeCollection,
   probeObject,
 } from './collection-probe.ts';
+import { clockSkew, findPageCap, MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 
 /** Records asked for of a list that nothing hangs below. */
 const ROWS = 2;
@@ -60,6 +63,8 @@ class Reach {
   readonly #context: ProbeContext;
   readonly #wanted: readonly ResourceDefinition[];
   readonly #kinds: KindReach[] = [];
+  /** By collection. */
+  readonly #probes = new Map<string, CollectionProbe>();
   #fatal: TidemarkError | null = null;
 
   constructor(options: ReachOptions) {
@@ -140,112 +145,73 @@ class Reach {
     return { ...probe, state: 'failing', error };
   }
 
+  /** Level by level: a few collections of each kind in each organization, below the parents that were seen. */
   async #below(organizations: readonly { id: string; text: string | null }[]): Promise<void> {
-    const inOrganization = this.#wanted.filter(({ discovery }) => discovery.from === 'organizations');
-    const found = new Map<string, CollectionProbe>();
-    const work = organizations.flatMap(({ id }) =>
-      inOrganization.map((definition) => ({ id, definition, scope: { organization_id: id } })),
-    );
-    await this.#each(work, async ({ id, definition, scope }) => {
-      const isParent = definition.kind === 'projects' || definition.kind === 'roles';
-      const probe = await probeCollection(this.#context, definition, scope, isParent ? MOST_SCOPES : ROWS);
-      found.set(`${definition.kind} ${id}`, probe);
-      this.#add(id, definition, [probe], 1);
-    });
-    await this.#belowRoles(organizations, found);
-    await this.#belowProjects(organizations, found);
-  }
-
-  async #belowRoles(
-    organizations: readonly { id: string }[],
-    found: ReadonlyMap<string, CollectionProbe>,
-  ): Promise<void> {
-    const definitions = this.#wanted.filter(({ discovery }) => discovery.from === 'roles');
-    let left = MOST_SCOPES;
-    for (const [index, { id }] of organizations.entries()) {
-      const roles = found.get(`roles ${id}`);
-      const scopes = (roles?.seen ?? [])
-        .slice(0, fairShare(left, organizations.length - index))
-        .map((role) => ({
-          organization_id: id,
-          role_id: role.id,
-        }));
-      left -= scopes.length;
-      for (const definition of definitions) {
-        await this.#kindIn(id, definition, scopes, roles, (scope) =>
-          probeCollection(this.#context, definition, scope, ROWS),
-        );
+    const { projects } = parentLimits(this.#options.source);
+    const discovery = new Discovery({ organizations: 'all', projects, areProjectsTrusted: false });
+    for (const { id, text } of organizations)
+      discovery.found(SCOPE_KIND.organization_id, {}, id, text ?? '{}');
+    const levels = Map.groupBy(this.#wanted, (definition) => parentsOf(definition).length);
+    levels.delete(0);
+    for (const [, level] of [...levels].toSorted(([a], [b]) => a - b)) {
+      const asked = level.flatMap((definition) => this.#chosen(definition, discovery, organizations));
+      const single = asked.flatMap((row) => row.scopes.map((scope) => ({ row, scope })));
+      await this.#each(single, async ({ row: { definition, probes }, scope }) => {
+        const probe = await this.#probe(definition, scope);
+        probes.push(probe);
+        this.#probes.set(collectionKey({ kind: definition.kind, scope }), probe);
+        for (const { id, text } of probe.seen) discovery.found(definition.kind, scope, id, text);
+      });
+      for (const { organization, definition, probes, collections, parent } of asked) {
+        if (probes.length === 0) probes.push(unprobed(organization, parent));
+        this.#add(organization, definition, probes, collections);
       }
     }
   }
 
-  async #belowProjects(
-    organizations: readonly { id: string; text: string | null }[],
-    found: ReadonlyMap<string, CollectionProbe>,
-  ): Promise<void> {
-    const { projects: named } = parentLimits(this.#options.source);
-    const feeds = this.#wanted.filter(({ discovery }) => discovery.from === 'projects');
-    const objects = this.#wanted.filter(({ discovery }) => discovery.from === 'session_recordings');
-    if (feeds.length + objects.length === 0) return;
-    let left = MOST_SCOPES;
-    for (const [index, { id, text }] of organizations.entries()) {
-      const listed = found.get(`projects ${id}`);
-      const known = new Set([
-        ...(listed?.seen ?? []).map((project) => project.id),
-        ...(text === null ? [] : teamIds(text)),
-      ]);
-      const allowed = [...known].filter((project) => named === 'all' || named.includes(project));
-      const scopes = allowed
-        .slice(0, fairShare(left, organizations.length - index))
-        .map((project) => ({ project_id: project }));
-      left -= scopes.length;
-      const heads = new Map<string, CollectionProbe>();
-      const total = Math.max(allowed.length, named === 'all' ? (listed?.records ?? 0) : 0);
-      for (const feed of feeds) {
-        const probeFeed = async (scope: Scope): Promise<CollectionProbe> => {
-          const probe = await probeCollection(this.#context, feed, scope, ROWS);
-          if (feed.kind === 'session_recordings') heads.set(scope.project_id ?? '', probe);
-          return probe;
-        };
-        await this.#kindIn(id, feed, scopes, listed, probeFeed, total);
-      }
-      for (const definition of objects) {
-        const first = scopes.filter(({ project_id }) => heads.get(project_id)?.seen[0] !== undefined);
-        await this.#kindIn(
-          id,
-          definition,
-          first,
-          [...heads.values()].find(({ seen }) => seen.length > 0) ?? [...heads.values()][0] ?? listed,
-          (scope) => {
-            const recording = heads.get(scope.project_id ?? '')?.seen[0]?.id ?? '';
-            return probeObject(this.#context, definition, scope, recording);
-          },
-          // A project without recordings has nothing to share.
-          total - (scopes.length - first.length),
-        );
-      }
-    }
-  }
-
-  /** One kind of one organization over its scopes; without any, what its parent said decides. */
-  async #kindIn(
-    organization: string,
+  /** The collections of a kind to look at in each organization, within what is left of the budget. */
+  #chosen(
     definition: ResourceDefinition,
-    scopes: readonly Scope[],
-    parent: CollectionProbe | undefined,
-    probe: (scope: Scope) => Promise<CollectionProbe>,
-    collections = parent?.records ?? scopes.length,
-  ): Promise<void> {
-    const probes: CollectionProbe[] = [];
-    await this.#each(scopes, async (scope) => {
-      probes.push(await probe(scope));
+    discovery: Discovery,
+    organizations: readonly { id: string }[],
+  ): ChosenScopes[] {
+    const { from } = definition.discovery;
+    const all = Map.groupBy(discovery.scopesOf(definition), ({ path }) => path.organization_id);
+    const isNarrowed = definition.scope.includes('project_id') && this.#options.source.projects !== 'all';
+    let left = MOST_SCOPES;
+    return organizations.map(({ id }, index) => {
+      const known = (all.get(id) ?? []).map(({ scope }) => scope);
+      const within = known.slice(0, fairShare(left, organizations.length - index));
+      left -= within.length;
+      const isObject = definition.reading === 'each';
+      const scopes = isObject
+        ? within.filter((scope) => this.#firstIn(definition, scope) !== undefined)
+        : within;
+      const lists = this.#kinds.find(
+        (row) => row.kind === (isObject ? parentOf(from) : from) && row.organization === id,
+      );
+      const listed = isNarrowed ? 0 : (lists?.probes[0]?.records ?? 0);
+      const parents = this.#kinds.find(({ kind, organization }) => kind === from && organization === id);
+      return {
+        ...{ organization: id, definition, scopes, probes: [] },
+        // A list without records has no objects below it.
+        collections: Math.max(known.length, listed) - (within.length - scopes.length),
+        parent: parents?.probes.find(({ seen }) => seen.length > 0) ?? parents?.probes[0],
+      };
     });
-    if (probes.length === 0) {
-      const scope = { organization_id: organization };
-      const isNothingBelow = parent?.state === 'empty';
-      probes.push(isNothingBelow ? { ...notReached(scope), state: 'empty', records: 0 } : notReached(scope));
-    }
-    this.#add(organization, definition, probes, Math.max(collections, scopes.length));
+  }
+
+  async #probe(definition: ResourceDefinition, scope: Scope): Promise<CollectionProbe> {
+    if (definition.reading === 'each')
+      return await probeObject(this.#context, definition, scope, this.#firstIn(definition, scope) ?? '');
+    const rows = scopeKeyNaming(definition.kind) === undefined ? ROWS : MOST_SCOPES;
+    return await probeCollection(this.#context, definition, scope, rows);
+  }
+
+  /** The first record of the list whose records each have an object of this kind. */
+  #firstIn({ discovery: { from } }: ResourceDefinition, scope: Scope): string | undefined {
+    const list = from === 'root' ? undefined : this.#probes.get(collectionKey({ kind: from, scope }));
+    return list?.seen[0]?.id;
   }
 
   async #each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
@@ -268,6 +234,27 @@ class Reach {
   #noteFatal({ error }: CollectionProbe): void {
     if (error !== null && FATAL.has(error.code)) this.#fatal ??= error;
   }
+}
+
+interface ChosenScopes {
+  readonly organization: string;
+  readonly definition: ResourceDefinition;
+  readonly scopes: readonly Scope[];
+  readonly probes: CollectionProbe[];
+  /** Known collections. */
+  readonly collections: number;
+  /** What was seen of the list that leads there. */
+  readonly parent: CollectionProbe | undefined;
+}
+
+/** What is said of a kind without a collection to look at: its parent decides. */
+function unprobed(organization: string, parent: CollectionProbe | undefined): CollectionProbe {
+  const probe = notReached({ organization_id: organization });
+  return parent?.state === 'empty' ? { ...probe, state: 'empty', records: 0 } : probe;
+}
+
+function parentOf(kind: Kind | 'root'): Kind | 'root' {
+  return kind === 'root' ? kind : definitionOf(kind).discovery.from;
 }
 
 /** What is left of the budget, divided among the remaining ones: none gets nothing while there is enough. */
