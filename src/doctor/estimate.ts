@@ -1,13 +1,15 @@
 /** Estimates the requests of reading a source, per collection, and the basis of each estimate. Pure. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { SourceConfig } from '../config/config.ts';
+import type { RateLimits, SourceConfig } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow, SweepRow } from '../mirror/run-rows.ts';
+import { MAX_LOOKUPS } from '../state/live-absence.ts';
+import { SAMPLE } from '../sync/absence.ts';
+import { isFullReadRecent } from '../sync/run-extent.ts';
 import type { CollectionProbe } from './collection-probe.ts';
-import { pagesFor } from './pace.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
 /** `last_run`: as in the last run. `count`: from the list's `count`. `guess`: without either. */
@@ -65,11 +67,6 @@ const ANSWER_BYTES = 150;
 /** Bytes of a record of unknown size: the mean of usual configurations. */
 const RECORD_BYTES = 700;
 
-/** Absent records of one collection that a live reading looks up (state/live-absence.ts). */
-const MAX_LOOKUPS = 200;
-/** Those that a sync looks up before it holds removals (src/sync/absence.ts). */
-const SAMPLED_AT_MOST = 10;
-
 function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimate {
   const { definition, scope, records, recordBytes, lastPages, isHead, isRefused, pageCap } = prospect;
   const { kind } = definition;
@@ -93,7 +90,7 @@ function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimat
   }
   const pages = lastPages ?? (records === null ? 1 : pagesFor(records, source.pageSize, pageCap));
   const rows = records ?? page;
-  const most = prospect.parents === 'budget' ? SAMPLED_AT_MOST : MAX_LOOKUPS;
+  const most = prospect.parents === 'budget' ? SAMPLE : MAX_LOOKUPS;
   const isLooked = definition.operation('retrieve') !== undefined;
   const looks = isLooked ? Math.min(prospect.held ?? 0, most) : 0;
   // Where rows are abridged, each record is retrieved, too.
@@ -220,11 +217,9 @@ export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstima
   const sweeps = sweepsByRun(mirror);
   const sizes = new Map<Kind, number | null>();
   const removals = new Map(
-    mirror.runs
-      .heldRemovals(source.name)
-      .map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each.records]),
+    mirror.runs.heldRemovals(source.name).map((each) => [collectionKey(each), each.records]),
   );
-  const parents = new Map(held.map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row.records]));
+  const parents = new Map(held.map((row) => [collectionKey(row), row.records]));
   const collections = held.flatMap((row): CollectionEstimate[] => {
     const definition = definitions.get(row.kind);
     if (definition === undefined || !kinds.has(row.kind)) return [];
@@ -233,7 +228,7 @@ export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstima
     const prospect = {
       ...prospectOf(options, definition, row, sweeps, parents),
       recordBytes,
-      held: removals.get(`${row.kind} ${scopeKey(row.scope)}`) ?? 0,
+      held: removals.get(collectionKey(row)) ?? 0,
     };
     return [estimateOf(named(prospect, source), source)];
   });
@@ -258,16 +253,14 @@ type Sweeps = (run: number | null, row: CollectionRow) => SweepRow | undefined;
 
 function sweepsByRun(mirror: Mirror): Sweeps {
   const runs = new Map<number, Map<string, SweepRow>>();
-  return (run, { kind, scope }) => {
+  return (run, row) => {
     if (run === null) return undefined;
     let found = runs.get(run);
     if (found === undefined) {
-      found = new Map(
-        mirror.runs.sweeps(run).map((sweep) => [`${sweep.kind} ${scopeKey(sweep.scope)}`, sweep]),
-      );
+      found = new Map(mirror.runs.sweeps(run).map((sweep) => [collectionKey(sweep), sweep]));
       runs.set(run, found);
     }
-    return found.get(`${kind} ${scopeKey(scope)}`);
+    return found.get(collectionKey(row));
   };
 }
 
@@ -279,7 +272,7 @@ function prospectOf(
   parents: ReadonlyMap<string, number>,
 ): Prospect {
   const isEach = definition.reading === 'each';
-  const isHead = definition.reading === 'feed' && !isWhole && isHeadEnough(row, source, now);
+  const isHead = definition.reading === 'feed' && !isWhole && isFullReadRecent(row.lastFullAt, source, now);
   const last = sweeps(row.lastRun, row);
   const whole = sweeps(row.lastFullRun, row);
   const same = [last, whole].find(
@@ -289,7 +282,10 @@ function prospectOf(
   return {
     definition,
     scope: row.scope,
-    records: isEach ? (parents.get(`${from} ${scopeKey(row.scope)}`) ?? 0) : row.records,
+    records:
+      isEach && from !== 'root'
+        ? (parents.get(collectionKey({ kind: from, scope: row.scope })) ?? 0)
+        : row.records,
     recordBytes: null,
     pageCap: row.pageCap,
     lastPages: isEach || same === undefined || same.pages === 0 ? null : same.pages,
@@ -305,16 +301,50 @@ function named(prospect: Prospect, { organizations }: SourceConfig): Prospect {
   return { ...prospect, lastPages: organizations.length };
 }
 
-/** The same decision as in a run (src/sync/sync-run.ts). */
-function isHeadEnough({ lastFullAt }: CollectionRow, source: SourceConfig, now: number): boolean {
-  if (lastFullAt === null) return false;
-  const age = now - Date.parse(lastFullAt);
-  return age >= 0 && age < source.recordings.fullSweepEveryMs;
-}
-
 /** From a run that did not wait for rate limits; one that did does not show the service's speed. */
 function requestMs({ requests, startedAt, finishedAt }: RunRow, { rate }: SourceConfig): number | null {
   if (finishedAt === null || requests === 0) return null;
   if (rate.perMinute !== 0 && requests > rate.perMinute) return null;
   return (Date.parse(finishedAt) - Date.parse(startedAt)) / requests;
+}
+
+// How long a number of requests takes at a rate: the client's two sliding windows, computed forward.
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** Beyond this the pace of the hour's window is simply continued. */
+const MOST_SIMULATED = 200_000;
+
+/**
+ * Milliseconds until the last of `requests` may start, when each of `recent` (epoch milliseconds, oldest first) started
+ * before `now` under the same limits. 0 where all of them may start at once.
+ */
+export function waitFor(
+  requests: number,
+  { perMinute, perHour }: Pick<RateLimits, 'perMinute' | 'perHour'>,
+  recent: readonly number[],
+  now: number,
+): number {
+  if (requests <= 0 || (perMinute === 0 && perHour === 0)) return 0;
+  const started = [...recent];
+  let at = now;
+  const simulated = Math.min(requests, MOST_SIMULATED);
+  for (let n = 0; n < simulated; n += 1) {
+    const minute = perMinute === 0 ? undefined : started.at(-perMinute);
+    const hour = perHour === 0 ? undefined : started.at(-perHour);
+    if (minute !== undefined) at = Math.max(at, minute + MINUTE_MS);
+    if (hour !== undefined) at = Math.max(at, hour + HOUR_MS);
+    started.push(at);
+  }
+  return Math.round((at - now) * (requests / simulated));
+}
+
+/** Pages of a walk over `records`: the overlap and the second look at the head included (src/api/walk.ts). */
+export function pagesFor(records: number, pageSize: number, pageCap: number | null): number {
+  const page = Math.max(1, Math.min(pageSize, pageCap ?? pageSize));
+  if (records <= page) return 1;
+  // Where the service shows no cap, the overlap is asked for on top and costs nothing.
+  const isCapped = pageCap !== null && pageCap < pageSize;
+  const overlap = isCapped ? Math.min(Math.max(10, Math.ceil(page * 0.05)), Math.floor(page / 2)) : 0;
+  return 2 + Math.ceil((records - page) / Math.max(1, page - overlap));
 }

@@ -19,7 +19,7 @@ import { retrieveAll, type RetrievedRecords } from './retrieve.ts';
 /** Ids held in memory at a time. */
 const BATCH = 1000;
 /** Records fetched by id before many are held: a few suffice to detect a list that leaks rows or came back empty. */
-const SAMPLE = 10;
+export const SAMPLE = 10;
 const LEAK_HINT =
   "the server's list leaks rows: look at its ordering, and expect the next run to see them again";
 

@@ -116,3 +116,15 @@ export function narrowedKinds(
   const wanted = wantedKinds(source, own);
   return [...wantedKinds(source, null)].every((kind) => wanted.has(kind)) ? null : own;
 }
+
+/** True where a feed need not be read in full yet: `lastFullAt` is when that was done last. */
+export function isFullReadRecent(
+  lastFullAt: string | null,
+  { recordings }: Pick<SourceConfig, 'recordings'>,
+  now: number,
+): boolean {
+  if (lastFullAt === null) return false;
+  const age = now - Date.parse(lastFullAt);
+  // A clock that was set back makes the age negative: then the feed is read in full.
+  return age >= 0 && age < recordings.fullSweepEveryMs;
+}

@@ -14,7 +14,7 @@ import { Discovery, type DiscoveredScope } from './discovery.ts';
 import type { PlannedSweep, SweepReading } from './events.ts';
 import type { SweepContext, SyncOptions } from './options.ts';
 import { sweepReport, wasRead, type SweepError, type SweepReport } from './outcome.ts';
-import { parentLimits, wantedKinds, type ParentLimits } from './run-extent.ts';
+import { isFullReadRecent, parentLimits, wantedKinds, type ParentLimits } from './run-extent.ts';
 import { budgetByParent, sweepByParent, sweepNamed } from './sweep-by-id.ts';
 import { sweepCollection } from './sweep.ts';
 
@@ -288,11 +288,7 @@ export class SyncRun {
   #isHeadEnough(collection: CollectionRow | undefined): boolean {
     if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;
     if (collection !== undefined && this.#waiting.has(collectionKey(collection))) return false;
-    const last = collection?.lastFullAt ?? null;
-    if (last === null) return false;
-    const age = this.#context.clock.now() - Date.parse(last);
-    // A clock that was set back makes the age negative: then the whole feed is read.
-    return age >= 0 && age < this.#options.source.recordings.fullSweepEveryMs;
+    return isFullReadRecent(collection?.lastFullAt ?? null, this.#options.source, this.#context.clock.now());
   }
 
   #heldOf(kind: Kind, scope: Scope): CollectionRow | undefined {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pagesFor, waitFor } from '../../src/doctor/pace.ts';
+import { pagesFor, waitFor } from '../../src/doctor/estimate.ts';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, environment, scratch } from './harness.ts';
