@@ -4,7 +4,7 @@
  */
 import type { ProbeClient } from '../api/read-client.ts';
 import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/collection-key.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { parentsOf, SCOPE_KIND, scopeKeyNaming } from '../catalog/lineage.ts';
