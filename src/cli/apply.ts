@@ -7,7 +7,7 @@ import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts'
 import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import { fieldLine } from '../report/field-line.ts';
+import { fieldLine } from '../report/value-text.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';

@@ -13,7 +13,9 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { renderTimelineText, renderTimeline, type Timeline, type TimelineEvent } from '../report/timeline.ts';
+import { renderHtml } from '../report/render-html.ts';
+import { renderText } from '../report/render-text.ts';
+import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
@@ -84,17 +86,18 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const shared = {
       definitions,
       showsSecrets: options.showSecrets === true,
-      title: 'Changes',
       notes: notesOf(found, definitions),
     };
+    const report = timelineReport(timelineOf(period, found, sources), {
+      ...shared,
+      title: format === 'html' ? 'Changes' : `Changes from ${period.since.at} to ${period.until.at}`,
+    });
     const text =
       format === 'json'
         ? escapeForTerminal(`${JSON.stringify(document(period, found))}\n`)
         : format === 'html'
-          ? renderTimeline(timelineOf(period, found, sources), shared)
-          : renderTimelineText(timelineOf(period, found, sources), {
-              ...shared,
-              title: `Changes from ${period.since.at} to ${period.until.at}`,
+          ? renderHtml(report)
+          : renderText(report, {
               colors: createColors(options.output === undefined && isColoured(context)),
               width: context.stdout.columns ?? 100,
               maxRecords: options.limit ?? RECORDS_SHOWN,
@@ -185,8 +188,7 @@ function timelineOf(
       id,
       name,
       change,
-      paths: change === 'changed' ? fields.map(({ path }) => path) : [],
-      ...(change === 'changed' ? { fields } : {}),
+      fields: change === 'changed' ? fields : [],
       ...(again === undefined ? {} : { created_again: again }),
       ...(sources.length > 1 ? { source: run.source } : {}),
     })),

@@ -8,7 +8,7 @@ import type { Finding } from '../diff/drift.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
-import { nameText } from '../report/sections.ts';
+import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';

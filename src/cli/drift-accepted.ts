@@ -10,7 +10,7 @@ import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
-import { nameText } from '../report/sections.ts';
+import { nameText } from '../report/value-text.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';

@@ -9,7 +9,7 @@ import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
 import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
-import { nameText } from '../report/sections.ts';
+import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
 import { forgottenNotes } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';

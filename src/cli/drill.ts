@@ -8,12 +8,13 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count } from '../core/wording.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
-import { renderDrillHtml } from '../report/drill.ts';
-import { renderDrillJson } from '../report/drill-runbook.ts';
-import { drillVerdictText, outcomeText, type DrillReportOptions } from '../report/drill.ts';
-import { renderRunbook } from '../report/drill-runbook.ts';
-import { renderDrillText } from '../report/drill.ts';
-import { groupedNotes } from '../report/note-groups.ts';
+import { drillReport, drillVerdictText, outcomeText, renderDrillJson } from '../report/drill-report.ts';
+import { groupedNotes } from '../report/notes.ts';
+import type { ReportOptions } from '../report/options.ts';
+import { renderHtml } from '../report/render-html.ts';
+import { renderMarkdown } from '../report/render-markdown.ts';
+import { renderText } from '../report/render-text.ts';
+import { runbookReport } from '../report/runbook.ts';
 import { runDrill } from '../restore/drill/drill.ts';
 import { NO_DRILL_EVENTS, type DrillEvents } from '../restore/drill/passes.ts';
 import { configuredSecrets, NO_SECRETS } from '../restore/secrets.ts';
@@ -30,6 +31,8 @@ import { deliver, formatOf, reportEach, type SourceReport } from './report-outpu
 import { isOfMirror, StateOpener } from './state-opener.ts';
 import { commandLog } from './source-probe.ts';
 import { writeWhole } from './atomic-file.ts';
+
+const RUNBOOK_VALUE = 2_000; // characters of a value in a runbook
 
 interface DrillCommandOptions extends Pick<
   ComparisonOptions,
@@ -59,9 +62,9 @@ export async function drill(context: CommandContext, options: DrillCommandOption
     const sources = sourcesOf(context, config, opener, [from]);
     const results = await reportEach(sources, { signal, opener }, async (source) => {
       const document = await drillSource(context, options, config, opener, { from, source });
-      const shared = reportOptions(context, options, config, opener, source);
-      runbooks.push(renderRunbook(document, shared));
-      return drillReport(options, document, shared, source);
+      const shared = reportOptions(options, config, opener, source);
+      runbooks.push(renderMarkdown(runbookReport(document, shared), { level: 1, valueLimit: RUNBOOK_VALUE }));
+      return sourceReport(context, options, document, shared, source);
     });
     if (options.runbook !== undefined && runbooks.length > 0) {
       await writeWhole(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
@@ -131,12 +134,11 @@ async function drillSource(
 }
 
 function reportOptions(
-  context: CommandContext,
   options: DrillCommandOptions,
   config: Config,
   opener: StateOpener,
   source: string | null,
-): DrillReportOptions {
+): ReportOptions {
   const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
   const mirror = isOfMirror(parseReference(options.from ?? 'latest', systemClock.now()))
     ? opener.mirrorIfAny()
@@ -145,18 +147,18 @@ function reportOptions(
     definitions,
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
-    colors: createColors(options.output === undefined && isColoured(context)),
-    width: context.stdout.columns ?? 100,
     ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
   };
 }
 
-function drillReport(
+function sourceReport(
+  context: CommandContext,
   options: DrillCommandOptions,
   document: DrillDocument,
-  shared: DrillReportOptions,
+  shared: ReportOptions,
   source: string | null,
 ): SourceReport {
+  const report = drillReport(document, { ...shared, hasRunbook: options.runbook !== undefined });
   return {
     source,
     exitCode: document.outcome === 'equal' ? EXIT.done : EXIT.partial,
@@ -164,12 +166,15 @@ function drillReport(
     json: () => renderDrillJson(document, shared).trimEnd(),
     render: (format) =>
       format === 'html'
-        ? renderDrillHtml(document, shared)
-        : renderDrillText(document, { ...shared, hasRunbook: options.runbook !== undefined }),
+        ? renderHtml(report)
+        : renderText(report, {
+            colors: createColors(options.output === undefined && isColoured(context)),
+            width: context.stdout.columns ?? 100,
+          }),
   };
 }
 
-function shortReason(document: DrillDocument, { definitions }: DrillReportOptions): string[] {
+function shortReason(document: DrillDocument, { definitions }: ReportOptions): string[] {
   return [
     outcomeText(document),
     `  ${drillVerdictText(document)}`,

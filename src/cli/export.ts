@@ -18,7 +18,7 @@ import {
   yamlDocuments,
 } from '../report/export/documents.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
-import type { ExportRecord } from '../report/export/record.ts';
+import type { ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { isSearched } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';

@@ -1,6 +1,5 @@
 /** Shows a plan; with `--apply` and without refusals, asks for consent and sends it. */
 import { resolve } from 'node:path';
-import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/kinds.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError, asTidemarkError } from '../core/errors.ts';
@@ -9,10 +8,11 @@ import { type JsonValue, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { renderPlanHtml, renderPlanMarkdown } from '../report/plan-html.ts';
-import { maskedPlan, planSummary } from '../report/plan-mask.ts';
-import { maskedRestore } from '../report/plan-restore.ts';
-import { renderPlanText } from '../report/plan-text.ts';
+import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
+import { planReport, planSummary, sentItems } from '../report/plan-report.ts';
+import { renderHtml } from '../report/render-html.ts';
+import { renderMarkdown } from '../report/render-markdown.ts';
+import { renderText } from '../report/render-text.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { unsentReport } from '../restore/apply/report.ts';
 import {
@@ -26,9 +26,9 @@ import {
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { print, printNote, printReason, type CommandContext, isColoured } from './context.ts';
+import { print, printNote, printReason, type CommandContext } from './context.ts';
 import { planReason } from './plan-reason.ts';
-import { sendPlan } from './restore-send.ts';
+import { lineOptions, sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { writeWhole } from './atomic-file.ts';
 
@@ -82,7 +82,7 @@ export async function showAndSend(
     }
     return planExitCode(plan);
   }
-  if (!(await consents(context, options, plan, session.source.name))) {
+  if (!(await consents(context, options, plan, session))) {
     printReason(context, reason);
     printNote(context, ['nothing was sent']);
     return planExitCode(plan);
@@ -134,13 +134,16 @@ export async function consents(
   context: CommandContext,
   { yes }: ConsentOptions,
   plan: Plan,
-  source: string,
+  {
+    source,
+    definitions,
+  }: Pick<RestoreSession, 'definitions'> & { readonly source: Pick<RestoreSession['source'], 'name'> },
 ): Promise<boolean> {
   if (yes === true) return true;
   const { askYesNo } = await import('./prompt.ts');
   const answer = await askYesNo(
     context,
-    [`${planSummary(plan)}: send this to ${source}?`, ...worst(plan)].join('\n'),
+    [`${planSummary(plan)}: send this to ${source.name}?`, ...riskiest(plan, definitions)].join('\n'),
     {
       yes: 'Yes, send it',
       no: 'No',
@@ -154,21 +157,25 @@ export async function consents(
   return answer;
 }
 
-/** Riskiest first: removals, then updates and actions; creations last. */
+/** Steps that the question names before others where it cannot name all. */
 const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
 
-function worst({ steps }: Plan): string[] {
-  const sent = steps.filter(({ request }) => request !== null);
-  const order = sent.toSorted((a, b) => (RISK_RANK[a.action] ?? 9) - (RISK_RANK[b.action] ?? 9));
-  const more = sent.length - RISKIEST_SHOWN;
+/** The riskiest steps, in the order, by the numbers and by the names of the plan above. */
+function riskiest(plan: Plan, definitions: RestoreSession['definitions']): string[] {
+  const actions = plan.steps.filter(isExecutable).map(({ action }) => action);
+  const rank = (number = 0): number => RISK_RANK[actions[number - 1] ?? ''] ?? 0;
+  const items = sentItems(maskedPlan(plan, definitions), { definitions });
+  const shown = items
+    .toSorted((a, b) => rank(a.number) - rank(b.number))
+    .slice(0, RISKIEST_SHOWN)
+    .toSorted((a, b) => (a.number ?? 0) - (b.number ?? 0));
+  const more = items.length - shown.length;
   return [
-    ...order
-      .slice(0, RISKIEST_SHOWN)
-      .map(
-        ({ action, request, kind, name }) =>
-          `  ${request?.act ?? action} ${kind} ${escapeControlCharacters(name)}`,
-      ),
-    ...(more > 0 ? [`  and ${formatInteger(more)} more`] : []),
+    ...shown.map(
+      ({ number, operation = '', name }) =>
+        `${String(number).padStart(4)} ${operation} ${escapeControlCharacters(name)}`,
+    ),
+    ...(more > 0 ? [`     and ${formatInteger(more)} more`] : []),
   ];
 }
 
@@ -202,17 +209,19 @@ async function printPlan(
     return;
   }
   const planned = namesIn(plan);
-  const shared = {
+  const report = planReport(plan, {
     definitions,
     parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
     generatedAt: isoTime(systemClock.now()),
-  };
-  if (format === 'markdown') await print(context, renderPlanMarkdown(plan, { ...shared, notes }));
-  else if (format === 'html') await print(context, renderPlanHtml(plan, { ...shared, notes }));
-  else {
-    const colors = createColors(isColoured(context));
-    await print(context, renderPlanText(plan, { ...shared, colors, width: context.stdout.columns ?? 100 }));
-  }
+    ...(format === 'text' ? {} : { notes }),
+  });
+  const text =
+    format === 'markdown'
+      ? renderMarkdown(report)
+      : format === 'html'
+        ? renderHtml(report)
+        : renderText(report, lineOptions(context));
+  await print(context, text);
 }
 
 /** Names of the plan's records, by `kind id`: a mirror that is created by this restore does not have them. */
@@ -285,14 +294,14 @@ function checkDesired(
 ): void {
   const secrets = configuredSecrets(source.secrets);
   const missing: string[] = [];
-  for (const { n, name, desired, request } of steps) {
+  for (const { name, desired, request } of steps) {
     if (desired === null) continue;
     const { kind, scope, id } = desired;
     const body = bodies.get(recordKey({ kind, scope, id }));
     if (body === undefined || valueDigest(body) !== desired.digest) {
       throw new TidemarkError(
         'unsafe_plan',
-        `step ${n}: the desired ${kind} ${name} is not as it was planned`,
+        `the desired ${kind} ${name} has changed since the plan was made`,
         {
           hint: 'make a new plan with `tidemark restore --out FILE`',
         },

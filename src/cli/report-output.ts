@@ -3,16 +3,16 @@ import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import { renderHtml } from '../report/html.ts';
+import { diffReport } from '../report/diff-report.ts';
+import { groupedNotes, hidingLines, readingsThatMayHideChanges } from '../report/notes.ts';
+import { renderHtml } from '../report/render-html.ts';
+import { COMMENT_LENGTH, renderMarkdown } from '../report/render-markdown.ts';
+import { renderText } from '../report/render-text.ts';
 import { renderJunit } from '../report/junit.ts';
-import { renderMarkdown } from '../report/markdown.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
-import { hidingLines, readingsThatMayHideChanges } from '../report/not-fresh.ts';
-import { groupedNotes } from '../report/note-groups.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
-import { renderText } from '../report/text.ts';
 import { isColoured, print, printNote, printReason, type CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
@@ -80,15 +80,14 @@ export function renderDocument(
 ): string {
   switch (format) {
     case 'text':
-      return renderText(document, {
-        ...options,
+      return renderText(diffReport(document, options), {
         colors: createColors(!options.isFile && isColoured(context)),
         width: context.stdout.columns ?? 100,
       });
     case 'markdown':
-      return renderMarkdown(document, options);
+      return renderMarkdown(diffReport(document, options), { maxLength: COMMENT_LENGTH });
     case 'html':
-      return renderHtml(document, options);
+      return renderHtml(diffReport(document, options));
     case 'junit':
       return renderJunit(withStale(document), options);
     case 'sarif':

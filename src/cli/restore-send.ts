@@ -5,8 +5,9 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { maskedRestore, renderRestoreText, type RestoreTextOptions } from '../report/plan-restore.ts';
-import { secretLines } from '../report/plan-mask.ts';
+import { maskedRestore } from '../report/plan-mask.ts';
+import { renderText } from '../report/render-text.ts';
+import { resultReport } from '../report/restore-report.ts';
 import { applyConcurrency, applyPlan, NO_EVENTS, type ApplyOptions } from '../restore/apply/apply.ts';
 import type { ApplyEvents, DesiredLookup } from '../restore/apply/ready-step.ts';
 import { restoreExitCode } from '../restore/apply/report.ts';
@@ -59,7 +60,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${renderRestoreText(report, { definitions, ...planDetails(sending.plan, definitions), ...lineOptions(context) })}`,
+        : `\n${renderText(resultReport(report, { definitions, plan: sending.plan }), lineOptions(context))}`,
     );
     printReason(context, restoreReason(report, definitions));
     return restoreExitCode(report);
@@ -72,15 +73,6 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
 
 export function lineOptions(context: CommandContext) {
   return { colors: createColors(isColoured(context)), width: context.stdout.columns ?? 100 };
-}
-
-/** Parts of the plan for the report: the names of its actions, and the configuration lines for missing secrets. */
-export function planDetails(
-  plan: Plan,
-  definitions: RestoreSession['definitions'],
-): Pick<RestoreTextOptions, 'actOf' | 'secretLines'> {
-  const acts = new Map(plan.steps.map(({ n, request }) => [n, request?.act ?? null]));
-  return { actOf: (n) => acts.get(n) ?? null, secretLines: secretLines(plan, { definitions }) };
 }
 
 // Progress of a restore on a terminal: one bar, the records being written, and the wait.

@@ -4,14 +4,16 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
-import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
+import { maskedRestore } from '../report/plan-mask.ts';
+import { renderText } from '../report/render-text.ts';
+import { resultReport } from '../report/restore-report.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { isAtWork } from '../restore/apply/resume.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
-import { lineOptions, planDetails } from './restore-send.ts';
+import { lineOptions } from './restore-send.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 /** Newest first. */
@@ -93,12 +95,10 @@ export async function showRestore(
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : renderRestoreText(report, {
-            definitions,
-            ...planDetails(readPlan(row.plan), definitions),
-            isWhole: true,
-            ...lineOptions(context),
-          }),
+        : renderText(
+            resultReport(report, { definitions, plan: readPlan(row.plan), isWhole: true }),
+            lineOptions(context),
+          ),
     );
     return EXIT.done;
   } finally {

@@ -13,11 +13,10 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
-import { formChangeText } from '../report/form-text.ts';
+import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts';
+import { diffReport } from '../report/diff-report.ts';
+import { renderText } from '../report/render-text.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { staleFromLines } from '../report/not-fresh.ts';
-import { groupedNotes } from '../report/note-groups.ts';
-import { renderText } from '../report/text.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
@@ -306,11 +305,13 @@ export function printRunChanges(
   }
   const definitions = definitionsFor(config, run.source);
   const document = changesBetween(mirror, config, { from, to: run });
-  const text = renderText(document, {
+  const report = diffReport(document, {
     definitions,
     showsSecrets,
     notes: comparisonNotes(document, definitions),
     parentName: parentNames(mirror, run.source, definitions),
+  });
+  const text = renderText(report, {
     colors: createColors(isColoured(context)),
     width: context.stdout.columns ?? 100,
     maxRecords: RECORDS_SHOWN,

@@ -16,7 +16,7 @@ export type DrillVerdict = (typeof DRILL_VERDICTS)[number];
 export type DrillCounts = Readonly<Record<DrillVerdict, number>> & { readonly records: number };
 
 /** A member of the bodies of a kind. */
-export type DrillField = DrillCounts & {
+type DrillField = DrillCounts & {
   /** RFC 6901 pointer to the member. */
   readonly path: string;
 };

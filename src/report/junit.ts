@@ -3,19 +3,12 @@
  * compared. Follows the schema that Jenkins' xUnit plugin checks (junit-10.xsd), which Surefire and GitLab share.
  */
 import type { DiffDocument } from '../diff/change.ts';
-import { fieldLine } from './field-line.ts';
+import { type ReportChange, type Section, comparedText, sectionsOf, summaryText } from './diff-report.ts';
+import { referenceText, skippedText } from './notes.ts';
+import { fieldLine } from './value-text.ts';
 import { escapeMarkup } from './markup.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
-import {
-  type ReportChange,
-  type Section,
-  comparedText,
-  referenceText,
-  sectionsOf,
-  skippedText,
-  summaryText,
-} from './sections.ts';
 
 const VALUE_LIMIT = 2_000; // characters of a value: CI servers keep every failure text in memory
 

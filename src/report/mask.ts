@@ -25,61 +25,42 @@ export function isMaskedChange({ from, to }: FieldChange): boolean {
 
 type Place = readonly string[];
 
-/** How secrets of a kind are recognized. */
-interface Secrets {
-  /** Known pointers of secrets, as segments; `*` matches any one segment. */
-  readonly places: readonly Place[];
-  /** Fields that the catalog, the profile or the configuration describes. */
-  readonly documented: ReadonlyMap<string, unknown>;
-}
-
-function secretsOf({ secretPlaces, fieldsByName }: ResourceDefinition): Secrets {
-  return { places: secretPlaces, documented: fieldsByName };
-}
-
 /**
  * Masks secrets at or below `segments`, except null and the empty text. Undocumented values (unknown fields, and all
  * below the top level) are secrets by their names, as in a restore; booleans among them are not.
+ * @param places those of the definition's secret pointers, as segments, that may lie at or below; `*` matches any segment
  */
-function maskedValue(value: JsonValue, segments: Place, secrets: Secrets): JsonValue {
+function maskedValue(
+  value: JsonValue,
+  segments: Place,
+  definition: ResourceDefinition,
+  places: readonly Place[] = definition.secretPlaces,
+): JsonValue {
   if (value === null || value === '') return value;
-  const near = secrets.places.filter((place) => {
+  const near = places.filter((place) => {
     const common = Math.min(place.length, segments.length);
     return place.slice(0, common).every((part, index) => part === '*' || part === segments[index]);
   });
   if (near.some((place) => place.length <= segments.length)) return MASK;
   if (typeof value === 'boolean') return value;
-  if (isSecretByName(segments, secrets)) return MASK;
+  if (isSecretByName(segments, definition)) return MASK;
   if (typeof value === 'string') return withoutPasswords(value, MASK);
-  const below = { ...secrets, places: near };
-  if (Array.isArray(value)) {
-    return value.map((element, index) => maskedValue(element, [...segments, String(index)], below));
-  }
+  const below = (member: JsonValue, name: string): JsonValue =>
+    maskedValue(member, [...segments, name], definition, near);
+  if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};
-  for (const [name, member] of Object.entries(value)) {
-    setOwn(masked, name, maskedValue(member, [...segments, name], below));
-  }
+  for (const [name, member] of Object.entries(value)) setOwn(masked, name, below(member, name));
   return masked;
 }
 
-function isSecretByName(segments: Place, { documented }: Secrets): boolean {
-  return segments.some((name, index) => (index > 0 || !documented.has(name)) && isSecretName(name));
-}
-
-function maskedField(field: FieldChange, secrets: Secrets): FieldChange {
-  const segments = splitPointer(field.path);
-  return {
-    ...field,
-    ...(field.place === undefined ? {} : { place: placeWithout(field.place, secrets) }),
-    ...(field.from === undefined ? {} : { from: maskedValue(field.from, segments, secrets) }),
-    ...(field.to === undefined ? {} : { to: maskedValue(field.to, segments, secrets) }),
-  };
+function isSecretByName(segments: Place, { fieldsByName }: ResourceDefinition): boolean {
+  return segments.some((name, index) => (index > 0 || !fieldsByName.has(name)) && isSecretName(name));
 }
 
 /** A whole body with every secret value masked. */
 export function maskedBody(body: JsonValue, definition: ResourceDefinition): JsonValue {
-  return maskedValue(body, [], secretsOf(definition));
+  return maskedValue(body, [], definition);
 }
 
 /** A list of fields with every secret value masked, in the same order. */
@@ -87,25 +68,29 @@ export function maskedFields(
   fields: readonly FieldChange[],
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
-  const secrets = secretsOf(definition);
-  return fields.map((field) => maskedField(field, secrets));
+  return fields.map((field) => {
+    const { place, from, to } = field;
+    const segments = splitPointer(field.path);
+    return {
+      ...field,
+      ...(place === undefined ? {} : { place: maskedPlace(place, definition) }),
+      ...(from === undefined ? {} : { from: maskedValue(from, segments, definition) }),
+      ...(to === undefined ? {} : { to: maskedValue(to, segments, definition) }),
+    };
+  });
 }
 
 /** The value at a pointer with what is secret at or below it masked. */
 export function maskedAt(path: string, value: JsonValue, definition: ResourceDefinition): JsonValue {
-  return maskedValue(value, splitPointer(path), secretsOf(definition));
+  return maskedValue(value, splitPointer(path), definition);
 }
 
 /** A change's `place`, with secret ids of elements masked. */
 export function maskedPlace(place: string, definition: ResourceDefinition): string {
-  return placeWithout(place, secretsOf(definition));
-}
-
-function placeWithout(place: string, secrets: Secrets): string {
   const segments = splitPointer(place);
   const shown = segments.map((segment, index) => {
     if (!isElementSegment(segment)) return segment;
-    const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], secrets);
+    const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], definition);
     return id === MASK ? `[id=${MASK}]` : segment;
   });
   return pointerTo(shown);
@@ -119,12 +104,11 @@ export function isSecretId(definition: ResourceDefinition): boolean {
 
 /** True for a change at or below a secret place: all of its value is masked. */
 export function isSecretPath(definition: ResourceDefinition): (field: FieldChange) => boolean {
-  const secrets = secretsOf(definition);
   return (field) => {
     const segments = splitPointer(field.path);
     return (
-      isSecretByName(segments, secrets) ||
-      secrets.places.some(
+      isSecretByName(segments, definition) ||
+      definition.secretPlaces.some(
         (place) =>
           place.length <= segments.length &&
           place.every((part, index) => part === '*' || part === segments[index]),

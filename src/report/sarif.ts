@@ -3,20 +3,11 @@ import { type Severity, SCOPE_KEYS, SEVERITIES } from '../catalog/definition.ts'
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { placeFingerprint } from '../diff/fingerprint.ts';
-import { fieldLine } from './field-line.ts';
+import { type ReportChange, type Section, sectionsOf, severityIn, summaryText } from './diff-report.ts';
+import { referenceText, skippedText } from './notes.ts';
+import { fieldLine, nameText, pathText } from './value-text.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
-import {
-  type ReportChange,
-  type Section,
-  nameText,
-  pathText,
-  referenceText,
-  sectionsOf,
-  severityIn,
-  skippedText,
-  summaryText,
-} from './sections.ts';
 
 const SCHEMA = 'https://json.schemastore.org/sarif-2.1.0.json';
 const VALUE_LIMIT = 500; // characters of a value; viewers show a message on one line

@@ -1,7 +1,10 @@
-/** A value of a change as one line for people. */
-import { formatInteger } from '../core/wording.ts';
-import type { JsonValue } from '../core/json.ts';
+/** Values, names and changes of fields as one line for people. */
+import { formatInteger, plural } from '../core/wording.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { elementSegment } from '../diff/elements.ts';
+import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 
 /** The text of an absent value: unlike null, and unlike every string, which is quoted. */
 const ABSENT = '(absent)';
@@ -94,11 +97,7 @@ const CONTEXT = 24;
  */
 export function foldedPair(from: string, to: string, limit: number): [string, string] {
   if (from.length <= limit && to.length <= limit) return [from, to];
-  const shortest = Math.min(from.length, to.length);
-  let head = 0;
-  while (head < shortest && from[head] === to[head]) head += 1;
-  let tail = 0;
-  while (tail < shortest - head && from[from.length - 1 - tail] === to[to.length - 1 - tail]) tail += 1;
+  const { head, tail } = sharedEnds(from, to);
   const cutStart = Math.max(head - CONTEXT, 0);
   const cutEnd = Math.max(tail - CONTEXT, 0);
   const fold = (text: string): string => {
@@ -112,4 +111,81 @@ export function foldedPair(from: string, to: string, limit: number): [string, st
     return `${start}${folded(whole, limit)}${end}`;
   };
   return [fold(from), fold(to)];
+}
+
+/** What two texts have in common at their ends. */
+export interface Shared {
+  /** Characters that both begin with. */
+  readonly head: number;
+  /** Characters that both end with, not counted twice. */
+  readonly tail: number;
+}
+
+export function sharedEnds(from: string, to: string): Shared {
+  const shortest = Math.min(from.length, to.length);
+  let head = 0;
+  while (head < shortest && from[head] === to[head]) head += 1;
+  let tail = 0;
+  while (tail < shortest - head && from.at(-1 - tail) === to.at(-1 - tail)) tail += 1;
+  // Not through a surrogate pair: half a character would be written out as a code.
+  if (isHigh(from, head - 1)) head -= 1;
+  if (tail > 0 && isLow(from, from.length - tail)) tail -= 1;
+  return { head, tail };
+}
+
+function isHigh(text: string, index: number): boolean {
+  const unit = text.charCodeAt(index);
+  return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+function isLow(text: string, index: number): boolean {
+  const unit = text.charCodeAt(index);
+  return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+const BODY_LIMIT = 4000; // characters of a request body
+
+/** A request body as JSON over several lines. */
+export function bodyLines(body: JsonObject): string[] {
+  const lines = JSON.stringify(body, null, 2).split('\n').map(escapeControlCharacters);
+  return folded(lines.join('\n'), BODY_LIMIT).split('\n');
+}
+
+const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record may be called anything
+
+/** A name or id on one line. */
+export function nameText(name: string): string {
+  return folded(escapeControlCharacters(name), NAME_LIMIT);
+}
+
+/** The pointer of a change on one line. */
+export function pathText(field: FieldChange): string {
+  return field.path === '' ? '(whole record)' : nameText(field.path);
+}
+
+/** E.g. `/paused: false → true`; each side folded to `limit` characters. */
+export function fieldLine(field: FieldChange, limit: number): string {
+  if (isMaskedChange(field)) return `${pathText(field)}: ${MASKED_CHANGE}`;
+  const moves = movedText(field);
+  if (moves !== null) return `${pathText(field)}: ${moves}`;
+  const [from, to] = foldedValues(field.from, field.to, limit);
+  return `${pathText(field)}: ${from} → ${to}`;
+}
+
+// Moved elements of an array: listed one by one, so that readers need not compare two arrays.
+
+const MOVES_SHOWN = 10;
+
+/**
+ * E.g. `[id=1] moved 0 → 3, [id=4] moved 2 → 0`, indexes of FROM and TO; null for a change of another sort, and where the
+ * array itself is masked. Ids are read from the value that is shown: masked there, they are masked here.
+ */
+export function movedText(field: FieldChange): string | null {
+  const { moved = [], to } = field;
+  if (moved.length === 0 || !Array.isArray(to) || isMaskedChange(field)) return null;
+  const moves = moved
+    .slice(0, MOVES_SHOWN)
+    .map((each) => `${nameText(elementSegment(to[each.to]))} moved ${each.from} → ${each.to}`);
+  const more = moved.length - moves.length;
+  return `${moves.join(', ')}${more > 0 ? `, and ${plural(more, 'more move')}` : ''}`;
 }

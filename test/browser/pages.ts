@@ -1,11 +1,12 @@
 /** The pages that are opened in a browser: a hostile sample, and one with very much in it. */
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { diffStates } from '../../src/diff/states.ts';
-import { renderHtml } from '../../src/report/html.ts';
-import { renderTimeline } from '../../src/report/timeline.ts';
+import { diffReport } from '../../src/report/diff-report.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
+import { timelineReport } from '../../src/report/timeline-report.ts';
 import { HOSTILE, sampleDiff, sampleOptions, state } from '../report/sample.ts';
 
-export const SAMPLE = renderHtml(sampleDiff(), sampleOptions);
+export const SAMPLE = renderHtml(diffReport(sampleDiff(), sampleOptions));
 
 const LONG = `${'unbroken'.repeat(60)} ${'word '.repeat(400)}`;
 
@@ -27,19 +28,21 @@ export function largePage(): string {
     { reference: { ref: 'latest', run: 2, at: '2026-03-02T07:00:00.000Z' }, records: side(true) },
     { mode: 'default' },
   );
-  return renderHtml(document, { definitions: definitionOf, title: HOSTILE });
+  return renderHtml(diffReport(document, { definitions: definitionOf, title: HOSTILE }));
 }
 
 /** A year with something on its last day. */
 export function yearPage(): string {
   const event = { at: '2026-03-02T07:00:00.000Z', run: 1, kind: 'domains' as const, id: 'd', name: 'd' };
-  return renderTimeline(
-    {
-      firstDay: '2025-03-03',
-      lastDay: '2026-03-02',
-      events: [{ ...event, change: 'added' as const, paths: [] }],
-    },
-    { definitions: definitionOf },
+  return renderHtml(
+    timelineReport(
+      {
+        firstDay: '2025-03-03',
+        lastDay: '2026-03-02',
+        events: [{ ...event, change: 'added' as const, fields: [] }],
+      },
+      { definitions: definitionOf },
+    ),
   );
 }
 
@@ -51,11 +54,9 @@ export function timelinePage(): string {
     id: `id-${index}`,
     name: index % 5 === 0 ? HOSTILE : `Record ${index}`,
     change: (['added', 'changed', 'removed'] as const)[index % 3]!,
-    paths: ['/level'],
     fields: [{ path: '/level', from: 1, to: index % 2 === 0 ? LONG : 8 }],
   }));
-  return renderTimeline(
-    { firstDay: '2026-02-01', lastDay: '2026-03-02', events },
-    { definitions: definitionOf },
+  return renderHtml(
+    timelineReport({ firstDay: '2026-02-01', lastDay: '2026-03-02', events }, { definitions: definitionOf }),
   );
 }

@@ -1,6 +1,7 @@
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../src/cli/context.ts';
+import { definitionOf } from '../../src/catalog/catalog.ts';
 import { consents, requireConsent } from '../../src/cli/plan.ts';
 import { askYesNo } from '../../src/cli/prompt.ts';
 import { restoreProgressLines } from '../../src/cli/restore-send.ts';
@@ -91,7 +92,12 @@ describe('consent', () => {
   it('with --yes asks nothing', async () => {
     const screen = new Screen();
     const plan = planRestore(inputOf([organization], [withBody(organization, { enforce_2fa: false })]));
-    expect(await consents(context({ stderr: screen }), { yes: true }, plan, 'production')).toBe(true);
+    expect(
+      await consents(context({ stderr: screen }), { yes: true }, plan, {
+        source: { name: 'production' },
+        definitions: definitionOf,
+      }),
+    ).toBe(true);
     expect(screen.text).toBe('');
   });
 });

@@ -10,7 +10,8 @@ import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { renderJunit } from '../../src/report/junit.ts';
-import { renderMarkdown } from '../../src/report/markdown.ts';
+import { diffReport } from '../../src/report/diff-report.ts';
+import { COMMENT_LENGTH, renderMarkdown } from '../../src/report/render-markdown.ts';
 import type { ReportOptions } from '../../src/report/options.ts';
 import { renderSarif } from '../../src/report/sarif.ts';
 import { emptyDiff, sampleDiff, sampleOptions } from '../report/sample.ts';
@@ -104,7 +105,9 @@ describe('Markdown', () => {
         const [first] = diffs;
         const changes = diffs.flatMap((diff) => diff.changes);
         const many = Array.from({ length: 40 }, () => changes).flat();
-        const out = renderMarkdown({ ...first!, changes: many }, options);
+        const out = renderMarkdown(diffReport({ ...first!, changes: many }, options), {
+          maxLength: COMMENT_LENGTH,
+        });
         expect(out.length).toBeLessThan(LARGEST);
         const shown = out.match(/^- `+ ?[+~-]/gm)?.length ?? 0;
         const left = /\*\*([\d,]+) more changed records? (?:is|are) not shown here\*\*/.exec(out)?.[1] ?? '0';

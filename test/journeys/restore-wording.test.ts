@@ -14,12 +14,13 @@ describe('a secret that the mirror never stored', () => {
     await story.expectRun(0, 'sync', '--quiet');
     await story.call('PATCH', path, { config_schema: { api_key: 'of-tuesday' }, tag: 'v9' });
     const line = `the mirror never stored ${POINTER} (redact: true): give the value in the configuration under secrets`;
+    const variable = `${String(component?.['name'])} api_key`.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
     const rule = [
       'secrets:',
       '  pipeline_destinations:',
       `    - match: ${JSON.stringify({ name: component?.['name'] })}`,
       '      values:',
-      `        ${POINTER}: \${VARIABLE}`,
+      `        ${POINTER}: \${${variable}}`,
     ].map((each) => each.trim());
     const inOrder = (shown: string): string[] =>
       shown

@@ -29,7 +29,7 @@ describe('twelve deleted batch exports', () => {
     expect(bare.summary).toMatchObject({ create: 0, act: 0 });
     expect(bare.steps.every(({ action }) => action === 'blocked')).toBe(true);
     const words = await story.expectRun(3, 'restore');
-    expect(words.stdout).toContain('aws_secret_access_key: ${VARIABLE}');
+    expect(words.stdout).toContain('_AWS_SECRET_ACCESS_KEY}');
 
     story.supplySecrets(SECRET);
     const plan = await story.plan(2, '--out', 'plan.json');

@@ -2,11 +2,11 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DrillDocument, DrillTask } from '../../src/diff/drill-document.ts';
-import { renderDrillHtml } from '../../src/report/drill.ts';
-import { renderDrillJson } from '../../src/report/drill-runbook.ts';
-import { percent } from '../../src/report/drill.ts';
-import { renderRunbook } from '../../src/report/drill-runbook.ts';
-import { renderDrillText } from '../../src/report/drill.ts';
+import { drillReport, percent, renderDrillJson } from '../../src/report/drill-report.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
+import { renderText } from '../../src/report/render-text.ts';
+import { runbookReport } from '../../src/report/runbook.ts';
 import { HOSTILE, INVITE_ID, SECRET } from './sample.ts';
 
 const ORG = '01890000-aaaa-7000-8000-000000000001';
@@ -114,8 +114,12 @@ const document: DrillDocument = {
 };
 
 const options = { definitions: definitionOf, colors: createColors(false), width: 100 };
+const renderRunbook = (...given: Parameters<typeof runbookReport>): string =>
+  renderMarkdown(runbookReport(...given), { level: 1 });
+const renderDrillHtml = (...given: Parameters<typeof drillReport>): string =>
+  renderHtml(drillReport(...given));
 const renderings: readonly (readonly [string, string])[] = [
-  ['text', renderDrillText(document, { ...options, hasRunbook: false })],
+  ['text', renderText(drillReport(document, options), options)],
   ['json', renderDrillJson(document, options)],
   ['html', renderDrillHtml(document, options)],
   ['runbook', renderRunbook(document, options)],
@@ -159,7 +163,7 @@ describe('the runbook', () => {
       'What is new afterwards',
       'Prove it',
     ]);
-    expect(text).toContain('"/destination/config/token": ${');
+    expect(text).toContain('/destination/config/token: ${');
     expect(text).toContain('# or /destination/config/private_key');
     expect(text).toContain('  - `/level`: `8`');
     expect(text).toContain('tidemark restore run:41 --source production --apply');
@@ -172,7 +176,7 @@ describe('the text', () => {
     expect(text).toContain(
       '99.9 % of 5 records come back; 1 needs a secret, 1 needs manual work; the snapshot lacks 1',
     );
-    expect(text).toMatch(/^session_recordings +9,000 .* –$/m);
+    expect(text).toMatch(/^session recordings +9,000 .* –$/m);
     expect(text).toMatch(/^all that a restore writes +5 +3 /m);
     expect(text).toContain('members: /id');
   });

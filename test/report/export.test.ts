@@ -6,7 +6,7 @@ import { parseLossless } from '../../src/core/json.ts';
 import { stringifyYaml } from '../../src/core/yaml.ts';
 import { CsvColumns } from '../../src/report/export/documents.ts';
 import { fileSegment, recordPath } from '../../src/report/export/file-name.ts';
-import { exportLine } from '../../src/report/export/record.ts';
+import { exportLine } from '../../src/report/export/documents.ts';
 
 describe('export lines', () => {
   it('carry the body digit by digit on one line', () => {

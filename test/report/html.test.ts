@@ -1,12 +1,16 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { renderHtml } from '../../src/report/html.ts';
-import { barChart, NARROW, WIDE } from '../../src/report/timeline.ts';
-import { renderTimeline } from '../../src/report/timeline.ts';
+import { barChart, NARROW, WIDE } from '../../src/report/charts.ts';
+import { diffReport } from '../../src/report/diff-report.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
+import { timelineReport } from '../../src/report/timeline-report.ts';
 import { INVITE_ID, sampleDiff, sampleOptions } from './sample.ts';
 
-const page = renderHtml(sampleDiff(), sampleOptions);
+const renderTimeline = (...given: Parameters<typeof timelineReport>): string =>
+  renderHtml(timelineReport(...given));
+
+const page = renderHtml(diffReport(sampleDiff(), sampleOptions));
 const event = {
   at: '2026-03-01T07:00:00.000Z',
   run: 4,
@@ -14,7 +18,7 @@ const event = {
   id: 'd-1',
   name: '<b onclick=1>\u202e',
   change: 'changed' as const,
-  paths: ['/domain'],
+  fields: [{ path: '/domain', from: 'a', to: 'b' }],
 };
 const period = {
   firstDay: '2026-02-27',

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { diffStates } from '../../src/diff/states.ts';
-import { renderMarkdown } from '../../src/report/markdown.ts';
+import { diffReport } from '../../src/report/diff-report.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { diffOfValue, sampleDiff, sampleOptions, state } from './sample.ts';
 
 const options = { definitions: definitionOf };
@@ -20,7 +21,7 @@ describe('markdown', () => {
       { mode: 'default' },
     );
     for (const maxLength of [4_000, 60_000]) {
-      const out = renderMarkdown(document, { ...options, maxLength });
+      const out = renderMarkdown(diffReport(document, options), { maxLength });
       expect(out.length).toBeLessThanOrEqual(maxLength);
       const shown = out.match(/^- `\+` /gm)!.length;
       const [, left] = /\*\*([\d,]+) more changed records are not shown here/.exec(out)!;
@@ -30,7 +31,7 @@ describe('markdown', () => {
   });
 
   it('puts the summary first and folds the details', () => {
-    const out = renderMarkdown(sampleDiff(), sampleOptions);
+    const out = renderMarkdown(diffReport(sampleDiff(), sampleOptions));
     expect(out.indexOf('**1 added, 1 removed, 6 changed**')).toBeLessThan(out.indexOf('<details>'));
     expect(out).toContain('| batch exports |  | 1 | 1 |');
   });
@@ -45,7 +46,7 @@ describe('markdown', () => {
     '</details>',
     '\n- item',
   ])('keeps %j inside one code span', (hostile) => {
-    const out = renderMarkdown(diffOfValue('a', hostile), options);
+    const out = renderMarkdown(diffReport(diffOfValue('a', hostile), options));
     const line = out.split('\n').find((candidate) => candidate.includes('/name'))!;
     expect(out.split('\n').filter((candidate) => candidate === '</details>')).toHaveLength(1);
     // Taking the code spans away (equal runs of backticks) leaves nothing of what the record held.

@@ -4,11 +4,11 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { compareBodies, type FieldChange } from '../../src/diff/compare.ts';
-import { fieldLine } from '../../src/report/field-line.ts';
-import { fieldHtml } from '../../src/report/html-value.ts';
-import { fieldText } from '../../src/report/markdown.ts';
+import { fieldHtml } from '../../src/report/html-field.ts';
+import { fieldText } from '../../src/report/render-markdown.ts';
+import { fieldLines } from '../../src/report/render-text.ts';
+import { fieldLine } from '../../src/report/value-text.ts';
 import { maskedFields } from '../../src/report/mask.ts';
-import { fieldLines } from '../../src/report/text.ts';
 
 const definition = definitionOf('proxy_records');
 const steps = (...ids: (string | number)[]): object[] => ids.map((id) => ({ id, note: `of ${id}` }));

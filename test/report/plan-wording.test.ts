@@ -1,17 +1,27 @@
 /** What an operator reads of a plan and of a report: what is sent, what it costs, what to do about what failed. */
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
-import { renderPlanHtml } from '../../src/report/plan-html.ts';
-import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
-import { renderRestoreText } from '../../src/report/plan-restore.ts';
+import { costText, secretLines, planReport } from '../../src/report/plan-report.ts';
 import type { RestoreReport } from '../../src/restore/apply/report.ts';
-import type { Plan } from '../../src/restore/plan/plan.ts';
-import { renderPlanText } from '../../src/report/plan-text.ts';
-import { costText, secretLines } from '../../src/report/plan-mask.ts';
+import { isExecutable, type Plan } from '../../src/restore/plan/plan.ts';
 import { organization, planOf, posthog, record, withBody } from '../restore/states.ts';
+import { renderText } from '../../src/report/render-text.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
+import { resultReport } from '../../src/report/restore-report.ts';
 
 const options = { definitions: posthog };
 const text = { ...options, colors: createColors(false), width: 100 };
+
+const renderPlanText = (plan: Plan, options: typeof text): string =>
+  renderText(planReport(plan, options), options);
+const renderPlanMarkdown = (...given: Parameters<typeof planReport>): string =>
+  renderMarkdown(planReport(...given));
+const renderPlanHtml = (...given: Parameters<typeof planReport>): string => renderHtml(planReport(...given));
+const renderRestoreText = (
+  report: RestoreReport,
+  options: Parameters<typeof resultReport>[1] & typeof text,
+): string => renderText(resultReport(report, options), options);
 const role = (id: string, name: string) => record('roles', id, { id, name });
 const component = (id: number, more: object = {}) =>
   record('pipeline_destinations', String(id), {
@@ -38,7 +48,8 @@ describe('requests in a plan', () => {
     );
     expect(shown).toContain('- role Ops: r1 → r9, found by its name');
     expect(shown).not.toMatch(/\n\n\n/);
-    for (const { n } of plan.steps) expect(shown).toContain(`- **${n}** `);
+    const sent = plan.steps.filter(isExecutable);
+    for (const [index] of sent.entries()) expect(shown).toContain(`- **${index + 1}** `);
   });
 
   it('and in HTML, escaped', () => {
@@ -122,7 +133,7 @@ describe('what failed', () => {
 
   it('is tried again by --resume where that can help', () => {
     expect(renderRestoreText(report([{ ...step, n: 1, error: busy }]), text)).toContain(
-      'try what failed again: `tidemark restore --resume 3`',
+      'retry what failed: `tidemark restore --resume 3`',
     );
   });
 
@@ -141,22 +152,22 @@ describe('what failed', () => {
       { ...step, n: 1, outcome: 'applied', status: 201, verified: true, error: null, warning },
     ] as const;
     const shown = renderRestoreText(report(steps), text);
-    expect(shown).toContain('look at these (1)\n   1 update role Ops\n      it was sent 2 times');
+    expect(shown).toContain('check these (1)\n   1 update role Ops\n      it was sent 2 times');
   });
 });
 
 describe('lines of configuration for secrets', () => {
-  it('name a record once, and by its id where it has no name', () => {
+  it('name a record once, by its id where its name does not, and each value by a variable of its own', () => {
     const needs = [{ anyOf: ['/config_schema/token'] }];
     const kind = 'pipeline_destinations';
     const lines = secretLines(
-      {
-        steps: [
-          { kind, id: '7', name: 'Hook', needs },
-          { kind, id: '7', name: 'Hook', needs: [...needs, { anyOf: ['/url', '/dsn'] }] },
-          { kind, id: '8', name: '8', needs },
-        ],
-      },
+      [
+        { kind, id: '7', name: 'Hook', needs },
+        { kind, id: '7', name: 'Hook', needs: [...needs, { anyOf: ['/url', '/dsn'] }] },
+        { kind, id: '8', name: '8', needs },
+        { kind, id: '9', name: 'Twin', needs },
+        { kind, id: '10', name: 'Twin', needs },
+      ],
       options,
     );
     expect(lines).toEqual([
@@ -164,11 +175,17 @@ describe('lines of configuration for secrets', () => {
       '  pipeline_destinations:',
       '    - match: {"name":"Hook"}',
       '      values:',
-      '        /config_schema/token: ${VARIABLE}',
-      '        /url: ${VARIABLE}   # or /dsn',
+      '        /config_schema/token: ${HOOK_TOKEN}',
+      '        /url: ${HOOK_URL}   # or /dsn',
       '    - match: {"id":"8"}',
       '      values:',
-      '        /config_schema/token: ${VARIABLE}',
+      '        /config_schema/token: ${SECRET_8_TOKEN}',
+      '    - match: {"id":"9"} # Twin',
+      '      values:',
+      '        /config_schema/token: ${TWIN_TOKEN}',
+      '    - match: {"id":"10"} # Twin',
+      '      values:',
+      '        /config_schema/token: ${TWIN_TOKEN_2}',
     ]);
   });
 });

@@ -2,16 +2,17 @@ import colors from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
-import { renderHtml } from '../../src/report/html.ts';
+import { diffReport } from '../../src/report/diff-report.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
+import { renderText } from '../../src/report/render-text.ts';
+import { folded, foldedPair } from '../../src/report/value-text.ts';
 import { renderJson } from '../../src/report/mask.ts';
 import { renderJunit } from '../../src/report/junit.ts';
-import { renderMarkdown } from '../../src/report/markdown.ts';
 import { escapeControlCharacters } from '../../src/core/escape-control.ts';
 import type { ReportOptions } from '../../src/report/options.ts';
 import { renderPatch } from '../../src/report/patch.ts';
 import { renderSarif } from '../../src/report/sarif.ts';
-import { renderText } from '../../src/report/text.ts';
-import { folded, foldedPair } from '../../src/report/value-text.ts';
 import {
   diffOf,
   diffOfValue,
@@ -25,13 +26,13 @@ import {
 
 const plain = colors.createColors(false);
 const text = (document: DiffDocument, options: ReportOptions = sampleOptions): string =>
-  renderText(document, { ...options, colors: plain, width: 100 });
+  renderText(diffReport(document, options), { colors: plain, width: 100 });
 
 const renderings: [string, (document: DiffDocument, options: ReportOptions) => string][] = [
   ['text', text],
   ['json', renderJson],
-  ['markdown', renderMarkdown],
-  ['html', renderHtml],
+  ['markdown', (document, options) => renderMarkdown(diffReport(document, options), { maxLength: 60_000 })],
+  ['html', (document, options) => renderHtml(diffReport(document, options))],
   ['junit', renderJunit],
   ['sarif', renderSarif],
   ['patch', renderPatch],
@@ -115,8 +116,7 @@ describe('text', () => {
   });
 
   it('colours only through the palette that it is given', () => {
-    const coloured = renderText(sampleDiff(), {
-      ...sampleOptions,
+    const coloured = renderText(diffReport(sampleDiff(), sampleOptions), {
       colors: colors.createColors(true),
       width: 100,
     });

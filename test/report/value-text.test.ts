@@ -4,9 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
-import { renderHtml } from '../../src/report/html.ts';
-import { renderMarkdown } from '../../src/report/markdown.ts';
-import { fieldLines, renderText } from '../../src/report/text.ts';
+import { diffReport } from '../../src/report/diff-report.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
+import { fieldLines, renderText } from '../../src/report/render-text.ts';
 import { folded, foldedPair, foldedValue, foldedValues, valueText } from '../../src/report/value-text.ts';
 
 const MEGABYTE = 1_000_000;
@@ -95,12 +96,12 @@ it('a report of huge values costs what it shows', { timeout: 60_000 }, () => {
     ],
     summary: { added: 1, removed: 0, changed: 1, unchanged: 0 },
   };
-  const options = { definitions: definitionOf };
   const one = processorMs(() => valueText(huge[0]));
   const all = processorMs(() => {
-    renderText(document, { ...options, colors: createColors(false), width: 100 });
-    renderMarkdown(document, options);
-    renderHtml(document, options);
+    const report = diffReport(document, { definitions: definitionOf });
+    renderText(report, { colors: createColors(false), width: 100 });
+    renderMarkdown(report);
+    renderHtml(report);
   });
   expect(all / one).toBeLessThan(30);
 });

@@ -2,11 +2,18 @@
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
-import { renderPlanText } from '../../src/report/plan-text.ts';
 import { lines, NOW, ORG, organization, planOf, posthog, record, stateOf } from './states.ts';
+import { renderText } from '../../src/report/render-text.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
+import { planReport } from '../../src/report/plan-report.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
 
 const text = { definitions: posthog, colors: createColors(false), width: 100 };
+
+const renderPlanText = (plan: Plan, options: typeof text): string =>
+  renderText(planReport(plan, options), options);
+const renderPlanMarkdown = (...given: Parameters<typeof planReport>): string =>
+  renderMarkdown(planReport(...given));
 const project = record('projects', '7', { id: 7, name: 'Web', organization: ORG });
 const exported = (config: object, more: object = {}) =>
   record('batch_exports', 'b1', {
@@ -27,15 +34,13 @@ describe('an export of which a part can only be taken away by hand', () => {
     ]);
   });
 
-  it('says that the numbers count what is not sent as well', () => {
-    const note = 'numbers that are missing are those of steps that are not sent';
-    for (const shown of [renderPlanText(plan, text), renderPlanMarkdown(plan, text)])
-      expect(shown).toContain(`\n${note}\n`);
-    const whole = planOf(
-      [organization, project, wanted],
-      [organization, project, exported({ bucket_name: 'b', prefix: 'p' })],
-    );
-    expect(renderPlanText(whole, text)).not.toContain(note);
+  it('is numbered as it is shown, from 1 and without gaps, though the plan counts what is not sent', () => {
+    expect(plan.steps.map(({ n, action }) => [n, action])).toEqual([
+      [1, 'blocked'],
+      [2, 'update'],
+    ]);
+    expect(renderPlanText(plan, text)).toContain('\n   1 ~ update batch export Nightly\n');
+    expect(renderPlanMarkdown(plan, text)).toContain('- **1** `~` update batch export `Nightly`');
   });
 });
 

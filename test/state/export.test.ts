@@ -8,7 +8,7 @@ import { parseLossless } from '../../src/core/json.ts';
 import { parseLosslessYaml, stringifyYaml } from '../../src/core/yaml.ts';
 import { jsonDocument, ndjsonLines, yamlDocument, yamlDocuments } from '../../src/report/export/documents.ts';
 import { recordPath } from '../../src/report/export/file-name.ts';
-import type { ExportRecord } from '../../src/report/export/record.ts';
+import type { ExportRecord } from '../../src/report/export/documents.ts';
 import { readExport } from '../../src/state/export-state.ts';
 import type { LoadedState } from '../../src/state/state.ts';
 

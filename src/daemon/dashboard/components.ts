@@ -6,10 +6,12 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
-import { fieldHtml } from '../../report/html-value.ts';
+import { fieldsForPeople } from '../../report/diff-report.ts';
+import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
+import { fieldHtml } from '../../report/html-field.ts';
+import { recreatedText } from '../../report/notes.ts';
+import { nameText } from '../../report/value-text.ts';
 import { isMaskedId } from '../../report/mask.ts';
-import { recreatedText } from '../../report/recreated-text.ts';
-import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
 import { age, ahead } from '../http/wording.ts';
 import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 
@@ -99,14 +101,6 @@ function outcomeTone(outcome: string): Tone {
   if (outcome === 'running') return 'plain';
   return outcome === 'failed' || outcome === 'refused' ? 'bad' : 'warn';
 }
-
-/** Distinguishable without colour. */
-export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
-  critical: '▲▲',
-  high: '▲',
-  medium: '◆',
-  low: '·',
-};
 
 function severityTag(severity: Severity): Html {
   const sign = markup`<i aria-hidden="true">${SEVERITY_SIGN[severity]}</i>`;

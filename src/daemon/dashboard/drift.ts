@@ -4,22 +4,14 @@ import { plural } from '../../core/wording.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
-import { FORMS_HEADING, formLine } from '../../report/form-text.ts';
+import { comparedText, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
+import { SEVERITY_SIGN } from '../../report/document.ts';
+import { formLine, FORMS_HEADING } from '../../report/notes.ts';
 import type { ReportOptions } from '../../report/options.ts';
-import { comparedText, prepareReport } from '../../report/sections.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { age } from '../http/wording.ts';
-import {
-  changeArticle,
-  emptyHtml,
-  faint,
-  nameHtml,
-  placeOf,
-  SEVERITY_SIGN,
-  tableHtml,
-  timeHtml,
-} from './components.ts';
+import { changeArticle, emptyHtml, faint, nameHtml, placeOf, tableHtml, timeHtml } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
@@ -30,8 +22,8 @@ const SKIPPED_SHOWN = 20;
 /** One article for each record, worst first. */
 export function driftArticles(mirror: Mirror, drift: SourceDrift, most = RECORDS_SHOWN): Html[] {
   const parentName = parentNames(mirror, drift.source, drift.definitions);
-  return prepareReport(drift.document, optionsOf(mirror, drift))
-    .sections.flatMap(({ definition, changes }) => changes.map((report) => ({ definition, ...report })))
+  return sectionsOf(drift.document, optionsOf(mirror, drift))
+    .flatMap(({ definition, changes }) => changes.map((report) => ({ definition, ...report })))
     .sort((a, b) => compareSeverities(a.severity, b.severity))
     .slice(0, most)
     .map(({ change, definition, severity, id, name }) => {
@@ -102,13 +94,12 @@ function severitiesHtml({ open }: SourceDrift): Html {
 
 /** What could not be compared, and that nothing drifted. */
 function resultHtml(mirror: Mirror, drift: SourceDrift, now: number): Html {
-  const { skipped, skippedSummary } = prepareReport(drift.document, optionsOf(mirror, drift));
+  const notice = skippedNotice(drift.document, optionsOf(mirror, drift));
   const nothing = drift.open.length === 0;
-  if (skipped.length === 0) return nothing ? noDriftHtml(drift, now) : NOTHING;
-  const lines = skipped.slice(0, SKIPPED_SHOWN).map((line) => markup`<li>${line}</li>`);
+  if (notice === null) return nothing ? noDriftHtml(drift, now) : NOTHING;
+  const lines = notice.items.slice(0, SKIPPED_SHOWN).map((line) => markup`<li>${line}</li>`);
   const empty = emptyHtml('No drift in what could be compared.', 'The rest is unknown.');
-  return markup`<div class="warning" role="note"><strong>! ${skippedSummary}</strong>, so this may not be
-everything:<ul>${lines}</ul></div>${nothing ? empty : NOTHING}`;
+  return markup`<div class="warning" role="note"><strong>! ${notice.text}</strong>:<ul>${lines}</ul></div>${nothing ? empty : NOTHING}`;
 }
 
 function formsHtml({ forms }: SourceDrift): Html {

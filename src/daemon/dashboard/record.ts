@@ -11,9 +11,10 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
-import { recreatedText } from '../../report/recreated-text.ts';
-import { fieldsForPeople, nameText, placeText, SIGN } from '../../report/sections.ts';
-import { foldedValue } from '../../report/value-text.ts';
+import { fieldsForPeople } from '../../report/diff-report.ts';
+import { SIGN } from '../../report/document.ts';
+import { placeText, recreatedText } from '../../report/notes.ts';
+import { foldedValue, nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import {

@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { nameText } from '../../report/sections.ts';
+import { nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import {
   capital,

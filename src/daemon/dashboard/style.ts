@@ -1,5 +1,5 @@
 /** The style sheet of the dashboard: that of the reports, and what a page needs beside it. */
-import { PAGE_STYLE } from '../../report/html-value.ts';
+import { PAGE_STYLE } from '../../report/html-page.ts';
 
 /**
  * Every pair of text and background has a contrast of at least 4.5, every bar at least 3 to its background

@@ -8,7 +8,7 @@ import type { JobRow, JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
-import { nameText } from '../../report/sections.ts';
+import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { runDocument } from '../../state/documents.ts';

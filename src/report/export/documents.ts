@@ -1,10 +1,31 @@
 /** Records as the texts of an export, piece by piece: memory holds one record at a time. */
 import { definitionOf } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { parseLossless, getOwn, isJsonObject, type JsonValue } from '../../core/json.ts';
 import { stringifyYaml } from '../../core/yaml.ts';
-import { exportLine, type ExportRecord } from './record.ts';
+
+export interface ExportRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  /** The body exactly as received. */
+  readonly body: string;
+  /** Named where an export holds several sources; null otherwise. */
+  readonly source: string | null;
+}
+
+/** `tidemark.export/1`: one record as one line of JSON, its body with every digit as received. */
+export function exportLine({ kind, scope, id, body, source }: ExportRecord): string {
+  const head = JSON.stringify({ ...(source === null ? {} : { source }), kind, scope, id });
+  return `${head.slice(0, -1)},"body":${oneLine(body)}}`;
+}
+
+/** A body without line breaks: the received text, on one line where the server sent several. */
+function oneLine(body: string): string {
+  return /[\n\r]/.test(body) ? JSON.stringify(parseLossless(body)) : body;
+}
 
 /** One record a line, as `tidemark.export/1` says it. */
 export function* ndjsonLines(records: Iterable<ExportRecord>): Generator<string> {

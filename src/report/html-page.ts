@@ -1,148 +1,115 @@
-/** Values in HTML: side by side with the place where they differ marked, long ones folded. */
-import type { JsonValue } from '../core/json.ts';
-import type { FieldChange } from '../diff/compare.ts';
+/** The frame of every HTML page: one file that loads nothing and lets nothing run but its own script. */
+import { hash } from 'node:crypto';
 import { escapeMarkup } from './markup.ts';
-import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
-import { movedText } from './field-line.ts';
-import { pathText } from './sections.ts';
-import { folded, foldedPair } from './value-text.ts';
 
-const OPEN_LIMIT = 600; // characters of a value shown at once; longer ones are unfolded by the reader
-const VALUE_LIMIT = 20_000; // characters of a value at all: a page of 1 MB values would not open
-const SUMMARY_LIMIT = 160; // characters of a folded value that are seen
-const LEAST_SHARED = 0.3; // of the longer text: below it the two are simply different, and nothing is marked
+/** A whole document around `body`, which is HTML already; `title` is text. */
+export function htmlPage(title: string, body: string): string {
+  // Only this very style and script, by hash: markup that slipped through the escaping could still not act.
+  const policy = `default-src 'none'; style-src '${digest(PAGE_STYLE)}'; script-src '${digest(PAGE_SCRIPT)}'; base-uri 'none'; form-action 'none'`;
+  return `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="robots" content="noindex">
+<meta name="color-scheme" content="light dark">
+<title>${escapeMarkup(title)}</title>
+<style>${PAGE_STYLE}</style>
+</head>
+<body>
+<main>
+${body}
+</main>
+<script>${PAGE_SCRIPT}</script>
+</body>
+</html>
+`;
+}
 
-/** One field as a row: its pointer, then one value, or old and new. */
-export function fieldHtml(field: FieldChange): string {
-  const path = `<code class="path">${breakable(pathText(field))}</code>`;
-  const { from, to } = field;
-  if (isMaskedChange(field))
-    return `<div class="field single">${path}<div class="value">${MASKED_CHANGE}</div></div>`;
-  const moves = movedText(field);
-  if (moves !== null)
-    return `<div class="field single">${path}<div class="value">${escapeMarkup(moves)}</div></div>`;
-  if (from !== undefined && to !== undefined) {
-    const [before, after] = pair(indented(from), indented(to));
-    return `<div class="field">${path}${valueHtml(before, 'old')}${valueHtml(after, 'new')}</div>`;
+function digest(text: string): string {
+  return `sha256-${hash('sha256', text, 'base64')}`;
+}
+
+// The script of the HTML pages: inline, and allowed by its hash.
+
+/**
+ * Filters the records on the page; without it everything is simply shown. `/` leads to the filter box, Escape clears it.
+ * Unfolds every value for paper, and folds it again.
+ */
+const PAGE_SCRIPT = `
+'use strict';
+(() => {
+  const tools = document.querySelector('.tools');
+  if (tools !== null) {
+    const box = tools.querySelector('input[type=search]');
+    const status = tools.querySelector('[role=status]');
+    const nothing = document.querySelector('.nothing');
+    const boxes = [...tools.querySelectorAll('input[type=checkbox]')];
+    const records = [...document.querySelectorAll('.record')].map((element) => ({
+      element, data: element.dataset, text: (element.dataset.kind + ' ' + element.textContent).toLowerCase(),
+    }));
+    const sections = [...document.querySelectorAll('section')].map((element) => {
+      const count = element.querySelector('h2 .count');
+      const fold = element.querySelector(':scope > details');
+      return { element, fold, count, text: count?.textContent, all: element.querySelectorAll('.record').length };
+    });
+    const filter = () => {
+      const words = box.value.toLowerCase().split(' ').filter(Boolean);
+      const unwanted = boxes.filter((input) => !input.checked);
+      let shown = 0;
+      for (const { element, data, text } of records) {
+        const fits = unwanted.every((input) => data[input.name] !== input.value) &&
+          words.every((word) => text.includes(word));
+        element.hidden = !fits;
+        if (fits) shown += 1;
+      }
+      for (const { element, fold, count, text, all } of sections) {
+        const left = element.querySelectorAll('.record:not([hidden])').length;
+        element.hidden = left === 0;
+        if (fold !== null) fold.open = left > 0 && shown < records.length;
+        if (count !== null) count.textContent = left === all ? text : left + ' of ' + all;
+      }
+      nothing.hidden = shown > 0;
+      status.textContent = shown === records.length ? shown + ' shown' : shown + ' of ' + records.length + ' shown';
+    };
+    const clear = () => {
+      box.value = '';
+      for (const input of boxes) input.checked = true;
+      filter();
+    };
+    tools.hidden = false;
+    tools.addEventListener('input', filter);
+    document.addEventListener('keydown', (event) => {
+      if (event.key === '/' && event.target !== box && !event.ctrlKey && !event.metaKey && !event.altKey) {
+        event.preventDefault();
+        box.focus();
+        box.select();
+      } else if (event.key === 'Escape' && event.target === box) clear();
+    });
+    // A link of the summary must not lead to a record that the filter hides.
+    addEventListener('hashchange', () => {
+      const target = document.getElementById(location.hash.slice(1));
+      if (target !== null && target.closest('[hidden]') !== null) {
+        clear();
+        target.scrollIntoView();
+      }
+    });
+    filter();
   }
-  const side = to === undefined ? 'old' : 'new';
-  const text = indented(to ?? from ?? null);
-  const shown = { body: plainText(folded(text, VALUE_LIMIT)), summary: summaryOf(text, SUMMARY_LIMIT) };
-  return `<div class="field single">${path}${valueHtml(shown, side)}</div>`;
-}
-
-interface ShownValue {
-  /** HTML. */
-  readonly body: string;
-  /** HTML in its place while it is folded; null if it is not folded. */
-  readonly summary: string | null;
-}
-
-function valueHtml({ body, summary }: ShownValue, style: 'old' | 'new'): string {
-  const label = style === 'old' ? 'Before' : 'After';
-  const code = `<code><bdi>${body}</bdi></code>`;
-  const shown = summary === null ? code : `<details><summary>${summary}</summary>${code}</details>`;
-  return `<div class="value ${style}"><span class="side">${label}: </span>${shown}</div>`;
-}
-
-function pair(from: string, to: string): [ShownValue, ShownValue] {
-  const isLong = from.length > OPEN_LIMIT || to.length > OPEN_LIMIT;
-  const seen = isLong ? foldedPair(from, to, SUMMARY_LIMIT) : null;
-  const summary = (index: 0 | 1): string | null =>
-    // Beside a long value, a short one needs no folding.
-    seen === null || (index === 0 ? from : to).length <= SUMMARY_LIMIT
-      ? null
-      : escapeMarkup(oneLine(seen[index]));
-  const bodies =
-    from.length > VALUE_LIMIT || to.length > VALUE_LIMIT
-      ? (foldedPair(from, to, VALUE_LIMIT).map(plainText) as [string, string])
-      : marked(from, to);
-  return [
-    { body: bodies[0], summary: summary(0) },
-    { body: bodies[1], summary: summary(1) },
-  ];
-}
-
-function summaryOf(text: string, limit: number): string | null {
-  return text.length <= OPEN_LIMIT ? null : escapeMarkup(oneLine(folded(text, limit)));
-}
-
-/** Both texts with what only one of them holds in `<mark>`, where they share enough for that to help. */
-function marked(from: string, to: string): [string, string] {
-  const isText = from.startsWith('"') && to.startsWith('"');
-  const isOverLines = from.includes('\n') && to.includes('\n');
-  const { head, tail } = isOverLines ? sharedLines(from, to) : sharedEnds(from, to);
-  // A number with one digit marked misleads: it is another number.
-  const isClose = head + tail >= LEAST_SHARED * Math.max(from.length, to.length);
-  if (!(isText || isOverLines) || !isClose) return [plainText(from), plainText(to)];
-  return [from, to].map((text) => {
-    const middle = text.slice(head, text.length - tail);
-    const mark = middle === '' ? '' : `<mark>${plainText(middle)}</mark>`;
-    return `${plainText(text.slice(0, head))}${mark}${plainText(text.slice(text.length - tail))}`;
-  }) as [string, string];
-}
-
-interface Shared {
-  /** Characters that both begin with. */
-  readonly head: number;
-  /** Characters that both end with, not counted twice. */
-  readonly tail: number;
-}
-
-function sharedEnds(from: string, to: string): Shared {
-  const shortest = Math.min(from.length, to.length);
-  let head = 0;
-  while (head < shortest && from[head] === to[head]) head += 1;
-  let tail = 0;
-  while (tail < shortest - head && from.at(-1 - tail) === to.at(-1 - tail)) tail += 1;
-  // Not through a surrogate pair: half a character would be written out as a code.
-  if (isHigh(from, head - 1)) head -= 1;
-  if (tail > 0 && isLow(from, from.length - tail)) tail -= 1;
-  return { head, tail };
-}
-
-/** The same in whole lines, each with the line break before it. */
-function sharedLines(from: string, to: string): Shared {
-  const [before, after] = [from.split('\n'), to.split('\n')];
-  const shortest = Math.min(before.length, after.length);
-  let first = 0;
-  while (first < shortest && before[first] === after[first]) first += 1;
-  let last = 0;
-  while (last < shortest - first && before.at(-1 - last) === after.at(-1 - last)) last += 1;
-  const length = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length + 1, 0);
-  return {
-    head: Math.max(length(before.slice(0, first)) - 1, 0),
-    tail: last === 0 ? 0 : length(before.slice(-last)),
-  };
-}
-
-function isHigh(text: string, index: number): boolean {
-  const unit = text.charCodeAt(index);
-  return unit >= 0xd800 && unit <= 0xdbff;
-}
-
-function isLow(text: string, index: number): boolean {
-  const unit = text.charCodeAt(index);
-  return unit >= 0xdc00 && unit <= 0xdfff;
-}
-
-/** Objects and arrays over several lines: the only line breaks that are not written out. */
-function indented(value: JsonValue): string {
-  return JSON.stringify(value, null, 2);
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\n\s*/g, ' ');
-}
-
-function plainText(text: string): string {
-  return text.split('\n').map(escapeMarkup).join('\n');
-}
-
-/** A pointer that may break after its slashes, and only there while there is room. */
-function breakable(path: string): string {
-  return escapeMarkup(path).replace(/(?<=.)\//g, '<wbr>/');
-}
+  // Of a long period the newest days count most.
+  for (const charts of document.querySelectorAll('.charts')) charts.scrollLeft = charts.scrollWidth;
+  let folded = [];
+  addEventListener('beforeprint', () => {
+    folded = [...document.querySelectorAll('details:not([open])')];
+    for (const fold of folded) fold.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const fold of folded) fold.open = false;
+  });
+})();
+`;
 
 // The style sheet of the HTML pages: inline, and allowed by its hash.
 
@@ -250,6 +217,14 @@ summary { cursor: pointer; overflow-wrap: anywhere; }
 .rest { border-top: 1px solid var(--line); padding-top: .4rem; }
 .rest > summary { color: var(--faint); font-size: .875rem; }
 .rest[open] > summary { margin-bottom: .4rem; }
+.fold { border-bottom: 1px solid var(--line); padding: .45rem 0; }
+.fold > summary h2 { display: inline; margin: 0; }
+.fold[open] > summary { margin-bottom: .5rem; }
+.fold li, .list li { padding: .15rem 0; overflow-wrap: anywhere; }
+.fold .scroll { margin-top: .5rem; }
+pre { overflow-x: auto; margin: .4rem 0; padding: .5rem .75rem; background: var(--sunk); border-radius: 6px; }
+p > code { overflow-wrap: anywhere; }
+section:has(> .events) > h2 { margin: 1.5rem 0 .4rem; }
 
 .scroll { overflow-x: auto; }
 .chart { display: block; width: 100%; height: auto; }
@@ -267,13 +242,12 @@ th, td { padding: .25rem 1rem; border-bottom: 1px solid var(--line); text-align:
 th { font-weight: 400; } thead th { color: var(--faint); font-size: .875rem; } tfoot th, tfoot td { font-weight: 600; border-bottom: 0; }
 th:first-child { text-align: left; padding-left: 0; }
 .events { background: var(--raised); border: 1px solid var(--line); border-radius: 8px; padding: 0 .9rem; }
-.record.line { display: grid; grid-template-columns: 8rem 6.2rem minmax(0, 1fr); gap: .1rem .75rem; align-items: baseline; margin: 0; padding: .45rem 0;
+.record.line { display: grid; grid-template-columns: 6.2rem minmax(0, 1fr); gap: .1rem .75rem; align-items: baseline; margin: 0; padding: .45rem 0;
   border: 0; border-top: 1px solid var(--line); border-radius: 0; background: none; overflow-wrap: anywhere; }
 .record.line[hidden] { display: none; }
 .record.line:first-child { border-top: 0; }
 .record.line .tag { justify-self: start; }
 .record.line code { display: block; color: var(--faint); }
-.record.line .when { font-variant-numeric: tabular-nums; white-space: nowrap; }
 
 @media (max-width: 46rem) {
   main { padding: 1.25rem .9rem 3rem; }
@@ -289,7 +263,7 @@ th:first-child { text-align: left; padding-left: 0; }
   .tools { position: static; } html { scroll-padding-top: 1rem; }
   .tools .box { flex-basis: 100%; }
   .status { margin-left: 0; }
-  .record.line { grid-template-columns: auto 1fr; } .record.line > :last-child { grid-column: 1 / -1; }
+  .record.line { grid-template-columns: minmax(0, 1fr); }
 }
 @media print {
   :root { --paper: #fff; --raised: #fff; --sunk: #fff; --ink: #000; --faint: #333; --line: #999; --old: #fff; --new: #fff; --old-mark: #ddd; --new-mark: #ddd;

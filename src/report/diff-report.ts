@@ -1,30 +1,129 @@
-/** A diff prepared for people: masked, grouped by kind, worst first. Every rendering starts from it. */
-import { type Severity, SCOPE_KEYS, SEVERITIES } from '../catalog/definition.ts';
+/** A diff as a report: masked, grouped by kind, the most severe changes first. */
+import { type Severity, SEVERITIES } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { formatInteger, plural } from '../core/wording.ts';
-import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
+import {
+  type Item,
+  type Notice,
+  type RecordsPart,
+  type ReportDocument,
+  type Stat,
+  BY_SEVERITY,
+  SEVERITY_SIGN,
+  SIGN,
+  listPart,
+  noticePart,
+} from './document.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
-import { escapeControlCharacters } from '../core/escape-control.ts';
-import { hidingLines, readingsThatMayHideChanges } from './not-fresh.ts';
+import {
+  changeText,
+  formLine,
+  FORMS_HEADING,
+  hidingLines,
+  isInDoubt,
+  placeText,
+  readingsThatMayHideChanges,
+  skippedText,
+} from './notes.ts';
 import type { ReportOptions } from './options.ts';
-import { folded } from './value-text.ts';
+import { nameText } from './value-text.ts';
+
+const CHANGES = ['added', 'removed', 'changed'] as const;
+
+/** The diff for people. */
+export function diffReport(document: DiffDocument, options: ReportOptions): ReportDocument {
+  const { title, notes, forms = [], generatedAt } = options;
+  const sections = sectionsOf(document, options);
+  const skipped = skippedNotice(document, options);
+  const isEqual = document.changes.length === 0 && document.compared.collections > 0;
+  return {
+    title: title ?? 'Configuration changes',
+    ...(title === undefined ? {} : { textTitle: 'line' }),
+    states: { from: document.from, to: document.to },
+    summary: summaryText(document),
+    ...(isEqual && skipped === null ? { tone: 'good' } : {}),
+    detail: comparedText(document),
+    ...(notes === undefined ? {} : { notes }),
+    ...(generatedAt === undefined ? {} : { generatedAt }),
+    stats: [
+      { label: BY_SEVERITY, stats: severityStats(sections) },
+      {
+        label: 'By kind of change',
+        stats: CHANGES.filter((change) => document.summary[change] > 0).map((change) => ({
+          value: formatInteger(document.summary[change]),
+          sign: SIGN[change],
+          label: change,
+          tone: change,
+        })),
+      },
+    ],
+    parts: [
+      ...listPart(FORMS_HEADING, forms.map(formLine), { isFolded: true }),
+      ...(skipped === null ? [] : [skipped]),
+      ...sections.map((section) => sectionPart(section, severityIn(options))),
+    ],
+  };
+}
+
+function severityStats(sections: readonly Section[]): Stat[] {
+  const all = sections.flatMap(({ changes }) => changes.map(({ severity }) => severity));
+  return SEVERITIES.filter((severity) => all.includes(severity)).map((severity) => ({
+    value: formatInteger(all.filter((each) => each === severity).length),
+    sign: SEVERITY_SIGN[severity],
+    label: severity,
+    tone: severity,
+  }));
+}
+
+function sectionPart({ definition, changes }: Section, severityOf: SeverityOf): RecordsPart {
+  return {
+    type: 'records',
+    heading: definition.title.many,
+    kind: definition.kind,
+    singular: definition.title.one,
+    layout: 'blocks',
+    foldedIn: ['markdown'],
+    groups: [{ items: changes.map((change) => itemOf(change, definition, severityOf)) }],
+  };
+}
+
+function itemOf(
+  { change, original, severity, name, id, place }: ReportChange,
+  definition: ResourceDefinition,
+  severityOf: SeverityOf,
+): Item {
+  const worst = change.fields.find(
+    (_field, index) => severityOf(original, original.fields[index] ?? null) === severity,
+  );
+  return {
+    kind: definition.kind,
+    change: change.change,
+    outcome: changeText({ ...change, id }),
+    ...{ name, severity, id, place },
+    fields: fieldsForPeople(change, definition),
+    isWholeRecord: change.change !== 'changed',
+    ...(worst === undefined ? {} : { worstField: worst }),
+  };
+}
+
+// A diff prepared for all formats, those for machines too.
 
 export interface ReportChange {
-  /** With secrets masked, unless they are shown. Texts are as the record holds them: still to be neutralised. */
+  /** With secrets masked, unless they are shown. Texts are as the record holds them: still to be escaped. */
   readonly change: RecordChange;
   /** As compared: for fingerprints, never for output. */
   readonly original: RecordChange;
   readonly severity: Severity;
-  /** Display name, one line, neutralised and folded. */
+  /** Display name, one line, escaped and folded. */
   readonly name: string;
   /** The id, likewise; masked where the id is the secret. */
   readonly id: string;
-  /** The parents, names before ids, neutralised; empty for root records. */
+  /** The parents, names before ids, escaped; empty for root records. */
   readonly place: string;
 }
 
@@ -33,60 +132,9 @@ export interface Section {
   readonly changes: readonly ReportChange[];
 }
 
-const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record may be called anything
-
-/** A name or id on one line. */
-export function nameText(name: string): string {
-  return folded(escapeControlCharacters(name), NAME_LIMIT);
-}
-
-/** The pointer of a change on one line. */
-export function pathText(field: FieldChange): string {
-  return field.path === '' ? '(whole record)' : nameText(field.path);
-}
-
 /** The severities that the options put in force. */
 export function severityIn(options: ReportOptions): SeverityOf {
   return options.severityOf ?? severities(options.definitions);
-}
-
-/** A diff as every rendering for people begins: texts are ready, nothing in them is secret. */
-export interface Report {
-  /** E.g. `1 added, 2 removed, 3 changed`. */
-  readonly summary: string;
-  /** E.g. `1,204 records in 14 collections compared, 1,198 unchanged`. */
-  readonly compared: string;
-  readonly from: string;
-  readonly to: string;
-  /** One line each for what could not be compared, or was compared as last read and may hide a change. */
-  readonly skipped: readonly string[];
-  /** What these are, for a line above them. */
-  readonly skippedSummary: string;
-  readonly sections: readonly Section[];
-  /** How many records changed per severity, worst first; without zeros. */
-  readonly bySeverity: readonly { readonly severity: Severity; readonly count: number }[];
-}
-
-/** Prepares a diff for people. */
-export function prepareReport(document: DiffDocument, options: ReportOptions): Report {
-  const sections = sectionsOf(document, options);
-  const all = sections.flatMap(({ changes }) => changes);
-  return {
-    summary: summaryText(document),
-    compared: comparedText(document),
-    from: referenceText(document.from),
-    to: referenceText(document.to),
-    skipped: [
-      ...document.skipped.map((skipped) => skippedText(skipped, options)),
-      ...hidingLines(document, options.definitions).map(escapeControlCharacters),
-    ],
-    skippedSummary: skippedSummary(document),
-    sections,
-    bySeverity: SEVERITIES.map((severity) => ({
-      severity,
-      count: all.filter((change) => change.severity === severity).length,
-    })).filter(({ count }) => count > 0),
-  };
 }
 
 /** One section per kind that has changes, in the order of the catalog, or of their worst change. */
@@ -122,37 +170,6 @@ function prepare(
     id: nameText(id),
     place: placeText(original.scope, options),
   };
-}
-
-/** E.g. `organization Harbor (0189…), project 12`. */
-export function placeText(scope: RecordChange['scope'], options: ReportOptions): string {
-  return SCOPE_KEYS.flatMap((key) => {
-    const id = scope[key];
-    if (id === undefined) return [];
-    const kind = SCOPE_KIND[key];
-    const name = options.parentName?.(kind, id);
-    const title = options.definitions(kind).title.one;
-    return [`${title} ${name === undefined ? nameText(id) : `${nameText(name)} (${nameText(id)})`}`];
-  }).join(', ');
-}
-
-/** One sign per kind of change, to be distinguished without colour. */
-export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
-  added: '+',
-  removed: '-',
-  changed: '~',
-};
-
-/** E.g. `production: run 41, 2026-03-01T07:00:00.000Z`, whatever of it is known. */
-export function referenceText(reference: StateReference): string {
-  const parts = [
-    reference.run === undefined || reference.ref === `run:${reference.run}` ? null : `run ${reference.run}`,
-    reference.at === undefined || reference.ref === reference.at ? null : reference.at,
-  ].filter((part) => part !== null);
-  const source = reference.source === undefined ? '' : `${reference.source}: `;
-  return escapeControlCharacters(
-    `${source}${reference.ref}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`,
-  );
 }
 
 /**
@@ -202,16 +219,16 @@ export function comparedText({ compared, summary }: MaybeNarrowed): string {
   return settled.length === 0 ? `${all}, ${equal}` : `${all}: ${[equal, ...settled].join(', ')}`;
 }
 
-/** E.g. `batch exports, organization 0189…: the key may not read them`. */
-export function skippedText(skipped: DiffDocument['skipped'][number], options: ReportOptions): string {
-  const place = placeText(skipped.scope, options);
-  const title = options.definitions(skipped.kind).title.many;
-  return `${title}${place === '' ? '' : `, ${place}`}: ${escapeControlCharacters(skipped.reason)}`;
-}
-
-/** True if something could not be compared, or not in its present state: exit code 3. */
-export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
-  return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
+/** Null where everything was compared, and as it is now. */
+export function skippedNotice(
+  document: Pick<DiffDocument, 'skipped' | 'stale'>,
+  options: ReportOptions,
+): Notice | null {
+  if (!isInDoubt(document)) return null;
+  return noticePart('warning', `${skippedSummary(document)}, so this may not be everything`, [
+    ...document.skipped.map((skipped) => skippedText(skipped, options)),
+    ...hidingLines(document, options.definitions),
+  ]);
 }
 
 /** E.g. `2 collections not compared, part of 1 more, 3 not fresh`; a colon and the reasons follow. */

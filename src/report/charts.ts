@@ -1,0 +1,170 @@
+/** Charts of a period as inline SVG: no script, no resource, readable without colour. */
+import { formatInteger } from '../core/wording.ts';
+import { escapeMarkup } from './markup.ts';
+
+/** A short period is drawn twice, the style sheet shows one; a long one scrolls on a phone, and begins at its end. */
+export function chartBox(bars: readonly Bar[], rows: readonly MatrixRow[]): string {
+  const days = bars.map(({ label }) => label);
+  const isShort = days.length <= NARROW_DAYS;
+  const drawings = (isShort ? [WIDE, NARROW] : [WIDE]).map(
+    (form) => barChart(bars, form) + kindMatrix(days, rows, form),
+  );
+  const cue = isShort
+    ? ''
+    : '<p class="faint sideways">The charts scroll sideways; the last day is at the right end.</p>';
+  return `${cue}<div class="scroll charts${isShort ? ' short' : ''}" tabindex="0" role="region" aria-label="Charts">${drawings.join('')}</div>\n${chartKey()}`;
+}
+
+// Kinds by days as inline SVG: how much of which kind changed on which day.
+
+interface MatrixRow {
+  readonly label: string;
+  /** One count per day. */
+  readonly counts: readonly number[];
+}
+
+const ROW = 24; // pixels of a row
+const GAP = 2; // pixels between cells
+const WIDE_ENOUGH = 18; // pixels of a day in which its number fits
+/** Opacity of the fewest and of the most: text on either keeps its contrast. */
+const FAINT = 0.12;
+const STRONG = 0.45;
+
+/** A row per kind, a cell per day; the more changes the stronger, with the number where it fits and as a title. */
+function kindMatrix(days: readonly string[], rows: readonly MatrixRow[], form: ChartForm): string {
+  if (rows.length === 0) return '';
+  const most = Math.max(1, ...rows.flatMap(({ counts }) => counts));
+  const step = dayWidth(days.length, form);
+  const height = rows.length * ROW;
+  const lines = rows.map(({ label, counts }, row) => {
+    const y = row * ROW;
+    const cells = counts.flatMap((count, index) =>
+      count === 0 ? [] : [cell(`${days[index] ?? ''}, ${label}`, count, LEFT + index * step, y, step, most)],
+    );
+    return `<line class="axis" x1="${LEFT}" x2="${form.width}" y1="${y + ROW / 2}" y2="${y + ROW / 2}"/><text x="${LEFT - 8}" y="${y + 16}" text-anchor="end">${escapeMarkup(label)}</text>${cells.join('')}`;
+  });
+  return `<svg class="chart ${form.name}" viewBox="0 0 ${form.width} ${height}" width="${form.width}" height="${height}" role="img" aria-label="Changes by kind and day; the table below sums them up">${lines.join('')}</svg>`;
+}
+
+function cell(title: string, count: number, x: number, y: number, step: number, most: number): string {
+  const strength = FAINT + (STRONG - FAINT) * (Math.log1p(count) / Math.log1p(most));
+  const gap = step > 4 * GAP ? GAP : 0;
+  const text = `${round(x + step / 2)}" y="${y + 16}" text-anchor="middle"`;
+  // The ground first: the line of the row must not run through the number.
+  const box = `x="${round(x + gap / 2)}" y="${y + GAP}" width="${round(step - gap)}" height="${ROW - 2 * GAP}" rx="${gap * 2}"`;
+  return `<g><title>${escapeMarkup(`${title}: ${formatInteger(count)}`)}</title><rect class="ground" ${box}/><rect class="cell" fill-opacity="${strength.toFixed(2)}" ${box}/>${step >= WIDE_ENOUGH ? `<text class="in" x="${text}>${shortCount(count)}</text>` : ''}</g>`;
+}
+
+/** At most three characters: what fits in a cell. */
+function shortCount(count: number): string {
+  if (count < 1_000) return String(count);
+  return count < 100_000 ? `${Math.floor(count / 1_000)}k` : '…';
+}
+
+// A bar per day, stacked by kind of change, as inline SVG: no script, no resource, readable without colour.
+
+interface Bar {
+  readonly label: string;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}
+
+/** A drawing's measures. Shared by the charts of a page, so that a day is at the same place in each. Pixels. */
+interface ChartForm {
+  /** Its class in the style sheet. */
+  readonly name: 'wide' | 'narrow';
+  readonly width: number;
+  /** About how many days are labelled below the axis; fewer if their years are shown too. */
+  readonly labels: number;
+}
+
+export const WIDE: ChartForm = { name: 'wide', width: 1000, labels: 10 };
+/** Fits a phone without being scaled down to an unreadable size. */
+export const NARROW: ChartForm = { name: 'narrow', width: 360, labels: 5 };
+/** More days than these have no room on a phone. */
+const NARROW_DAYS = 31;
+/** Room for the scale, and for the names of kinds. */
+const LEFT = 150;
+
+const HEIGHT = 200;
+const TOP = 10;
+const BASE = HEIGHT - 26; // room for the days below
+const YEARS_SHARE = 0.6; // of the labels that there is room for where they name their years
+const PARTS = ['removed', 'changed', 'added'] as const;
+
+/** The chart with its key; every bar has a title that reads its stats out. */
+export function barChart(bars: readonly Bar[], form: ChartForm): string {
+  const most = Math.max(1, ...bars.map((bar) => bar.added + bar.changed + bar.removed));
+  const top = niceCeiling(most);
+  const step = dayWidth(bars.length, form);
+  const y = (count: number): number => BASE - (count / top) * (BASE - TOP);
+  const labels = dayLabels(bars, form);
+  const grid = [0, top / 2, top]
+    .filter((count) => Number.isInteger(count))
+    .map(
+      (count) =>
+        `<line class="axis" x1="${LEFT}" x2="${form.width}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${LEFT - 8}" y="${round(y(count) + 4)}" text-anchor="end">${formatInteger(count)}</text>`,
+    );
+  const columns = bars.map((bar, index) => {
+    const x = LEFT + index * step;
+    const label = labels[index];
+    const text =
+      label === undefined
+        ? ''
+        : `<text x="${round(x + step / 2)}" y="${HEIGHT - 8}" text-anchor="middle">${escapeMarkup(label)}</text>`;
+    return `<g><title>${escapeMarkup(`${bar.label}: ${bar.added} added, ${bar.changed} changed, ${bar.removed} removed`)}</title>${stack(bar, x, step, y)}</g>${text}`;
+  });
+  const total = bars.reduce((sum, bar) => sum + bar.added + bar.changed + bar.removed, 0);
+  return `<svg class="chart ${form.name}" viewBox="0 0 ${form.width} ${HEIGHT}" width="${form.width}" height="${HEIGHT}" role="img" aria-label="${escapeMarkup(`${total} changes on ${bars.length} days, at most ${most} on one day`)}">${grid.join('')}${columns.join('')}</svg>`;
+}
+
+/** Some of the days by name; the year wherever it is another one than at the label before. */
+function dayLabels(bars: readonly Bar[], { labels }: ChartForm): (string | undefined)[] {
+  const yearOf = (bar: Bar | undefined): string => (bar?.label ?? '').slice(0, 4);
+  const isOneYear = yearOf(bars[0]) === yearOf(bars.at(-1));
+  const every = Math.ceil(bars.length / (isOneYear ? labels : Math.floor(labels * YEARS_SHARE)));
+  return bars.map((bar, index) => {
+    if (index % every !== 0) return undefined;
+    const isNewYear = index === 0 || yearOf(bars[index - every]) !== yearOf(bar);
+    return !isOneYear && isNewYear ? bar.label : bar.label.slice(5);
+  });
+}
+
+/** The meaning of the colours of the chart. */
+function chartKey(): string {
+  return `<p class="faint">${PARTS.toReversed().map(keyEntry).join('')}</p>`;
+}
+
+/** The width of one of that many days, in pixels. */
+function dayWidth(days: number, { width }: ChartForm): number {
+  return (width - LEFT) / Math.max(days, 1);
+}
+
+/** To a tenth of a pixel. */
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+function stack(bar: Bar, x: number, step: number, y: (count: number) => number): string {
+  let below = 0;
+  // The whole height is there for the pointer, also where the bar is low or empty.
+  let shapes = `<rect x="${round(x)}" y="${TOP}" width="${round(step)}" height="${BASE - TOP}" fill="transparent"/>`;
+  for (const part of PARTS) {
+    if (bar[part] === 0) continue;
+    const start = y(below);
+    below += bar[part];
+    shapes += `<rect class="bar-${part}" x="${round(x + step * 0.12)}" y="${round(y(below))}" width="${round(step * 0.76)}" height="${round(start - y(below))}"/>`;
+  }
+  return shapes;
+}
+
+function keyEntry(part: (typeof PARTS)[number]): string {
+  return `<svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${part}" width="10" height="10"/></svg>${part}`;
+}
+
+/** The next of 1, 2, 4, 6, 8, 10, 20, 40 …: a scale that people read, with a whole number at its middle. */
+function niceCeiling(count: number): number {
+  const power = 10 ** Math.floor(Math.log10(count));
+  return [1, 2, 4, 6, 8, 10].map((factor) => factor * power).find((candidate) => candidate >= count) ?? count;
+}

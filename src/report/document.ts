@@ -1,0 +1,226 @@
+/**
+ * A report as plain data: built once from a diff, a plan, a restore, a drill or a period, then rendered as text, Markdown or
+ * HTML. Texts may hold anything that a record holds: each renderer escapes what it writes. Secrets are masked before.
+ */
+import type { Severity } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { JsonObject } from '../core/json.ts';
+import type { RecordChange, StateReference } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+
+/** A sentence; a part in `code` is a command, a path or a value, and stays as it is when it is copied. */
+export type Text = string | readonly (string | { readonly code: string })[];
+
+/** `unchanged`: a record that is only named, without a colour of its own. */
+export type Change = RecordChange['change'] | 'unchanged';
+
+type Tone = 'good' | 'warning' | 'bad';
+
+/** A class of the style sheet, for colour. */
+type StatTone = RecordChange['change'] | Severity | '';
+
+/** One number with what it counts. */
+export interface Stat {
+  readonly value: string;
+  readonly sign: string;
+  readonly label: string;
+  readonly tone: StatTone;
+}
+
+/** One record: a change, a step of a plan, its result, or a task. */
+export interface Item {
+  readonly kind: Kind;
+  readonly change: Change;
+  readonly name: string;
+  /** The number of a step. */
+  readonly number?: number;
+  readonly sign?: string;
+  /** Before the name, e.g. `create role`. */
+  readonly operation?: string;
+  /** After the name, e.g. `changed`. */
+  readonly outcome?: string;
+  /** A short tag in colour, e.g. the verdict of a drill. */
+  readonly tag?: Stat;
+  readonly severity?: Severity;
+  readonly id?: string;
+  /** What `id` is, where it is not the present id of the record. */
+  readonly idLabel?: string;
+  /** The parents of the record, separated by commas. */
+  readonly place?: string;
+  /** E.g. `PATCH /api/…`. */
+  readonly request?: string;
+  /** What the request sends, where that is not listed as fields. */
+  readonly body?: JsonObject;
+  readonly lines?: readonly Text[];
+  readonly fields?: readonly FieldChange[];
+  /** What else the record holds, for a reader who unfolds it: HTML only. */
+  readonly foldedFields?: readonly FieldChange[];
+  /** True where the fields are those of a record that came or went: then the first ones suffice. */
+  readonly isWholeRecord?: boolean;
+  /** The field that makes the record as severe as it is. */
+  readonly worstField?: FieldChange;
+  /** What to do about it. */
+  readonly hint?: string;
+}
+
+/** Something about the whole report that the reader must not miss. */
+export interface Notice {
+  readonly type: 'notice';
+  readonly tone: Exclude<Tone, 'good'>;
+  readonly text: string;
+  readonly items: readonly string[];
+  readonly hint?: string;
+}
+
+/** Records under a heading; those of one group share a reason. */
+export interface RecordsPart {
+  readonly type: 'records';
+  readonly heading: string;
+  /** Below another heading instead of beside it. */
+  readonly isBelow?: boolean;
+  /** The kind of all of them, where they are of one, and what one of them is called. */
+  readonly kind?: Kind;
+  readonly singular?: string;
+  readonly groups: readonly { readonly reason?: string; readonly items: readonly Item[] }[];
+  /** `blocks`: a paragraph for each record; `lines`: a line; `tasks`: a line to tick off. */
+  readonly layout: 'blocks' | 'lines' | 'tasks';
+  /** The formats in which the reader opens it first; text leaves it out. */
+  readonly foldedIn?: readonly ('text' | 'html' | 'markdown')[];
+}
+
+export interface ListPart {
+  readonly type: 'list';
+  /** Left out: the list belongs to what is before it. */
+  readonly heading?: string;
+  readonly isBelow?: boolean;
+  readonly intro?: string;
+  readonly items: readonly Text[];
+  readonly isChecklist?: boolean;
+  readonly isFolded?: boolean;
+}
+
+export interface TablePart {
+  readonly type: 'table';
+  readonly heading: string;
+  /** The first column is on the left, all others hold numbers. */
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  readonly total?: readonly string[];
+}
+
+/** Kinds with all that is said of each, folded in HTML. */
+export interface KindsPart {
+  readonly type: 'kinds';
+  readonly heading: string;
+  readonly kinds: readonly KindFacts[];
+}
+
+export interface KindFacts {
+  readonly kind: Kind;
+  readonly heading: string;
+  readonly fact: string;
+  readonly lines: readonly (Stat & { readonly text: string })[];
+  readonly table: Omit<TablePart, 'type'> | null;
+}
+
+interface CodePart {
+  readonly type: 'code';
+  readonly intro: string;
+  readonly language: string;
+  readonly lines: readonly string[];
+}
+
+/** Charts, for HTML alone; the tables have the numbers. */
+interface ChartPart {
+  readonly type: 'chart';
+  readonly heading: string;
+  /** Markup of our own. */
+  readonly html: string;
+}
+
+export type Part = Notice | RecordsPart | ListPart | TablePart | KindsPart | CodePart | ChartPart;
+
+export interface ReportDocument {
+  readonly title: string;
+  /** How text shows the title: alone, or before the summary; left out where the command says enough. */
+  readonly textTitle?: 'line' | 'label';
+  /** The two states compared. */
+  readonly states?: { readonly from: StateReference; readonly to: StateReference };
+  /** What there is to know in one line. */
+  readonly summary: string;
+  readonly tone?: Tone;
+  /** The same in numbers, beside it. */
+  readonly detail?: string;
+  /** Further facts, a line each. */
+  readonly facts?: readonly string[];
+  readonly notes?: readonly string[];
+  /** When the report was made, ISO 8601. */
+  readonly generatedAt?: string;
+  /** Numbers to see first, by what they count. */
+  readonly stats?: readonly { readonly label: string; readonly stats: readonly Stat[] }[];
+  readonly parts: readonly Part[];
+  /** What to do next. */
+  readonly next?: readonly Text[];
+}
+
+/** One sign per kind of change, to be distinguished without colour. */
+export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
+  added: '+',
+  removed: '-',
+  changed: '~',
+};
+
+/** The label of the stats that count records by severity. */
+export const BY_SEVERITY = 'By severity';
+
+export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
+  critical: '▲▲',
+  high: '▲',
+  medium: '◆',
+  low: '·',
+};
+
+/** A heading begins with a capital where it stands alone. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** All records of the report. */
+export function itemsOf(document: ReportDocument): Item[] {
+  return document.parts.flatMap((part) => (part.type === 'records' ? recordsIn(part) : []));
+}
+
+/** The records of a part, whatever their group. */
+export function recordsIn({ groups }: RecordsPart): Item[] {
+  return groups.flatMap(({ items }) => items);
+}
+
+/** A list under a heading; no part where it would be empty. */
+export function listPart(heading: string, items: readonly Text[], more: Partial<ListPart> = {}): ListPart[] {
+  return items.length === 0 ? [] : [{ type: 'list', heading, items, ...more }];
+}
+
+/** Records under a heading, a paragraph each; no part without any. */
+export function recordsPart(
+  heading: string,
+  items: readonly Item[],
+  more: Partial<RecordsPart> = {},
+): RecordsPart[] {
+  return items.length === 0
+    ? []
+    : [{ type: 'records', heading, layout: 'blocks', groups: [{ items }], ...more }];
+}
+
+/** Lines to copy; no part without any. */
+export function codePart(intro: string, language: string, lines: readonly string[]): CodePart[] {
+  return lines.length === 0 ? [] : [{ type: 'code', intro, language, lines }];
+}
+
+export function noticePart(
+  tone: Notice['tone'],
+  text: string,
+  items: readonly string[],
+  hint?: string,
+): Notice {
+  return { type: 'notice', tone, text, items, ...(hint === undefined ? {} : { hint }) };
+}

@@ -1,0 +1,252 @@
+/** A drill as a report: the score first, then kind by kind, then what is left to do. */
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { count, plural } from '../core/wording.ts';
+import {
+  type DrillCounts,
+  type DrillDocument,
+  type DrillKind,
+  type DrillTask,
+  type DrillVerdict,
+  DRILL_VERDICTS,
+  drillScore,
+  drillTotals,
+} from '../diff/drill-document.ts';
+import {
+  type Item,
+  type KindFacts,
+  type Part,
+  type ReportDocument,
+  type Stat,
+  listPart,
+  noticePart,
+  recordsPart,
+} from './document.ts';
+import { maskedChange, maskedFields, withMaskedId } from './mask.ts';
+import { placeText, referenceText, skippedText } from './notes.ts';
+import type { ReportOptions } from './options.ts';
+import { nameText } from './value-text.ts';
+
+interface DrillOptions extends ReportOptions {
+  /** True where the runbook is written anyway, and need not be offered. */
+  readonly hasRunbook?: boolean;
+}
+
+/** Verdicts in full, as headings of columns, and with their signs. */
+const VERDICTS: Readonly<
+  Record<DrillVerdict, Pick<Stat, 'tone' | 'sign'> & { one: string; many: string; column: string }>
+> = {
+  comes_back: { one: 'comes back', many: 'come back', column: 'comes back', tone: 'added', sign: '✓' },
+  needs_secret: { one: 'needs a secret', many: 'need a secret', column: 'secret', tone: 'high', sign: '◆' },
+  needs_person: {
+    one: 'needs manual work',
+    many: 'need manual work',
+    column: 'manual',
+    tone: 'medium',
+    sign: '▲',
+  },
+  cannot: {
+    one: 'cannot come back',
+    many: 'cannot come back',
+    column: 'cannot',
+    tone: 'removed',
+    sign: '−',
+  },
+  unknown: { one: 'unknown', many: 'unknown', column: 'unknown', tone: 'critical', sign: '?' },
+};
+
+/** The drill for people. */
+export function drillReport(document: DrillDocument, options: DrillOptions): ReportDocument {
+  const { source, kinds, outcome, from, tasks, assumptions, seconds, applied, passes } = document;
+  const { definitions, generatedAt, hasRunbook } = options;
+  return {
+    title: 'Restore drill',
+    textTitle: 'line',
+    summary: drillVerdictText(document),
+    tone: outcome === 'equal' ? 'good' : 'warning',
+    facts: [
+      outcomeText(document),
+      `from ${source === undefined ? '' : `${source}: `}${referenceText(from)}`,
+      `${seconds.toFixed(1)} s, ${plural(applied, 'record')} written in ${plural(passes, 'pass', 'passes')}`,
+    ],
+    ...(generatedAt === undefined ? {} : { generatedAt }),
+    stats: statsOf(document),
+    parts: [
+      ...skippedNotices(document, options),
+      kindTable(kinds, definitions),
+      {
+        type: 'kinds',
+        heading: 'details by kind',
+        kinds: kinds.map((kind) => kindFacts(kind, definitions(kind.kind))),
+      },
+      ...listPart(
+        'new values that the service assigns, whatever is restored',
+        kinds.flatMap((kind) => newValuesText(kind, definitions(kind.kind))),
+      ),
+      ...taskParts(tasks, options),
+      ...listPart('assumptions', assumptions),
+    ],
+    next:
+      tasks.length === 0 || hasRunbook === true
+        ? []
+        : [[{ code: 'tidemark drill --runbook FILE' }, ' writes down what is left to do, with the values']],
+  };
+}
+
+function skippedNotices({ skipped }: DrillDocument, options: ReportOptions): Part[] {
+  if (skipped.length === 0) return [];
+  const items = skipped.map((each) => skippedText(each, options));
+  return [noticePart('warning', `${plural(skipped.length, 'collection')} missing from the snapshot`, items)];
+}
+
+function statsOf({ kinds, score }: DrillDocument): NonNullable<ReportDocument['stats']> {
+  const totals = drillTotals(kinds);
+  return [
+    { label: 'Score', stats: [{ value: percent(score), sign: '∑', label: 'score', tone: '' }] },
+    {
+      label: 'By verdict',
+      stats: DRILL_VERDICTS.filter((verdict) => totals[verdict] > 0).map((verdict) =>
+        verdictStat(verdict, totals[verdict]),
+      ),
+    },
+  ];
+}
+
+function verdictStat(verdict: DrillVerdict, records: number): Stat {
+  const { tone, sign } = VERDICTS[verdict];
+  return { value: count(records), sign, label: pluralVerdict(verdict, records), tone };
+}
+
+const COLUMNS = DRILL_VERDICTS.map((verdict) => VERDICTS[verdict].column);
+
+function countCells(counts: DrillCounts): string[] {
+  return [
+    count(counts.records),
+    ...DRILL_VERDICTS.map((verdict) => (counts[verdict] === 0 ? '·' : count(counts[verdict]))),
+  ];
+}
+
+function kindTable(kinds: readonly DrillKind[], definitions: ReportOptions['definitions']): Part {
+  const totals = drillTotals(kinds);
+  return {
+    type: 'table',
+    heading: 'by kind',
+    columns: ['kind', 'records', ...COLUMNS, 'score'],
+    rows: kinds.map((row) => [
+      definitions(row.kind).title.many,
+      ...countCells(row),
+      row.restored ? percent(row.score) : '–',
+    ]),
+    total: [
+      'all that a restore writes',
+      ...countCells(totals),
+      percent(drillScore(totals.comes_back, totals.records)),
+    ],
+  };
+}
+
+function kindFacts(kind: DrillKind, { title }: ResourceDefinition): KindFacts {
+  return {
+    kind: kind.kind,
+    heading: title.many,
+    fact: kind.restored ? percent(kind.score) : 'never restored',
+    lines: kind.reasons.map(({ verdict, reason, records }) => ({
+      ...verdictStat(verdict, records),
+      text: reason,
+    })),
+    table:
+      kind.fields.length === 0
+        ? null
+        : {
+            heading: `Fields of ${title.many}`,
+            columns: ['field', 'records', ...COLUMNS],
+            rows: kind.fields.map((field) => [field.path, ...countCells(field)]),
+          },
+  };
+}
+
+function taskParts(tasks: readonly DrillTask[], options: ReportOptions): Part[] {
+  return [...Map.groupBy(tasks, ({ kind }) => kind)].flatMap(([kind, own]) =>
+    recordsPart(
+      `left to do: ${options.definitions(kind).title.many}`,
+      own.map((task) => taskItem(task, options)),
+      { foldedIn: ['text', 'html'] },
+    ),
+  );
+}
+
+function taskItem(task: DrillTask, options: ReportOptions): Item {
+  const { tone, sign, one } = VERDICTS[task.verdict];
+  return {
+    ...taskFacts(task, options),
+    tag: { value: '', sign, label: one, tone },
+    place: placeText(task.scope, options),
+    lines: [task.reason, ...task.needs.map((anyOf) => [{ code: anyOf.join(' or ') }])],
+    foldedFields:
+      options.showsSecrets === true ? task.fields : maskedFields(task.fields, options.definitions(task.kind)),
+  };
+}
+
+/** What a page and a runbook show of a task: an id that is a secret is masked. */
+export function taskFacts(
+  task: DrillTask,
+  { definitions, showsSecrets }: ReportOptions,
+): Pick<Item, 'kind' | 'change' | 'name' | 'id'> {
+  const { id, name } = showsSecrets === true ? task : withMaskedId(task, definitions(task.kind));
+  return { kind: task.kind, change: 'unchanged', name: nameText(name), id: nameText(id) };
+}
+
+/** `97.3 %`; never 100 where anything is missing, since scores are rounded down. */
+export function percent(score: number): string {
+  return score === 1 ? '100 %' : `${(Math.floor(score * 1000) / 10).toFixed(1)} %`;
+}
+
+/** One line: how much comes back, and what the rest needs. */
+export function drillVerdictText({ kinds, score, skipped }: DrillDocument): string {
+  const totals = drillTotals(kinds);
+  const rest = DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && totals[verdict] > 0)
+    .map((verdict) => `${count(totals[verdict])} ${pluralVerdict(verdict, totals[verdict])}`)
+    .join(', ');
+  return [
+    `${percent(score)} of ${count(totals.records)} records come back`,
+    ...(rest === '' ? [] : [rest]),
+    ...(skipped.length === 0 ? [] : [`the snapshot lacks ${plural(skipped.length, 'collection')}`]),
+  ].join('; ');
+}
+
+export function pluralVerdict(verdict: DrillVerdict, records: number): string {
+  return records === 1 ? VERDICTS[verdict].one : VERDICTS[verdict].many;
+}
+
+export function outcomeText({ outcome }: Pick<DrillDocument, 'outcome'>): string {
+  return outcome === 'equal'
+    ? 'equal: everything that requests can restore was restored unchanged'
+    : 'short: a restore would not bring back everything; the report says what is missing';
+}
+
+/** E.g. `members: /id`: members to which the service assigns new values when their record is restored. */
+export function newValuesText(kind: DrillKind, { title }: ResourceDefinition): string[] {
+  const paths = kind.fields
+    .filter((field) => field.comes_back < field.records && field.cannot > kind.cannot)
+    .map(({ path }) => path);
+  return paths.length === 0 ? [] : [`${title.many}: ${paths.join(', ')}`];
+}
+
+/** `drill --json`: secrets are masked unless they are shown; ids that are secrets as marks. */
+export function renderDrillJson(document: DrillDocument, options: ReportOptions): string {
+  const { definitions, showsSecrets } = options;
+  const shown: DrillDocument =
+    showsSecrets === true
+      ? document
+      : {
+          ...document,
+          remaining: document.remaining.map((change) => {
+            const definition = definitions(change.kind);
+            return withMaskedId(maskedChange(change, definition), definition);
+          }),
+          tasks: document.tasks.map((task) => {
+            const definition = definitions(task.kind);
+            return withMaskedId({ ...task, fields: maskedFields(task.fields, definition) }, definition);
+          }),
+        };
+  return `${JSON.stringify(shown, null, 2)}\n`;
+}

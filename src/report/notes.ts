@@ -1,0 +1,184 @@
+/** What reports say of states, collections and records beside their changes, in one wording for all formats. */
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { scopeText } from '../catalog/catalog.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { count, plural } from '../core/wording.ts';
+import {
+  type DiffDocument,
+  type RecordChange,
+  type Recreated,
+  type Stale,
+  type StateReference,
+  mayHide,
+} from '../diff/change.ts';
+import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
+import type { ReportOptions } from './options.ts';
+import { nameText } from './value-text.ts';
+
+/** E.g. `organization Harbor (0189…), project 12`. */
+export function placeText(scope: RecordChange['scope'], options: ReportOptions): string {
+  return SCOPE_KEYS.flatMap((key) => {
+    const id = scope[key];
+    if (id === undefined) return [];
+    const kind = SCOPE_KIND[key];
+    const name = options.parentName?.(kind, id);
+    const title = options.definitions(kind).title.one;
+    return [`${title} ${name === undefined ? nameText(id) : `${nameText(name)} (${nameText(id)})`}`];
+  }).join(', ');
+}
+
+/** E.g. `production: run 41, 2026-03-01T07:00:00.000Z`, whatever of it is known. */
+export function referenceText(reference: StateReference): string {
+  const parts = [
+    reference.run === undefined || reference.ref === `run:${reference.run}` ? null : `run ${reference.run}`,
+    reference.at === undefined || reference.ref === reference.at ? null : reference.at,
+  ].filter((part) => part !== null);
+  const source = reference.source === undefined ? '' : `${reference.source}: `;
+  return escapeControlCharacters(
+    `${source}${reference.ref}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`,
+  );
+}
+
+/** E.g. `batch exports, organization 0189…: the key may not read them`. */
+export function skippedText(skipped: DiffDocument['skipped'][number], options: ReportOptions): string {
+  const place = placeText(skipped.scope, options);
+  const title = options.definitions(skipped.kind).title.many;
+  return `${title}${place === '' ? '' : `, ${place}`}: ${escapeControlCharacters(skipped.reason)}`;
+}
+
+/** True if something could not be compared, or not in its present state: exit code 3. */
+export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
+  return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
+}
+
+// Notes on collections, a line for each reason.
+
+/** More of one kind are only counted. */
+const SCOPES_SHOWN = 3;
+
+interface Noted {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly reason: string;
+}
+
+/** E.g. `left out: members (organization 0189…), roles: the export holds none of this kind`. */
+export function groupedNotes(
+  label: string,
+  notes: readonly Noted[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  return [...Map.groupBy(notes, ({ reason }) => reason)].map(([reason, same]) => {
+    const kinds = [...Map.groupBy(same, ({ kind }) => kind)].map(
+      ([kind, own]) => `${definitions(kind).title.many}${placesText(own)}`,
+    );
+    // A reason that counts something counts it in each of them.
+    const each = same.length > 1 && /^\d/.test(reason) ? 'each ' : '';
+    return `${label}: ${kinds.join(', ')}: ${each}${reason}`;
+  });
+}
+
+function placesText(notes: readonly Noted[]): string {
+  const places = notes.map(({ scope }) => scopeText(scope)).filter((place) => place !== '');
+  if (places.length === 0) return '';
+  const more = places.length - SCOPES_SHOWN;
+  return ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
+}
+
+// Collections compared as last read (stale): where that may hide a change, a report must not say "no differences".
+
+type Definitions = (kind: Kind) => ResourceDefinition;
+
+/** The old readings that speak against "no differences" (`mayHide`): they make exit code 3. */
+export function readingsThatMayHideChanges({ stale = [] }: Pick<DiffDocument, 'stale'>): readonly Stale[] {
+  return stale.filter(mayHide);
+}
+
+/** The same as text, one line per reason. */
+export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
+  const hiding = readingsThatMayHideChanges(document);
+  const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
+    hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
+  return [
+    ...groupedNotes('not fresh', of(false, 'to'), definitions),
+    ...groupedNotes('not whole in FROM', of(true, 'from'), definitions),
+    ...groupedNotes('not whole in TO', of(true, 'to'), definitions),
+  ];
+}
+
+/** The other stale readings, as text: in FROM they only affect the date of a change. */
+export function staleFromLines(
+  { stale = [] }: Pick<DiffDocument, 'stale'>,
+  definitions: Definitions,
+): string[] {
+  return groupedNotes(
+    'not fresh in FROM',
+    stale.filter((each) => !mayHide(each)),
+    definitions,
+  );
+}
+
+// Changes of the form of a kind's records: they explain differences, and are no drift.
+
+/** Heading of the lines of `formLine`. */
+export const FORMS_HEADING = 'not drift: the service changed the form of its records';
+
+/** E.g. `roles: /name is gone (string)`. */
+export function formChangeText({
+  kind,
+  field,
+  change,
+  before,
+  after,
+}: Omit<FormChange, 'runs' | 'kind'> & { readonly kind: string }): string {
+  switch (change) {
+    case 'gained':
+      return escapeControlCharacters(
+        `${kind}: ${field} is new${after.length === 0 ? '' : ` (${after.join(', ')})`}`,
+      );
+    case 'lost':
+      return escapeControlCharacters(
+        `${kind}: ${field} is gone${before.length === 0 ? '' : ` (${before.join(', ')})`}`,
+      );
+    case 'retyped':
+      return escapeControlCharacters(
+        `${kind}: ${field} was ${before.join(' or ')}, is ${after.join(' or ')}`,
+      );
+  }
+}
+
+/** The same with the records that it explains and the runs that found it. */
+export function formLine(form: ExplainedForm): string {
+  const { runs, records } = form;
+  return `${formChangeText(form)}: ${plural(records, 'record')}, ${runs.length === 1 ? 'run' : 'runs'} ${runs.join(', ')}`;
+}
+
+// Records that continue under a new id.
+
+/** E.g. `created again by restore 3 (id 2 → 5)`; both ids as they are to be shown. */
+export function recreatedText(again: Recreated, id: string): string {
+  return `${recreatedByText(again)} (id ${nameText(again.was)} → ${nameText(id)})`;
+}
+
+/** The same without ids. */
+export function recreatedByText({ restore, is_recognised: isRecognised }: Recreated): string {
+  return isRecognised === true
+    ? `created again elsewhere, recognised by restore ${restore}`
+    : `created again by restore ${restore}`;
+}
+
+/** `changed`, or what is in its place; of a record that had been away, also that it came back. */
+export function changeText({
+  change,
+  id,
+  created_again: again,
+}: Pick<RecordChange, 'id' | 'created_again'> & {
+  readonly change: RecordChange['change'] | 'returned';
+}): string {
+  if (again === undefined) return change;
+  const text = recreatedText(again, id);
+  return change === 'changed' ? text : `${change}, ${text}`;
+}

@@ -1,0 +1,325 @@
+/** A plan as a report: what would be sent, step by step, then what would not and why. */
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { formatInteger, plural } from '../core/wording.ts';
+import { type JsonObject, getOwn } from '../core/json.ts';
+import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import type { Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
+import {
+  type Item,
+  type Part,
+  type ReportDocument,
+  codePart,
+  listPart,
+  noticePart,
+  recordsPart,
+} from './document.ts';
+import { isSecretId, MASK, withMaskedId } from './mask.ts';
+import { placeText, skippedText } from './notes.ts';
+import type { ReportOptions } from './options.ts';
+import { maskedPlan, withTexts } from './plan-mask.ts';
+import { nameText } from './value-text.ts';
+
+/** Heading of the steps that no request can do. */
+export const MANUAL = 'needs manual work';
+
+/** The plan for people, every step of it. */
+export function planReport(whole: Plan, options: ReportOptions): ReportDocument {
+  const plan = maskedPlan(whole, options.definitions);
+  const { notes, generatedAt } = options;
+  const cost = costText(plan);
+  const unsent = (action: StepAction) => plan.steps.filter((step) => step.action === action);
+  return {
+    title: options.title ?? 'Restore plan',
+    states: { from: plan.from, to: plan.to },
+    summary: planSummary(plan),
+    ...(cost === '' ? {} : { detail: cost }),
+    ...(notes === undefined ? {} : { notes }),
+    ...(generatedAt === undefined ? {} : { generatedAt }),
+    parts: [
+      ...plan.refused.map(({ reason, hint }) => noticePart('bad', `refused: ${reason}`, [], hint)),
+      ...skippedNotices(plan, options),
+      ...recordsPart('steps', sentItems(plan, options)),
+      ...obstructedPart('blocked', unsent('blocked'), options),
+      ...codePart(SECRETS_INTRO, 'yaml', secretLines(plan.steps, options)),
+      ...obstructedPart(MANUAL, unsent('manual'), options),
+      // One record may be in the lists of several organizations.
+      ...listPart('found again under another id', [
+        ...new Set(plan.adopted.map((each) => adoptionText(each, options))),
+      ]),
+      ...listPart(
+        'left as they are',
+        plan.left.map((each) => leftText(each, options)),
+      ),
+    ],
+  };
+}
+
+/** What introduces the lines that `secretLines` makes. */
+export const SECRETS_INTRO = 'to supply the missing secrets, add to the source in the configuration';
+
+function skippedNotices({ skipped = [] }: Plan, options: ReportOptions): Part[] {
+  if (skipped.length === 0) return [];
+  return [
+    noticePart(
+      'warning',
+      `${formatInteger(skipped.length)} not compared, so this may not be everything`,
+      skipped.map((each) => skippedText(each, options)),
+    ),
+  ];
+}
+
+const ACTION_SIGN: Readonly<Record<StepAction, string>> = {
+  create: '+',
+  update: '~',
+  act: '~',
+  remove: '-',
+  blocked: '!',
+  manual: '?',
+};
+
+/** The steps that send a request, numbered without gaps: `n` counts those too that are not sent. */
+export function sentItems(plan: Plan, options: ReportOptions): Item[] {
+  const numbers = shownNumbers(plan.steps);
+  return plan.steps.flatMap((step) => {
+    const number = numbers.get(step.n);
+    return number === undefined ? [] : [stepItem(step, number, numbers, options)];
+  });
+}
+
+/** The numbers under which a plan shows the steps that are sent, by their `n`. */
+export function shownNumbers(steps: readonly Pick<PlanStep, 'n' | 'action'>[]): ReadonlyMap<number, number> {
+  const sent = steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+  return new Map(sent.map(({ n }, index) => [n, index + 1]));
+}
+
+function stepItem(
+  step: PlanStep,
+  number: number,
+  numbers: ReadonlyMap<number, number>,
+  options: ReportOptions,
+): Item {
+  const { action } = step;
+  const definition = options.definitions(step.kind);
+  const { request, fields: changed } = withTexts({ request: step.request, fields: step.fields }, (text) =>
+    text.replace(/\{id of step (\d+)\}/g, (_whole, n) => `{id of step ${numbers.get(Number(n)) ?? n}}`),
+  );
+  const change = { create: 'added', remove: 'removed' } as const;
+  const body = request?.body ?? null;
+  const fields = action === 'create' && body !== null ? sentMembers(body) : changed;
+  return {
+    ...recordItem(step, options),
+    number,
+    operation: `${verbOf(step)} ${definition.title.one}`,
+    change: action === 'create' || action === 'remove' ? change[action] : 'changed',
+    ...(isYetToCome(step) ? { idLabel: 'recorded id' } : {}),
+    ...(request === null
+      ? {}
+      : {
+          request: `${request.method} ${isSecretId(definition) ? request.path.replaceAll(encodeURIComponent(step.id), MASK) : request.path}`,
+        }),
+    ...(step.reason === null ? {} : { lines: [step.reason] }),
+    ...(action === 'remove' ? { foldedFields: fields } : { fields }),
+    ...(action === 'update' && body !== null ? { body } : {}),
+  };
+}
+
+/** What items of sent and of unsent steps have in common. */
+function recordItem(
+  step: Pick<PlanStep, 'kind' | 'id' | 'name' | 'scope' | 'action'>,
+  options: ReportOptions,
+) {
+  const { id, name } = withMaskedId(step, options.definitions(step.kind));
+  return {
+    kind: step.kind,
+    sign: ACTION_SIGN[step.action],
+    name: nameText(name),
+    id: nameText(id),
+    place: placeText(step.scope, options),
+  };
+}
+
+/** Steps that are not sent, those of one kind and one reason together. */
+export function obstructedPart(
+  heading: string,
+  steps: readonly ObstructedStep[],
+  options: ReportOptions,
+): Part[] {
+  if (steps.length === 0) return [];
+  const groups = [...Map.groupBy(steps, ({ kind, reason }) => `${kind} ${reason ?? ''}`).values()];
+  return [
+    {
+      type: 'records',
+      heading,
+      layout: 'lines',
+      groups: groups.map((same) => ({
+        reason: groupText(same, options),
+        items: same.map((step) => ({
+          ...recordItem(step, options),
+          change: 'unchanged',
+          ...(step.fields === undefined ? {} : { fields: step.fields }),
+        })),
+      })),
+    },
+  ];
+}
+
+type ObstructedStep = Pick<PlanStep, 'kind' | 'id' | 'name' | 'scope' | 'action' | 'reason'> &
+  Partial<Pick<PlanStep, 'fields'>>;
+
+function groupText(steps: readonly ObstructedStep[], { definitions }: ReportOptions): string {
+  const [first] = steps;
+  if (first === undefined) return '';
+  const { one, many } = definitions(first.kind).title;
+  return `${steps.length === 1 ? one : many}${first.reason === null ? '' : `: ${first.reason}`}`;
+}
+
+/** True where the record gets its id by the plan. */
+function isYetToCome({ action, request }: PlanStep): boolean {
+  return action === 'create' || (action === 'act' && request?.path.includes('{id of step') === true);
+}
+
+function verbOf({ action, request, kind }: PlanStep): string {
+  if (action === 'act') return request?.act ?? 'act on';
+  // Another kind's request creates the record: an invite for a member.
+  return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;
+}
+
+function sentMembers(body: JsonObject): FieldChange[] {
+  return Object.keys(body).map((name) => ({
+    path: `/${escapeSegment(name)}`,
+    to: getOwn(body, name) ?? null,
+  }));
+}
+
+/** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
+export function planSummary({ summary, steps }: Plan): string {
+  const count = (value: number, what: string): string | null =>
+    value === 0 ? null : `${formatInteger(value)} ${what}`;
+  const parts = [
+    count(summary.create, 'to create'),
+    count(summary.update, 'to update'),
+    ...actCounts(steps),
+    count(summary.remove, 'to remove'),
+    count(summary.blocked, 'blocked'),
+    count(summary.manual, summary.manual === 1 ? 'needs manual work' : 'need manual work'),
+  ].filter((part) => part !== null);
+  const unchanged = `${formatInteger(summary.unchanged)} unchanged`;
+  return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
+}
+
+function actCounts(steps: readonly PlanStep[]): string[] {
+  const acts = steps.filter(({ action }) => action === 'act').map(({ request }) => request?.act ?? 'act on');
+  return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${formatInteger(own.length)} to ${act}`);
+}
+
+/** E.g. `39 requests, 6 of them for removals, less than a minute at the configured rate`; empty where nothing would be sent. */
+export function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
+  if (cost.requests === 0) return '';
+  const { removals = 0 } = cost;
+  const time = cost.minutes === 0 ? 'less than a minute' : `at least ${formatInteger(cost.minutes)} min`;
+  return [
+    refused.length === 0 ? '' : 'nothing yet; once allowed: ',
+    plural(cost.requests, 'request'),
+    removals === 0 || removals === cost.requests ? '' : `, ${formatInteger(removals)} of them for removals`,
+    `, ${time} at the configured rate`,
+  ].join('');
+}
+
+/** A record with the secrets that it lacks. */
+type LackingRecord = Pick<PlanStep, 'kind' | 'id' | 'name'> & {
+  /** Of each entry, any one pointer is enough. */
+  readonly needs: readonly Pick<PlanStep['needs'][number], 'anyOf'>[];
+};
+
+/** YAML for the source's `secrets`, a line each: names of variables, never values. None where nothing is missing. */
+export function secretLines(
+  records: readonly LackingRecord[],
+  { definitions }: Pick<ReportOptions, 'definitions'>,
+): string[] {
+  const lacking = records.filter(({ needs }) => needs.length > 0);
+  if (lacking.length === 0) return [];
+  const taken = new Set<string>();
+  const byKind = Map.groupBy(lacking, ({ kind }) => kind);
+  return [
+    'secrets:',
+    ...[...byKind].flatMap(([kind, own]) => {
+      const byId = Map.groupBy(own, ({ id }) => id);
+      const names = [...byId.values()].map(([first]) => first?.name);
+      return [
+        `  ${kind}:`,
+        ...[...byId.values()].flatMap((same) => {
+          const isUnique = names.filter((name) => name === same[0]?.name).length === 1;
+          return ruleLines(same, isUnique, definitions(kind), taken);
+        }),
+      ];
+    }),
+  ].map(escapeControlCharacters);
+}
+
+function ruleLines(
+  same: readonly LackingRecord[],
+  isUnique: boolean,
+  definition: ResourceDefinition,
+  taken: Set<string>,
+): string[] {
+  const [record] = same;
+  if (record === undefined) return [];
+  const { name, id } = record;
+  // A name stays when the record is created again under a new id; an id that is secret must not be passed on.
+  const isById = (name === id || !isUnique) && !isSecretId(definition);
+  const [pointer = '/name'] = isById ? [pointerTo(definition.idPath)] : definition.nameFrom;
+  const key = pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer;
+  const comment = isById && name !== id ? ` # ${nameText(name)}` : '';
+  const needs = new Map(same.flatMap((each) => each.needs.map(({ anyOf }) => [anyOf.join(' '), anyOf])));
+  return [
+    `    - match: ${JSON.stringify({ [key]: isById ? id : name })}${comment}`,
+    '      values:',
+    ...[...needs.values()].map(([first = '', ...others]) => {
+      const or = others.length === 0 ? '' : `   # or ${others.join(', or ')}`;
+      const written = /^[\w/.-]+$/.test(first) ? first : JSON.stringify(first);
+      return `        ${written}: \${${variableName(name, first, taken)}}${or}`;
+    }),
+  ];
+}
+
+/** E.g. `NIGHTLY_AWS_SECRET_ACCESS_KEY`, with a number where that name is taken. */
+function variableName(name: string, pointer: string, taken: Set<string>): string {
+  const words = `${name} ${splitPointer(pointer).at(-1) ?? ''}`
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .replaceAll(/[^A-Za-z0-9]+/g, '_')
+    .replaceAll(/^_+|_+$/g, '')
+    .toUpperCase();
+  const wanted = /^[A-Z]/.test(words) ? words : `SECRET_${words}`;
+  let free = wanted;
+  for (let n = 2; taken.has(free); n += 1) free = `${wanted}_${n}`;
+  taken.add(free);
+  return free;
+}
+
+/** E.g. `role Growth: 12 → 34, found by its name`: a record that was found under another id. */
+function adoptionText(
+  { kind, name, desired_id: from, live_id: to, by }: Plan['adopted'][number],
+  { definitions }: Pick<ReportOptions, 'definitions'>,
+): string {
+  return `${definitions(kind).title.one} ${nameText(name)}: ${nameText(from)} → ${nameText(to)}, ${ADOPTED_BY[by]}`;
+}
+
+const ADOPTED_BY = {
+  id_map: 'known from an earlier restore',
+  natural_key: 'found by its name',
+  content: 'found by its content, for it has no name',
+} as const;
+
+/** E.g. `3 roles (a, b, c): why`: records that no step is about. */
+function leftText(
+  { kind, count, reason, names }: Plan['left'][number],
+  { definitions }: Pick<ReportOptions, 'definitions'>,
+): string {
+  const { one, many } = definitions(kind).title;
+  const more = count - names.length;
+  const rest = more > 0 ? ` and ${formatInteger(more)} more` : '';
+  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${escapeControlCharacters(reason)}`;
+}

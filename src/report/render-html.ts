@@ -1,0 +1,302 @@
+/** A report as one self-contained HTML page with summary, filter and values side by side. */
+import { SEVERITIES } from '../catalog/definition.ts';
+import { plural } from '../core/wording.ts';
+import type { StateReference } from '../diff/change.ts';
+import {
+  type Item,
+  type KindFacts,
+  type ListPart,
+  type Notice,
+  type Part,
+  type RecordsPart,
+  type ReportDocument,
+  type Stat,
+  type TablePart,
+  type Text,
+  BY_SEVERITY,
+  SEVERITY_SIGN,
+  SIGN,
+  capital,
+  itemsOf,
+  recordsIn,
+} from './document.ts';
+import { fieldHtml } from './html-field.ts';
+import { htmlPage } from './html-page.ts';
+import { escapeMarkup } from './markup.ts';
+import { bodyLines, fieldLine, nameText } from './value-text.ts';
+
+const CHANGES = ['added', 'removed', 'changed'] as const;
+const FIELDS_SHOWN = 6; // of a record that came or went, at once
+const LINES_SHOWN = 6; // of a record that has one line
+const WORST_SHOWN = 6; // records under "Look at these first"
+const WORTH_A_SUMMARY = 4; // with fewer changes the page has no summary
+const LINE_LIMIT = 120; // characters of a value in one line
+const WORST_LINE_LIMIT = 60;
+
+/** The report as an HTML document. */
+export function renderHtml(document: ReportDocument): string {
+  const items = itemsOf(document);
+  const first = document.parts.findIndex(({ type }) => type === 'records');
+  const tools = items.length === 0 ? '' : contents(document) + filterTools(items);
+  const body = [
+    header(document),
+    ...document.parts.filter((part) => part.type === 'notice').map(noticeHtml),
+    statsHtml(document),
+    items.length < WORTH_A_SUMMARY ? '' : worst(document),
+    ...document.parts.flatMap((part, index) => [index === first ? tools : '', partHtml(part)]),
+    ...(document.next ?? []).map((line) => `<p>${inline(line)}</p>`),
+  ];
+  return htmlPage(`${document.title}: ${document.summary}`, body.filter((part) => part !== '').join('\n'));
+}
+
+function header(document: ReportDocument): string {
+  const { title, summary, tone, detail, facts = [], notes = [], states, generatedAt } = document;
+  const faint = (html: string): string => `<p class="faint">${html}</p>`;
+  const made = generatedAt === undefined ? [] : [faint(`created ${timeHtml(generatedAt)}`)];
+  const compared =
+    states === undefined
+      ? ''
+      : `\n<div class="states"><div><span class="faint">from</span>${stateHtml(states.from)}</div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span>${stateHtml(states.to)}</div></div>`;
+  return `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
+<p class="verdict">${tone === 'good' ? '✓ ' : ''}${escapeMarkup(summary)}</p>
+${[...(detail === undefined ? [] : [detail]), ...facts].map((line) => faint(escapeMarkup(line))).join('\n')}</div>${compared}
+<div class="notes">${[...notes.map((note) => faint(escapeMarkup(note))), ...made].join('\n')}</div></header>`;
+}
+
+/** Reference first, then whatever else of it is known. */
+function stateHtml({ ref, source, run, at }: StateReference): string {
+  const facts = [
+    ...(source === undefined ? [] : [escapeMarkup(nameText(source))]),
+    ...(run === undefined || ref === `run:${run}` ? [] : [`run ${run}`]),
+    ...(at === undefined || ref === at ? [] : [timeHtml(at)]),
+  ];
+  return `<strong><bdi>${escapeMarkup(nameText(ref))}</bdi></strong><span class="faint">${facts.join(' · ')}</span>`;
+}
+
+function noticeHtml({ text, items, hint }: Notice): string {
+  const list = items.length === 0 ? '' : `:${listItems(items)}`;
+  const remedy = hint === undefined ? '' : `<p>${escapeMarkup(hint)}</p>`;
+  return `<div class="warning" role="note"><strong>! ${escapeMarkup(text)}</strong>${list}${remedy}</div>`;
+}
+
+function statsHtml({ stats = [] }: ReportDocument): string {
+  const groups = stats.filter(({ stats: own }) => own.length > 0);
+  if (groups.length === 0) return '';
+  const stat = ({ value, sign, label, tone }: Stat): string =>
+    `<li class="${tone}"><b>${value}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
+  const lists = groups.map(
+    ({ label, stats: own }) => `<ul aria-label="${label}">${own.map(stat).join('')}</ul>`,
+  );
+  return `<div class="stats">${lists.join('\n')}</div>`;
+}
+
+/** The most severe records, one line each, with their most severe field. */
+function worst(document: ReportDocument): string {
+  const severities = document.stats?.find(({ label }) => label === BY_SEVERITY)?.stats ?? [];
+  const top = severities[0]?.label;
+  if (top === undefined || top === 'low' || severities.length < 2) return '';
+  const lines = document.parts.flatMap((part) =>
+    part.type !== 'records'
+      ? []
+      : recordsIn(part).flatMap((item, index) =>
+          item.severity === top ? [worstLine(part, item, index)] : [],
+        ),
+  );
+  const more = lines.length - WORST_SHOWN;
+  return `<nav class="worst" aria-label="Most severe changes"><h2>Look at these first</h2><ul>${lines.slice(0, WORST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
+}
+
+function worstLine({ singular = '' }: RecordsPart, item: Item, index: number): string {
+  const { severity = 'low', worstField, change, name, kind } = item;
+  const what =
+    change === 'changed' && worstField !== undefined
+      ? `<code>${escapeMarkup(fieldLine(worstField, WORST_LINE_LIMIT))}</code>`
+      : `was ${change}`;
+  return `<li><span class="${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span> <a href="#${kind}-${index + 1}">${escapeMarkup(singular)} <strong><bdi>${escapeMarkup(name)}</bdi></strong></a> ${what}</li>`;
+}
+
+/** The parts with records as links. */
+function contents({ parts }: ReportDocument): string {
+  const sections = parts.filter((part) => part.type === 'records');
+  const linked = sections.filter(
+    ({ kind, foldedIn }) => kind !== undefined && foldedIn?.includes('html') !== true,
+  );
+  if (linked.length < 2) return '';
+  const links = linked.map(
+    (part) => `<a href="#${part.kind}">${escapeMarkup(part.heading)} <b>${recordsIn(part).length}</b></a>`,
+  );
+  return `<nav class="contents" aria-label="Kinds">${links.join(' ')}</nav>\n`;
+}
+
+function partHtml(part: Part): string {
+  switch (part.type) {
+    case 'notice':
+      return '';
+    case 'records':
+      return sectionHtml(part);
+    case 'list':
+      return listHtml(part);
+    case 'table':
+      return `<h2>${escapeMarkup(capital(part.heading))}</h2>\n${tableHtml(part)}`;
+    case 'kinds':
+      return `<h2>${escapeMarkup(capital(part.heading))}</h2>\n${part.kinds.map(kindHtml).join('\n')}`;
+    case 'code':
+      return `<div><p>${escapeMarkup(part.intro)}:</p>${preHtml(part.lines)}</div>`;
+    case 'chart':
+      return `<h2>${escapeMarkup(capital(part.heading))}</h2>\n${part.html}`;
+  }
+}
+
+function sectionHtml(part: RecordsPart): string {
+  const { heading, kind, layout } = part;
+  const items = part.groups.flatMap(({ reason, items: own }) => own.map((item) => ({ reason, item })));
+  const anchor = kind === undefined || part.foldedIn?.includes('html') === true ? '' : ` id="${kind}"`;
+  const title = `<h2${anchor}>${escapeMarkup(capital(heading))} <span class="count">${items.length}</span></h2>`;
+  const records =
+    layout === 'lines' && part.groups.every(({ reason }) => reason === undefined)
+      ? `<ul class="events">${items.map(({ item }) => lineHtml(item)).join('\n')}</ul>`
+      : items
+          .map(({ reason, item }, index) => recordHtml(item, reason, anchor === '' ? null : index))
+          .join('\n');
+  return part.foldedIn?.includes('html') === true
+    ? `<section><details class="fold"><summary>${title}</summary>\n${records}\n</details></section>`
+    : `<section>${title}\n${records}\n</section>`;
+}
+
+/** Ids of elements come from our own words: a record's id could be anything. */
+function recordHtml(item: Item, reason: string | undefined, index: number | null): string {
+  const { kind, change, severity, name, id, place = '', request, body, hint, fields = [] } = item;
+  const isWhole = item.isWholeRecord === true;
+  const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
+  const rest = [...fields.slice(shown.length), ...(item.foldedFields ?? [])];
+  const lines = [
+    ...(item.lines ?? []),
+    ...(reason === undefined ? [] : [reason]),
+    ...(hint === undefined ? [] : [hint]),
+  ];
+  const parts = [
+    `<header><h3><bdi>${escapeMarkup(name)}</bdi></h3>${tagsHtml(item)}</header>`,
+    id === undefined
+      ? ''
+      : `<p class="faint">${item.idLabel === undefined ? '' : `${item.idLabel} `}<span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>`,
+    request === undefined ? '' : `<p><code>${escapeMarkup(request)}</code></p>`,
+    body === undefined ? '' : `<details><summary>request body</summary>${preHtml(bodyLines(body))}</details>`,
+    ...lines.map((line) => `<p>${inline(line)}</p>`),
+    ...shown.map(fieldHtml),
+    rest.length === 0
+      ? ''
+      : `<details class="rest"><summary>${plural(rest.length, shown.length === 0 ? 'field' : 'more field')}</summary>${rest.map(fieldHtml).join('\n')}</details>`,
+  ];
+  const anchor = index === null ? '' : ` id="${kind}-${index + 1}"`;
+  const data = `data-kind="${kind}" data-change="${change}"${severity === undefined ? '' : ` data-severity="${severity}"`}`;
+  return `<article class="record${severity === undefined ? '' : ` is-${severity}`}"${anchor} ${data}>
+${parts.filter((part) => part !== '').join('\n')}
+</article>`;
+}
+
+function tagsHtml({ change, sign, number, operation, outcome, tag, severity }: Item): string {
+  const words = [
+    number === undefined ? undefined : `${number}.`,
+    sign ?? (change === 'unchanged' ? undefined : SIGN[change]),
+    operation,
+    outcome,
+  ].filter((word) => word !== undefined);
+  const tags = [
+    ...(words.length === 0 ? [] : [`<span class="tag ${change}">${escapeMarkup(words.join(' '))}</span>`]),
+    ...(tag === undefined ? [] : [tagHtml(tag)]),
+    ...(severity === undefined
+      ? []
+      : [tagHtml({ value: '', sign: SEVERITY_SIGN[severity], label: severity, tone: severity })]),
+  ];
+  return tags.join('');
+}
+
+function tagHtml({ value, sign, label, tone }: Stat): string {
+  return `<span class="tag ${tone}"><i aria-hidden="true">${sign}</i> ${value === '' ? '' : `${value} `}${escapeMarkup(label)}</span>`;
+}
+
+function lineHtml(item: Item): string {
+  const { kind, change, operation = '', outcome = change, name, id = '', lines = [], fields = [] } = item;
+  const said = outcome === change ? [] : [escapeMarkup(outcome)];
+  const all = [
+    ...said,
+    ...lines.map(inline),
+    ...fields.map((field) => escapeMarkup(fieldLine(field, LINE_LIMIT))),
+  ];
+  const more = all.length - LINES_SHOWN;
+  const shown = all.slice(0, LINES_SHOWN).map((line) => `<code>${line}</code>`);
+  const tag = change === 'unchanged' ? '' : `<span class="tag ${change}">${SIGN[change]} ${change}</span>`;
+  return `<li class="record line" data-kind="${kind}" data-change="${change}">${tag}<div>${escapeMarkup(operation)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint id">${escapeMarkup(id)}</span>${shown.join('')}${more > 0 ? `<span class="faint">and ${plural(more, 'more field')}</span>` : ''}</div></li>`;
+}
+
+/** No `section`: the filter hides those without a record. */
+function listHtml({ heading = '', intro, items, isFolded }: ListPart): string {
+  const list = `${intro === undefined ? '' : `<p class="faint">${escapeMarkup(intro)}</p>`}${listItems(items)}`;
+  const title = `<h2>${escapeMarkup(capital(heading))} <span class="count">${items.length}</span></h2>`;
+  return isFolded === true
+    ? `<details class="fold list"><summary>${title}</summary>${list}</details>`
+    : `<div class="list">${title}${list}</div>`;
+}
+
+function listItems(items: readonly Text[]): string {
+  return `<ul>${items.map((item) => `<li>${inline(item)}</li>`).join('')}</ul>`;
+}
+
+/** A table scrolls in its own box, so that the page fits a phone. */
+function tableHtml({ heading, columns, rows, total }: Omit<TablePart, 'type'>): string {
+  const row = ([first = '', ...cells]: readonly string[]): string =>
+    `<tr><th scope="row">${escapeMarkup(first)}</th>${cells.map((cell) => `<td>${escapeMarkup(cell)}</td>`).join('')}</tr>`;
+  const heads = columns.map((column) => `<th scope="col">${escapeMarkup(column)}</th>`).join('');
+  const foot = total === undefined ? '' : `<tfoot>${row(total)}</tfoot>`;
+  return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>${rows.map(row).join('\n')}</tbody>${foot}</table></div>`;
+}
+
+function kindHtml({ kind, heading, fact, lines, table }: KindFacts): string {
+  const reasons =
+    lines.length === 0
+      ? '<p class="faint">every record comes back</p>'
+      : `<ul>${lines.map((line) => `<li>${tagHtml(line)} ${escapeMarkup(line.text)}</li>`).join('\n')}</ul>`;
+  return `<details class="fold" id="${kind}"><summary><h2>${escapeMarkup(capital(heading))} <span class="count">${escapeMarkup(fact)}</span></h2></summary>
+${reasons}${table === null ? '' : `\n${tableHtml(table)}`}</details>`;
+}
+
+function preHtml(lines: readonly string[]): string {
+  return `<pre><code>${lines.map(escapeMarkup).join('\n')}</code></pre>`;
+}
+
+function inline(text: Text): string {
+  const parts = typeof text === 'string' ? [text] : text;
+  return parts
+    .map((part) =>
+      typeof part === 'string' ? escapeMarkup(part) : `<code>${escapeMarkup(part.code)}</code>`,
+    )
+    .join('');
+}
+
+/** An ISO 8601 time in UTC as people read it, to the minute; any other text unchanged. */
+function timeHtml(at: string): string {
+  const [, day, minute] = /^(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})[\d:.]*Z$/.exec(at) ?? [];
+  const text = escapeMarkup(at);
+  return day === undefined || minute === undefined
+    ? text
+    : `<time datetime="${text}" title="${text}">${day} ${minute} UTC</time>`;
+}
+
+/**
+ * The filter box over the records of a page. Hidden until the script runs: without it there is nothing to filter with,
+ * and every record is shown. A group of boxes with a single entry would narrow nothing, and is left out.
+ */
+function filterTools(items: readonly Item[]): string {
+  const group = (label: string, name: string, values: readonly string[]): string =>
+    values.length < 2
+      ? ''
+      : `<fieldset><legend class="side">${label}</legend>${values.map((value) => `<label><input type="checkbox" name="${name}" value="${value}" checked> ${value}</label>`).join('')}</fieldset>`;
+  const severities = SEVERITIES.filter((level) => items.some(({ severity }) => severity === level));
+  const changes = CHANGES.filter((each) => items.some(({ change }) => change === each));
+  return `<div class="tools" role="search" hidden>
+<div class="box"><input type="search" placeholder="Filter by name, kind, id, field, value …" aria-label="Filter" aria-keyshortcuts="/" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd></div>
+${group('Severity', 'severity', severities)}${group('Kind of change', 'change', changes)}
+<span class="faint status" role="status" aria-live="polite"></span>
+</div>
+<p class="nothing" hidden>Nothing here fits the filter.</p>`;
+}

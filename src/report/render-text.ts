@@ -1,0 +1,246 @@
+/** A report as text for a terminal, in as many colours and columns as it has. */
+import type { Colors } from 'picocolors/types.js';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { plural } from '../core/wording.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import {
+  type Change,
+  type Item,
+  type KindsPart,
+  type ListPart,
+  type Notice,
+  type Part,
+  type RecordsPart,
+  type ReportDocument,
+  type TablePart,
+  type Text,
+  recordsIn,
+  SIGN,
+} from './document.ts';
+import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
+import { referenceText } from './notes.ts';
+import { folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
+
+/** How a line of text is coloured, and how much room it has. */
+interface LineOptions {
+  /** From picocolors' `createColors(isColoured)`: the caller knows whether a terminal reads it. */
+  readonly colors: Colors;
+  /** Columns of the terminal. */
+  readonly width: number;
+}
+
+interface TextOptions extends LineOptions {
+  /** Records shown before the rest is only counted; all when left out. */
+  readonly maxRecords?: number;
+  /** The command that shows all of them. */
+  readonly moreHint?: string;
+}
+
+const FIELDS_SHOWN = 10; // of a record that came or went
+const REASONS_SHOWN = 3; // of one kind
+const INDENT = ' '.repeat(6);
+
+/** The report as lines of text, the last one ended; summary first. */
+export function renderText(document: ReportDocument, options: TextOptions): string {
+  const { colors } = options;
+  const { title, textTitle, states, summary, tone, detail, facts = [], notes = [], next = [] } = document;
+  const paint = tone === undefined ? colors.bold : toned(tone, colors);
+  const shownTitle = colors.bold(escapeControlCharacters(title));
+  const lines = [
+    ...(textTitle === 'line' ? [shownTitle] : []),
+    ...(states === undefined ? [] : [`${referenceText(states.from)} → ${referenceText(states.to)}`]),
+    `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(summary)}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`,
+    ...facts.map(escapeControlCharacters),
+    ...notes.map(escapeControlCharacters),
+    ...partLines(document.parts, options),
+    ...(next.length === 0 ? [] : ['', ...next.map(plainText)]),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** Part by part, as many records as are wanted; then how many are left. */
+function partLines(parts: readonly Part[], options: TextOptions): string[] {
+  let left = 0;
+  let room = options.maxRecords ?? Infinity;
+  const lines = parts.flatMap((part): string[] => {
+    if (part.type !== 'records') return otherLines(part, options);
+    if (part.foldedIn?.includes('text') === true) return [];
+    const own = recordsIn(part).length;
+    const shown = Math.min(own, room);
+    room -= shown;
+    left += own - shown;
+    return shown === 0 ? [] : recordsLines(part, shown, options);
+  });
+  if (left === 0) return lines;
+  const hint = options.moreHint === undefined ? '' : `: \`${options.moreHint}\` shows all`;
+  return [...lines, '', `… ${plural(left, 'more record')}${hint}`];
+}
+
+function otherLines(part: Exclude<Part, RecordsPart>, { colors }: TextOptions): string[] {
+  switch (part.type) {
+    case 'notice':
+      return noticeLines(part, colors);
+    case 'list':
+      return listLines(part, colors);
+    case 'table':
+      return ['', ...tableLines(part, colors)];
+    case 'kinds':
+      return kindsLines(part, colors);
+    case 'code':
+      return ['', `${part.intro}:`, ...part.lines.map((line) => `  ${escapeControlCharacters(line)}`)];
+    case 'chart':
+      return [];
+  }
+}
+
+function noticeLines({ tone, text, items, hint }: Notice, colors: Colors): string[] {
+  const paint = toned(tone, colors);
+  return [
+    paint(`${escapeControlCharacters(text)}${items.length === 0 ? '' : ':'}`),
+    ...items.map((item) => paint(`  ! ${escapeControlCharacters(item)}`)),
+    ...(hint === undefined ? [] : [`  → ${escapeControlCharacters(hint)}`]),
+  ];
+}
+
+function listLines({ heading, intro, items }: ListPart, colors: Colors): string[] {
+  return [
+    ...(heading === undefined ? [] : ['', colors.bold(escapeControlCharacters(heading))]),
+    ...(intro === undefined ? [] : [escapeControlCharacters(intro)]),
+    ...items.map((item) => `  ${plainText(item)}`),
+  ];
+}
+
+/** Kinds with something to say. */
+function kindsLines({ heading, kinds }: KindsPart, colors: Colors): string[] {
+  const lines = kinds.flatMap((kind) => {
+    const more = kind.lines.length - REASONS_SHOWN;
+    const shown = kind.lines
+      .slice(0, REASONS_SHOWN)
+      .map(({ value, label, text }) => `    ${value} ${label}: ${escapeControlCharacters(text)}`);
+    if (shown.length === 0) return [];
+    const rest = more > 0 ? [`    … ${plural(more, 'more reason')}`] : [];
+    return [`  ${colors.bold(escapeControlCharacters(kind.heading))}`, ...shown, ...rest];
+  });
+  return lines.length === 0 ? [] : ['', colors.bold(heading), ...lines];
+}
+
+function tableLines({ columns, rows, total }: TablePart, colors: Colors): string[] {
+  const all = [columns, ...rows, ...(total === undefined ? [] : [total])].map((row) =>
+    row.map(escapeControlCharacters),
+  );
+  const widths = columns.map((_name, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  return all.map((row, index) => {
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0;
+      return column === 0 ? cell.padEnd(width) : cell.padStart(width);
+    });
+    const line = cells.join('  ').trimEnd();
+    if (index === 0) return colors.dim(line);
+    return total !== undefined && index === all.length - 1 ? colors.bold(line) : line;
+  });
+}
+
+function recordsLines(part: RecordsPart, shown: number, options: TextOptions): string[] {
+  const { colors } = options;
+  let room = shown;
+  const lines = ['', colors.bold(`${escapeControlCharacters(part.heading)} (${recordsIn(part).length})`)];
+  for (const { reason, items } of part.groups) {
+    const own = items.slice(0, room);
+    room -= own.length;
+    if (own.length > 0 && reason !== undefined)
+      lines.push(`  ${colors.yellow(escapeControlCharacters(reason))}`);
+    for (const item of own)
+      lines.push(
+        ...itemLines(item, options, { isShort: part.layout === 'lines', isGrouped: reason !== undefined }),
+      );
+  }
+  return lines;
+}
+
+/** A short record has its id and place on its first line. */
+function itemLines(
+  item: Item,
+  options: LineOptions,
+  { isShort, isGrouped }: { readonly isShort: boolean; readonly isGrouped: boolean },
+): string[] {
+  const { colors, width } = options;
+  const { fields = [], lines = [], hint, request, number, severity } = item;
+  const sign = item.sign ?? (item.change === 'unchanged' ? undefined : SIGN[item.change]);
+  const words = [sign, item.operation, colors.bold(escapeControlCharacters(item.name)), item.outcome];
+  const head = paintOf(item.change, colors)(words.filter((word) => word !== undefined).join(' '));
+  const id = item.id === undefined ? [] : [`${item.idLabel ?? 'id'} ${escapeControlCharacters(item.id)}`];
+  const facts = [...id, ...escapeControlCharacters(item.place ?? '').split(', ')].filter(
+    (fact) => fact !== '',
+  );
+  const shown = item.isWholeRecord === true ? fields.slice(0, FIELDS_SHOWN) : fields;
+  const rest = fields.length - shown.length;
+  const sent = item.body === undefined ? (request ?? '') : `${request} ${JSON.stringify(item.body)}`;
+  const margin = number === undefined ? (isGrouped ? '    ' : '  ') : `${String(number).padStart(4)} `;
+  const tags = severity === undefined ? '' : ` ${severityTag(severity, colors)}`;
+  return [
+    `${margin}${head}${tags}${isShort && facts.length > 0 ? ` ${colors.dim(facts.join(', '))}` : ''}`,
+    ...(isShort ? [] : wrapped(facts, width - 6).map((line) => `${INDENT}${colors.dim(line)}`)),
+    ...(request === undefined
+      ? []
+      : [`${INDENT}${folded(escapeControlCharacters(sent), Math.max(2 * (width - 6), 120))}`]),
+    ...lines.map((line) => `${INDENT}${plainText(line)}`),
+    ...shown.flatMap((field) => fieldLines(field, options)),
+    ...(rest > 0
+      ? [`${INDENT}${colors.dim(`… ${plural(rest, 'more field')} (--format json shows all)`)}`]
+      : []),
+    ...(hint === undefined ? [] : [`${INDENT}→ ${escapeControlCharacters(hint)}`]),
+  ];
+}
+
+/** The parts on as few lines as they need; a part is never broken. */
+function wrapped(parts: readonly string[], room: number): string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const last = lines.at(-1);
+    const longer = `${last ?? ''}, ${part}`;
+    if (last === undefined || longer.length > room) lines.push(part);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
+
+/** Old → new on one line where they fit, else one under the other, each folded to two lines at most. */
+export function fieldLines(field: FieldChange, { colors, width }: LineOptions): string[] {
+  const path = pathText(field);
+  const room = Math.max(width - 6, 40);
+  if (isMaskedChange(field)) return [`${INDENT}${path} ${colors.yellow(MASKED_CHANGE)}`];
+  if (field.from === undefined || field.to === undefined) {
+    const [sign, paint, value] =
+      field.to === undefined ? ['-', colors.red, field.from] : ['+', colors.green, field.to];
+    const text = foldedValue(value, Math.max(room - path.length - 3, 40));
+    return [`${INDENT}${paint(sign)} ${path} ${paint(text)}`];
+  }
+  const moves = movedText(field);
+  if (moves !== null) return [`${INDENT}${path} ${colors.yellow(moves)}`];
+  // What fits one line is never folded: two lines are the limit.
+  const [from, to] = foldedValues(field.from, field.to, 2 * (room - 4));
+  if (path.length + from.length + to.length + 5 <= room)
+    return [`${INDENT}${path} ${colors.red(from)} → ${colors.green(to)}`];
+  return [`${INDENT}${path}`, `          ${colors.red(from)}`, `        → ${colors.green(to)}`];
+}
+
+/** The colour of a kind of change. */
+export function paintOf(change: Change, colors: Colors): (text: string) => string {
+  return { added: colors.green, removed: colors.red, changed: colors.yellow, unchanged: String }[change];
+}
+
+function toned(tone: 'good' | 'warning' | 'bad', colors: Colors): (text: string) => string {
+  return { good: colors.green, warning: colors.yellow, bad: colors.red }[tone];
+}
+
+function severityTag(severity: NonNullable<Item['severity']>, colors: Colors): string {
+  const paint = { critical: colors.inverse, high: colors.red, medium: colors.yellow, low: colors.dim };
+  return paint[severity](`[${severity}]`);
+}
+
+function plainText(text: Text): string {
+  const parts = typeof text === 'string' ? [text] : text;
+  return parts
+    .map((part) => escapeControlCharacters(typeof part === 'string' ? part : `\`${part.code}\``))
+    .join('');
+}

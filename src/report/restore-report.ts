@@ -1,0 +1,184 @@
+/** What became of a restore as a report: failures first, then differences, new ids, and next steps. */
+import { formatInteger, plural } from '../core/wording.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import type { Plan } from '../restore/plan/plan.ts';
+import type { RestoreReport, StepReport } from '../restore/apply/report.ts';
+import {
+  type Item,
+  type Part,
+  type ReportDocument,
+  type Text,
+  codePart,
+  listPart,
+  noticePart,
+  recordsPart,
+} from './document.ts';
+import { isSecretId } from './mask.ts';
+import { groupedNotes } from './notes.ts';
+import type { ReportOptions } from './options.ts';
+import { maskedRestore } from './plan-mask.ts';
+import { foldedValues, nameText } from './value-text.ts';
+import { MANUAL, obstructedPart, secretLines, SECRETS_INTRO, shownNumbers } from './plan-report.ts';
+
+interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
+  /** The plan: its steps have the names of their actions, and the secrets that they lack. */
+  readonly plan?: Pick<Plan, 'steps'>;
+  /** True lists what was applied as planned, too. */
+  readonly isWhole?: boolean;
+}
+
+const SECRET_LINES_SHOWN = 20; // the plan has shown them all
+const VALUE_LIMIT = 100; // characters of a value that the service keeps in another form
+
+/** The result for people. */
+export function resultReport(whole: RestoreReport, options: RestoreOptions): ReportDocument {
+  const { definitions, plan, isWhole } = options;
+  const report = maskedRestore(whole, definitions);
+  const { steps, outcome, undoes, skipped = [] } = report;
+  const numbers = shownNumbers((plan ?? whole).steps);
+  const part = (heading: string, belongs: (step: StepReport) => boolean): Part[] =>
+    recordsPart(heading, stepItems(steps.filter(belongs), numbers, options));
+  const isApplied = (step: StepReport): boolean => step.outcome === 'applied';
+  const unsent = (end: StepReport['outcome']) => steps.filter((step) => step.outcome === end);
+  const parts: Part[] = [
+    ...groupedNotes('not compared, so this may not be everything', skipped, definitions).map((line) =>
+      noticePart('warning', `! ${line}`, []),
+    ),
+    ...(isWhole === true ? part('applied', (step) => isApplied(step) && step.verified === true) : []),
+    ...part('failed', (step) => step.outcome === 'failed'),
+    ...part('skipped', (step) => step.outcome === 'skipped'),
+    ...part('sent, but no answer came', (step) => step.outcome === 'sent'),
+    ...part('applied, but not as sent', (step) => isApplied(step) && step.verified === false),
+    ...part('applied, but not read back', (step) => isApplied(step) && step.verified === null),
+    ...part('not reached', (step) => step.outcome === 'planned'),
+    ...part('check these', ({ warning }) => warning !== undefined),
+    ...obstructedPart('blocked', unsent('blocked'), options),
+    ...secretsPart(steps, options),
+    ...obstructedPart(MANUAL, unsent('manual'), options),
+    ...listPart('new ids', newIds(steps, options)),
+  ];
+  return {
+    title: `restore ${report.restore} of ${report.source}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
+    textTitle: 'label',
+    summary: restoreSummary(report),
+    tone: outcome === 'complete' && skipped.length === 0 ? 'good' : outcome === 'failed' ? 'bad' : 'warning',
+    parts,
+    next: nextLines(report),
+  };
+}
+
+/** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */
+export function restoreSummary(report: RestoreReport): string {
+  const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
+  const { applied, unverified, failed, skipped, blocked, manual, open } = now;
+  const unread = Math.min(
+    unverified,
+    steps.filter((step) => step.outcome === 'applied' && step.verified === null).length,
+  );
+  const unanswered = steps.filter((step) => step.outcome === 'sent').length;
+  const counts = [
+    [applied - unverified, 'applied and verified'],
+    [unverified - unread, 'applied, but not as sent'],
+    [unread, 'applied, but not read back'],
+    [failed, 'failed'],
+    [skipped, 'skipped'],
+    [unanswered, 'sent without an answer'],
+    [open - unanswered, 'not reached'],
+    [blocked, 'blocked'],
+    [manual, manual === 1 ? MANUAL : 'need manual work'],
+  ] as const;
+  const parts = counts.flatMap(([value, what]) => (value === 0 ? [] : [`${formatInteger(value)} ${what}`]));
+  const nothing = report.this_time === undefined ? 'nothing to send' : 'nothing left to send';
+  const earlier = summary.applied - applied;
+  return [
+    ...(outcome === 'interrupted' ? ['interrupted'] : []),
+    parts.length === 0 ? nothing : parts.join(', '),
+    ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
+    ...(undo === undefined ? [] : [`undone by restore ${undo}`]),
+  ].join('; ');
+}
+
+function stepItems(
+  steps: readonly StepReport[],
+  numbers: ReadonlyMap<number, number>,
+  options: RestoreOptions,
+): Item[] {
+  return steps.map((step, index): Item => {
+    const { error } = step;
+    // A hint is shown once below the steps that share it.
+    const hint = error?.hint === steps[index + 1]?.error?.hint ? undefined : error?.hint;
+    return {
+      kind: step.kind,
+      change: 'unchanged',
+      number: numbers.get(step.n) ?? step.n,
+      operation: `${verbOf(step, options)} ${options.definitions(step.kind).title.one}`,
+      name: nameText(step.name),
+      ...outcomeOf(step),
+      lines: linesOf(step),
+      ...(hint === undefined ? {} : { hint }),
+    };
+  });
+}
+
+function verbOf({ n, action }: StepReport, { plan }: RestoreOptions): string {
+  if (action !== 'act') return action;
+  return plan?.steps.find((step) => step.n === n)?.request?.act ?? 'act on';
+}
+
+function outcomeOf({ status, outcome, error }: StepReport): Pick<Item, 'outcome'> {
+  const isKnown = status === null || outcome === 'applied' || error?.message.includes(`(${status})`) === true;
+  return isKnown ? {} : { outcome: `(HTTP ${status})` };
+}
+
+function linesOf({ error, warning, outcome, verified, differences }: StepReport): string[] {
+  return [
+    ...(error === null ? [] : [error.message]),
+    ...(warning === undefined ? [] : [warning]),
+    ...(outcome === 'applied' && verified === null && error === null ? ['it could not be read back'] : []),
+    ...differences.map(keptText),
+  ];
+}
+
+/** What the service made of a value that was sent. */
+function keptText({ path, from, to }: FieldChange): string {
+  const [kept, sent] = foldedValues(from, to, VALUE_LIMIT);
+  return `${path}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
+}
+
+function secretsPart(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): Part[] {
+  const lines = plan === undefined ? [] : secretLines(plan.steps, { definitions });
+  if (lines.length === 0 || steps.every(({ outcome }) => outcome !== 'blocked')) return [];
+  const more = lines.length - SECRET_LINES_SHOWN;
+  return codePart(`${SECRETS_INTRO}, then restore again`, 'yaml', [
+    ...lines.slice(0, SECRET_LINES_SHOWN),
+    ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`tidemark restore\` shows them all`] : []),
+  ]);
+}
+
+function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
+  return steps.flatMap(({ kind, new_kind: newKind = kind, name, id, new_id: now }) => {
+    const definition = definitions(newKind);
+    return now === null || isSecretId(definition)
+      ? []
+      : [`${definition.title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now)}`];
+  });
+}
+
+/** What would fail again as long as the plan is the same. */
+const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
+
+function nextLines(report: RestoreReport): Text[] {
+  const { restore, steps, outcome, summary, this_time: now = summary, undone_by: undo } = report;
+  const { applied, failed, skipped, open } = summary;
+  const resume = { code: `tidemark restore --resume ${restore}` };
+  const isOver = outcome !== 'interrupted' && outcome !== 'running';
+  const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
+  const lines: Text[] = [];
+  if (outcome === 'running') lines.push('it is running: wait until it has ended');
+  else if (!isOver || open > 0) lines.push(['continue with ', resume]);
+  else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
+  if (applied > 0 && (undo === undefined || now.applied > 0))
+    lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }]);
+  if (applied > 0) lines.push([{ code: 'tidemark sync' }, ' brings the mirror up to date']);
+  return lines;
+}
