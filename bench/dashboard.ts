@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../src/config/load.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
-import { BackupCatalog } from '../src/backup/work.ts';
+import { BackupCatalog } from '../src/backup/list.ts';
 import { startHttp } from '../src/daemon/http/http.ts';
 import type { DaemonView } from '../src/daemon/view.ts';
 import { type Mirror } from '../src/mirror/mirror.ts';

@@ -90,6 +90,7 @@ const DOORS: Record<string, readonly string[]> = {
   yaml: ['config/', 'core/yaml.ts'],
   commander: ['cli/'],
   hono: ['server/', 'daemon/'],
+  '@aws-sdk/client-s3': ['backup/targets/s3.ts'],
   '@hono/node-server': ['server/', 'daemon/'],
   'cli-table3': ['cli/table.ts'],
   picocolors: ['cli/', 'report/'],

@@ -2,7 +2,8 @@
 import process from 'node:process';
 import { toErrorMessage } from '../core/child-process.ts';
 import { systemClock } from '../core/clock.ts';
-import { type BackupJob, type BackupMessage, type BackupWorkProgress, createBackup } from './work.ts';
+import type { BackupMessage } from './process.ts';
+import { type BackupJob, type BackupWorkProgress, createBackup } from './work.ts';
 
 /** Without its parent nothing removes its unfinished files later: it stops at once, before a backup gets its final name. */
 const orphaned = (): void => void process.kill(process.pid, 'SIGKILL');
@@ -17,7 +18,22 @@ process.once('message', (job) => {
 async function make(job: BackupJob): Promise<void> {
   let message: BackupMessage;
   try {
-    message = { manifest: await createBackup(job, { clock: systemClock, onProgress: progressSender() }) };
+    // Stopped by a signal that cannot be caught: nothing here has to be given up in order.
+    const { signal } = new AbortController();
+    const { manifest, stored } = await createBackup(job, {
+      clock: systemClock,
+      signal,
+      onProgress: progressSender(),
+    });
+    message = {
+      made: {
+        manifest,
+        stored: stored.map((each) => ({
+          ...each,
+          error: each.error === null ? null : toErrorMessage(each.error),
+        })),
+      },
+    };
   } catch (error) {
     message = { error: toErrorMessage(error) };
   }

@@ -1,10 +1,16 @@
-/** Which backups a directory holds, and whether each is what its manifest says, as far as that shows without reading it. */
-import { readdir, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+/** Which backups a target holds, and whether each is what its manifest says, as far as that shows without reading it. */
+import { basename, dirname, resolve } from 'node:path';
+import type { BackupConfig, TargetConfig } from '../config/config.ts';
+import { type Clock, settlesWithin } from '../core/clock.ts';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
-import { backupOfManifest, manifestName, parseBackupName, type BackupName } from './name.ts';
-import { type BackupManifest, readManifest } from './manifest.ts';
+
+import type { Mirror } from '../mirror/mirror.ts';
+import { type BackupManifest, parseManifest } from './manifest.ts';
+import { type BackupName, backupOfManifest, manifestName, parseBackupName } from './name.ts';
+import { mirrorId } from './plain-backup.ts';
+import { directoryTarget } from './targets/directory.ts';
+import { openTarget } from './targets/open.ts';
+import type { BackupTarget } from './targets/target.ts';
 
 /**
  * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid.
@@ -14,7 +20,8 @@ export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
 
 export interface Backup {
   readonly name: string;
-  /** Absolute. */
+  readonly target: BackupTarget;
+  /** Absolute path, or address in its target. */
   readonly path: string;
   /** ISO 8601. */
   readonly madeAt: string;
@@ -27,23 +34,30 @@ export interface Backup {
   readonly manifest: BackupManifest | null;
 }
 
+/** Manifests that are read at a time. */
+const READ_AT_ONCE = 8;
+
 /**
- * The backups in a directory, newest first. Nothing is opened but manifests.
- * @throws TidemarkError `file_system` where the directory is missing or cannot be listed
+ * The backups in a target, newest first. Nothing is read but names, sizes and manifests.
+ * @throws TidemarkError where the target is missing or cannot be listed
  */
-export async function listBackups(directory: string): Promise<Backup[]> {
-  let names: string[];
-  try {
-    names = await readdir(directory);
-  } catch (error) {
-    throw missingDirectory(error, directory);
-  }
+export async function listBackups(target: BackupTarget): Promise<Backup[]> {
+  const sizes = new Map((await target.list()).map(({ name, bytes }) => [name, bytes]));
   const found = new Map<string, BackupName>();
-  for (const name of names) {
+  for (const name of sizes.keys()) {
     const backup = parseBackupName(name) ?? backupOfManifest(name);
-    if (backup !== undefined) found.set(backup.name, backup);
+    if (backup === undefined) continue;
+    if (target.isManifestLast && !sizes.has(manifestName(backup.name))) continue;
+    found.set(backup.name, backup);
   }
-  const backups = await Promise.all([...found.values()].map((backup) => describe(directory, backup)));
+  const backups: Backup[] = [];
+  const waiting = [...found.values()];
+  for (let start = 0; start < waiting.length; start += READ_AT_ONCE) {
+    const some = waiting.slice(start, start + READ_AT_ONCE);
+    backups.push(
+      ...(await Promise.all(some.map((named) => describe(target, named, sizes.get(named.name) ?? null)))),
+    );
+  }
   return backups.toSorted(newestFirst);
 }
 
@@ -51,8 +65,9 @@ export async function listBackups(directory: string): Promise<Backup[]> {
 export async function readBackup(path: string): Promise<Backup> {
   const name = basename(path);
   const named = parseBackupName(name) ?? { name, madeAt: '', run: 0, isEncrypted: false };
-  const backup = await describe(dirname(path), named);
-  if (backup.state !== 'gone' && backup.bytes >= 0) return backup;
+  const target = directoryTarget(dirname(resolve(path)));
+  const bytes = await target.bytesOf(name);
+  if (bytes !== null) return await describe(target, named, bytes);
   throw new TidemarkError('file_system', `${path} could not be read: there is no such file`, {
     hint: '`tidemark backup list` names the backups that there are',
   });
@@ -62,44 +77,147 @@ function newestFirst(a: Backup, b: Backup): number {
   return Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run || (a.name < b.name ? 1 : -1);
 }
 
-async function describe(directory: string, named: BackupName): Promise<Backup> {
-  const path = join(directory, named.name);
-  const bytes = await fileBytes(path);
-  const facts = { ...named, path, bytes: bytes ?? 0 };
-  let manifest: BackupManifest | undefined;
+async function describe(target: BackupTarget, named: BackupName, bytes: number | null): Promise<Backup> {
+  const path = target.pathOf(named.name);
+  const facts = { ...named, target, path, bytes: bytes ?? 0 };
+  let manifest: BackupManifest | null;
   try {
-    manifest = await readManifest(join(directory, manifestName(named.name)));
+    const name = manifestName(named.name);
+    const text = await target.readText(name);
+    manifest = text === null ? null : parseManifest(text, target.pathOf(name));
   } catch (error) {
     return { ...facts, state: 'damaged', reason: asTidemarkError(error).message, manifest: null };
   }
-  if (bytes === null) {
-    return { ...facts, state: 'gone', reason: 'only its manifest is there', manifest: manifest ?? null };
-  }
-  if (manifest === undefined) {
-    return { ...facts, state: 'unlisted', reason: 'it has no manifest', manifest: null };
-  }
+  if (bytes === null) return { ...facts, state: 'gone', reason: 'only its manifest is there', manifest };
+  if (manifest === null) return { ...facts, state: 'unlisted', reason: 'it has no manifest', manifest };
   const known = { ...facts, madeAt: manifest.made_at, run: manifest.run, manifest };
   if (bytes === manifest.bytes) return { ...known, state: 'whole', reason: null };
   const reason = `it has ${bytes} bytes where its manifest says ${manifest.bytes}`;
   return { ...known, state: 'damaged', reason };
 }
 
-/** Null where there is no such file. */
-async function fileBytes(path: string): Promise<number | null> {
-  try {
-    return (await stat(path)).size;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    throw asFileError(error, path, 'read');
+/**
+ * The targets whose newest complete backup of this mirror is as old as `every`. Backups of the future, made before the clock
+ * stepped back, do not count: they would put off the next one for long. A target that cannot be listed is due: the attempt
+ * reports why.
+ */
+export async function dueTargets(
+  mirror: Mirror,
+  { backup, clock }: { readonly backup: BackupConfig; readonly clock: Clock },
+): Promise<readonly TargetConfig[]> {
+  const owner = mirrorId(mirror);
+  const now = clock.now();
+  const isDue = async (config: TargetConfig): Promise<boolean> => {
+    let backups: readonly Backup[];
+    try {
+      backups = await listBackups(await openTarget(config, clock));
+    } catch {
+      // The attempt to store a backup there fails with this error, and reports it.
+      return true;
+    }
+    return backups
+      .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === owner)
+      .map(({ madeAt }) => Date.parse(madeAt))
+      .filter((at) => at <= now)
+      .every((at) => now - at >= backup.everyMs);
+  };
+  const due = await Promise.all(backup.targets.map(isDue));
+  return backup.targets.filter((_target, index) => due[index]);
+}
+
+// The existing backups, for pages and health checks. Their target may be a network disk, or a service that does not
+// respond: a page waits for it a moment only, and shows what is known.
+
+export interface TargetShown {
+  readonly address: string;
+  /** Complete ones of this mirror, newest first. */
+  readonly whole: readonly Pick<Backup, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
+  /** Backups that are not what their manifests say, of this mirror or of an unknown one. */
+  readonly damaged: number;
+  /** Why the target could not be read; null where it was. */
+  readonly problem: string | null;
+}
+
+/** The targets together. */
+export interface BackupsShown {
+  /** Complete backups, each once, newest first. */
+  readonly whole: TargetShown['whole'];
+  readonly damaged: number;
+  /** Why a target could not be read; null where all were. */
+  readonly problem: string | null;
+}
+
+/** Null where no target has answered yet. */
+export function backupsShown(targets: readonly TargetShown[]): BackupsShown | null {
+  if (targets.length === 0) return null;
+  const whole = new Map(
+    targets.flatMap((target) => target.whole.map((backup) => [`${backup.madeAt} ${backup.run}`, backup])),
+  );
+  return {
+    whole: [...whole.values()].toSorted(
+      (a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run,
+    ),
+    damaged: targets.reduce((sum, { damaged }) => sum + damaged, 0),
+    problem: targets.find(({ problem }) => problem !== null)?.problem ?? null,
+  };
+}
+
+const WAIT_MS = 250;
+/** For how long what is known of a target is shown: listing a directory costs nothing, requests to a service do. */
+const FRESH_MS = { directory: 30_000, s3: 15 * 60_000 } as const;
+
+export class BackupCatalog {
+  readonly #clock: Clock;
+  readonly #known = new Map<string, { readonly shown: TargetShown; readonly readAtMs: number }>();
+  readonly #reading = new Map<string, Promise<void>>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Waits a moment where targets have to be read. Those that have not answered yet are left out. */
+  async look(targets: readonly TargetConfig[], mirror: Mirror): Promise<readonly TargetShown[]> {
+    const reading = targets.flatMap((target) => this.#refresh(target, mirror) ?? []);
+    if (reading.length > 0) await settlesWithin(Promise.all(reading), WAIT_MS, this.#clock);
+    return this.known(targets, mirror);
+  }
+
+  /** What is known now; starts reading again where that is outdated. */
+  known(targets: readonly TargetConfig[], mirror: Mirror): readonly TargetShown[] {
+    return targets.flatMap((target) => {
+      void this.#refresh(target, mirror);
+      return this.#known.get(JSON.stringify(target))?.shown ?? [];
+    });
+  }
+
+  /** Null while what is known is fresh. */
+  #refresh(target: TargetConfig, mirror: Mirror): Promise<void> | null {
+    const key = JSON.stringify(target);
+    const known = this.#known.get(key);
+    if (known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type])
+      return null;
+    const reading =
+      this.#reading.get(key) ??
+      readShown(target, mirror, this.#clock).then((shown) => {
+        this.#known.set(key, { shown, readAtMs: this.#clock.monotonicMs() });
+        this.#reading.delete(key);
+      });
+    this.#reading.set(key, reading);
+    return reading;
   }
 }
 
-function missingDirectory(error: unknown, directory: string): unknown {
-  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) {
-    return asFileError(error, directory, 'listed');
+async function readShown(config: TargetConfig, mirror: Mirror, clock: Clock): Promise<TargetShown> {
+  const target = await openTarget(config, clock);
+  const { address } = target;
+  try {
+    const owner = mirrorId(mirror);
+    const own = (await listBackups(target)).filter(
+      ({ manifest }) => manifest === null || manifest.mirror === owner,
+    );
+    const whole = own.filter(({ state }) => state === 'whole');
+    return { address, whole, damaged: own.length - whole.length, problem: null };
+  } catch (error) {
+    return { address, whole: [], damaged: 0, problem: asTidemarkError(error).message };
   }
-  return new TidemarkError('file_system', `the directory for backups, ${directory}, does not exist`, {
-    hint: 'mount what belongs there, or make the directory',
-    cause: error,
-  });
 }

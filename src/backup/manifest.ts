@@ -1,7 +1,5 @@
 /** The manifest beside a backup: what it holds and how to know it again, without opening it. */
-import { readFile } from 'node:fs/promises';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
 import { parseBackupName } from './name.ts';
 
 /** Keys may be added within a version. */
@@ -47,17 +45,11 @@ export function manifestText(manifest: BackupManifest): string {
 }
 
 /**
- * Reads a manifest; undefined where there is none.
- * @throws TidemarkError `mirror_corrupt` for an invalid one, `file_system` where it cannot be read
+ * A manifest from its text.
+ * @param path names it in the error
+ * @throws TidemarkError `mirror_corrupt` for an invalid one
  */
-export async function readManifest(path: string): Promise<BackupManifest | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw asFileError(error, path, 'read');
-  }
+export function parseManifest(text: string, path: string): BackupManifest {
   const manifest = text.length > LARGEST_CHARACTERS ? undefined : parsed(text);
   if (manifest !== undefined) return manifest;
   throw new TidemarkError('mirror_corrupt', `${path} is not a backup manifest`, {

@@ -10,7 +10,7 @@ import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/l
 import type { Backup } from './list.ts';
 import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
 import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
-import { syncDirectory } from './unfinished.ts';
+import { syncDirectory } from './targets/directory.ts';
 
 export interface OpenedBackup {
   /** Null where the backup is encrypted and no identity was given: then only its file was checked. */
@@ -37,12 +37,13 @@ export async function verifyBackup(
 ): Promise<OpenedBackup> {
   refuseDamaged(backup);
   const isCompared = backup.manifest !== null;
-  if (options.identities.length === 0 && (await formatOf(backup.path)) === 'age') {
-    const packed = await digestOf(backup.path, { signal: options.signal });
+  const file = await backup.target.fetch(backup.name, workDirectory, options.signal);
+  if (options.identities.length === 0 && (await formatOf(file)) === 'age') {
+    const packed = await digestOf(file, { signal: options.signal });
     if (backup.manifest !== null && packed.sha256 !== backup.manifest.sha256) throw damaged(backup.path);
     return { facts: null, isCompared };
   }
-  const facts = await unpackChecked(backup, join(workDirectory, 'backup.db'), options);
+  const facts = await unpackChecked(backup, file, join(workDirectory, 'backup.db'), options);
   return { facts, isCompared };
 }
 
@@ -69,7 +70,8 @@ export async function restoreBackup(
     clear();
     makeDirectory(work);
     const plain = join(work, 'backup.db');
-    const facts = await unpackChecked(backup, plain, options);
+    const file = await backup.target.fetch(backup.name, work, options.signal);
+    const facts = await unpackChecked(backup, file, plain, options);
     refuseExisting(to);
     giveName(plain, to);
     clear();
@@ -112,9 +114,14 @@ function makeDirectory(path: string): string | undefined {
   }
 }
 
-async function unpackChecked(backup: Backup, to: string, options: OpenOptions): Promise<PlainFacts> {
+async function unpackChecked(
+  backup: Backup,
+  file: string,
+  to: string,
+  options: OpenOptions,
+): Promise<PlainFacts> {
   const { identities, signal, clock, onProgress } = options;
-  const digests = await unpack(backup.path, to, {
+  const digests = await unpack(file, to, {
     identities,
     signal,
     mostBytes: backup.manifest?.plain_bytes ?? (await mostBytesAt(to, backup.bytes)),

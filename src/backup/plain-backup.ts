@@ -13,7 +13,7 @@ export interface PlainFacts extends Pick<BackupManifest, 'mirror' | 'run' | 'roo
   readonly schema: number;
 }
 
-export interface PlainOptions {
+interface PlainOptions {
   readonly clock: Clock;
   readonly signal?: AbortSignal;
   readonly onBackup?: BackupOptions['onProgress'];

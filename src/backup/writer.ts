@@ -1,36 +1,21 @@
-/** Backups of the mirror: when one is due, making it, retention, and the command after it. */
-import type { ChildProcess } from 'node:child_process';
-import { access, constants } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { BackupConfig } from '../config/config.ts';
-import { aborted } from '../core/aborted.ts';
+/** Backups of the mirror: when one is due, making it, retention in each target, and the command after it. */
+import { dirname } from 'node:path';
+import type { BackupConfig, RetentionPolicy, TargetConfig } from '../config/config.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
-import { TidemarkError, asTidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { type Mirror } from '../mirror/mirror.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
-import type { RetentionPolicy } from '../config/config.ts';
 import { planRetention } from '../mirror/retention.ts';
-import {
-  type ProgramEnd,
-  closeOutput,
-  endProgram,
-  endText,
-  programEnd,
-  startProgram,
-  startError,
-} from '../core/program.ts';
-import { isBackupDue } from './due.ts';
-import type { BackupWorkProgress, BackupWork } from './work.ts';
-import { listBackups, type Backup } from './list.ts';
-import { manifestName } from './name.ts';
-import { backUpInProcess } from './work.ts';
 import { encryption, readRecipients } from './encryption.ts';
-import { type Environment, type Withheld, hookEnvironment } from './hook-environment.ts';
+import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
+import { type Backup, dueTargets, listBackups } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
+import { manifestName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
-import { removeBackup, sweepUnfinished } from './unfinished.ts';
+import { backUpInProcess } from './process.ts';
+import { openTarget } from './targets/open.ts';
+import type { BackupWork, BackupWorkProgress, StoredBackup } from './work.ts';
 import { openWorkDirectory } from './work-directory.ts';
 
 export interface BackupWriterOptions {
@@ -51,22 +36,29 @@ export interface BackupWriterOptions {
   readonly work?: BackupWork;
 }
 
-export interface BackupOutcome {
-  /** Absolute path of the backup. */
-  readonly path: string;
-  readonly manifest: BackupManifest;
-  /** Names of the backups that retention removed. */
+/** What became of the backup in one target. */
+export interface TargetOutcome extends StoredBackup {
+  /** Names of the backups that retention removed there. */
   readonly removed: readonly string[];
   /** The error that kept retention from removing more; null without one. */
   readonly cleanupError: TidemarkError | null;
+}
+
+export interface BackupOutcome {
+  /** Path or address of the backup in the first target that has it. */
+  readonly path: string;
+  readonly manifest: BackupManifest;
+  readonly targets: readonly TargetOutcome[];
   /** Null where no command is configured. */
   readonly hook: HookResult | null;
+  /** What went wrong although there is a backup, in order: targets, retention, the command. */
+  readonly errors: readonly TidemarkError[];
   readonly seconds: number;
 }
 
 export interface BackupWriter {
   /**
-   * Makes a backup when one of these runs was complete and the newest backup of this mirror is old enough; null when not.
+   * Makes a backup for the targets that need one when one of these runs was complete; null where none does.
    * @throws TidemarkError as `make` does
    */
   afterCompleteRun(
@@ -75,10 +67,11 @@ export interface BackupWriter {
     signal: AbortSignal,
   ): Promise<BackupOutcome | null>;
   /**
-   * Makes a backup now. When it throws, existing backups are unchanged, and no file with the name of a backup was added. An
-   * error of retention or of the command is part of the result: the backup exists.
+   * Makes a backup now. When it throws, existing backups are unchanged, and no file with the name of a backup was added.
+   * Errors of single targets, of retention and of the command are part of the result: the backup exists.
    * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another backup is
-   *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`
+   *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`, and as the first target
+   *   does where none could take it
    */
   readonly make: (
     signal: AbortSignal,
@@ -87,54 +80,71 @@ export interface BackupWriter {
 }
 
 export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
-  const make: BackupWriter['make'] = (signal, onProgress = () => undefined) =>
-    makeOne(options, signal, onProgress);
+  const { backup } = options;
   return {
-    make,
+    make: (signal, onProgress = () => undefined) => makeOne(options, backup.targets, signal, onProgress),
     afterCompleteRun: async (mirror, runs, signal) => {
-      const isWhole = (number: number): boolean => {
+      const isComplete = (number: number): boolean => {
         const run = mirror.runs.get(number);
         return run?.outcome === 'complete' && run.kinds === null;
       };
-      if (!runs.some(isWhole)) return null;
-      return (await isBackupDue(mirror, options)) ? await make(signal) : null;
+      if (!runs.some(isComplete)) return null;
+      const due = await dueTargets(mirror, options);
+      return due.length === 0 ? null : await makeOne(options, due, signal, () => undefined);
     },
   };
 }
 
 async function makeOne(
   options: BackupWriterOptions,
+  targets: readonly TargetConfig[],
   signal: AbortSignal,
   onProgress: (progress: BackupWorkProgress) => void,
 ): Promise<BackupOutcome> {
   const { backup, clock, log } = options;
   const begun = clock.monotonicMs();
   const recipients = await recipientsOf(backup);
-  await checkDirectory(backup.directory);
   const owner = ownerOf(options);
   const { command, host, pid, work = backUpInProcess(options) } = options;
   const holder = { command, host, pid, since: isoTime(clock.now()) };
   const workDirectory = openWorkDirectory(options.mirror, 'backups', holder);
   try {
-    await sweepUnfinished(backup.directory, owner);
-    const job = {
-      mirrorPath: options.mirror,
-      workDirectory: workDirectory.directory,
-      directory: backup.directory,
-      recipients,
-      owner,
+    const { directory } = workDirectory;
+    const job = { mirrorPath: options.mirror, workDirectory: directory, targets, recipients, owner };
+    const { manifest, stored } = await withSweep(options, targets, owner, () =>
+      work(job, { signal, onProgress }),
+    );
+    const outcomes: TargetOutcome[] = [];
+    for (const [index, each] of stored.entries()) {
+      const config = targets[index];
+      if (each.error !== null) log.error({ target: each.address, code: each.error.code }, each.error.message);
+      const kept = { removed: [], cleanupError: null };
+      outcomes.push({
+        ...each,
+        ...(config === undefined || each.error !== null ? kept : await removeOld(config, manifest, clock)),
+      });
+    }
+    const { file, run, bytes } = manifest;
+    const where = outcomes.filter(({ error }) => error === null).map(({ address }) => address);
+    log.info({ file, run, bytes, targets: where }, 'the mirror was backed up');
+    for (const { address, removed, cleanupError } of outcomes) {
+      if (removed.length > 0) log.info({ target: address, removed }, 'old backups were removed');
+      if (cleanupError !== null) log.warn({ target: address, code: cleanupError.code }, cleanupError.message);
+    }
+    const hook = await hookAfter(options, outcomes, targets, signal);
+    if (hook?.error) log.error({ code: hook.error.code, backup: file }, hook.error.message);
+    return {
+      path: outcomes.find(({ error }) => error === null)?.path ?? file,
+      manifest,
+      targets: outcomes,
+      hook,
+      errors: [
+        ...outcomes.map(({ error }) => error),
+        ...outcomes.map(({ cleanupError }) => cleanupError),
+        hook?.error ?? null,
+      ].filter((error) => error !== null),
+      seconds: Math.round(clock.monotonicMs() - begun) / 1000,
     };
-    const manifest = await withSweep(backup.directory, owner, () => work(job, { signal, onProgress }));
-    const path = join(backup.directory, manifest.file);
-    const made = { file: manifest.file, run: manifest.run, bytes: manifest.bytes };
-    log.info(made, 'the mirror was backed up');
-    const { removed, cleanupError } = await removeOld(options, manifest);
-    if (removed.length > 0) log.info({ removed }, 'old backups were removed');
-    if (cleanupError !== null) log.warn({ code: cleanupError.code }, cleanupError.message);
-    const hook = await hookAfter(options, manifest, signal);
-    if (hook?.error) log.error({ code: hook.error.code, backup: manifest.file }, hook.error.message);
-    const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
-    return { path, manifest, removed, cleanupError, hook, seconds };
   } finally {
     workDirectory.close();
   }
@@ -149,16 +159,6 @@ async function recipientsOf({ recipients, recipientsFile }: BackupConfig): Promi
   return distinct;
 }
 
-async function checkDirectory(directory: string): Promise<void> {
-  // Throws the most specific error for a missing directory.
-  await listBackups(directory);
-  try {
-    await access(directory, constants.W_OK | constants.X_OK);
-  } catch (error) {
-    throw asFileError(error, directory, 'written');
-  }
-}
-
 function ownerOf({ mirror: path, command, clock }: BackupWriterOptions): string {
   const mirror = openMirror(path, { mode: 'read', command, clock });
   try {
@@ -169,25 +169,37 @@ function ownerOf({ mirror: path, command, clock }: BackupWriterOptions): string 
 }
 
 /** Removes unfinished files after a failure. If that fails too, the first error is thrown. */
-async function withSweep<T>(directory: string, owner: string, work: () => Promise<T>): Promise<T> {
+async function withSweep<T>(
+  { clock }: BackupWriterOptions,
+  targets: readonly TargetConfig[],
+  owner: string,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    // The error of the work is the one to report; the next backup sweeps again.
-    await sweepUnfinished(directory, owner).catch(() => undefined);
+    for (const config of targets) {
+      // A service ends unfinished uploads itself, and the next backup looks for them.
+      if (config.type !== 'directory') continue;
+      // The error of the work is the one to report; the next backup sweeps again.
+      await (await openTarget(config, clock)).sweep(owner).catch(() => undefined);
+    }
     throw error;
   }
 }
 
 async function removeOld(
-  { backup }: BackupWriterOptions,
+  config: TargetConfig,
   { mirror, file }: BackupManifest,
-): Promise<{ removed: string[]; cleanupError: TidemarkError | null }> {
+  clock: Clock,
+): Promise<Pick<TargetOutcome, 'removed' | 'cleanupError'>> {
   const removed: string[] = [];
+  if (config.retention === null) return { removed, cleanupError: null };
   try {
-    const all = await listBackups(backup.directory);
-    for (const { name } of backupsToRemove(all, backup.retention, { mirror, justMade: file })) {
-      await removeBackup(backup.directory, name, mirror);
+    const target = await openTarget(config, clock);
+    const all = await listBackups(target);
+    for (const { name } of backupsToRemove(all, config.retention, { mirror, justMade: file })) {
+      await target.remove(name, mirror);
       removed.push(name);
     }
     return { removed, cleanupError: null };
@@ -196,14 +208,21 @@ async function removeOld(
   }
 }
 
+/** Its placeholders are paths in the first directory that has the backup. */
 async function hookAfter(
   { backup, env, withheld, clock }: BackupWriterOptions,
-  { file }: BackupManifest,
+  outcomes: readonly TargetOutcome[],
+  targets: readonly TargetConfig[],
   signal: AbortSignal,
 ): Promise<HookResult | null> {
-  const { directory, command, commandTimeoutMs: timeoutMs } = backup;
+  const { command, commandTimeoutMs: timeoutMs } = backup;
   if (command === null) return null;
-  const paths = { directory, file: join(directory, file), manifest: join(directory, manifestName(file)) };
+  const file = outcomes.find(
+    ({ path }, index) => path !== null && targets[index]?.type === 'directory',
+  )?.path;
+  // No directory has it: that target's error is reported, and there is no file to hand to the command.
+  if (file == null) return null;
+  const paths = { directory: dirname(file), file, manifest: manifestName(file) };
   return await runHook({ command, paths, env, withheld, timeoutMs, clock, signal });
 }
 
@@ -236,123 +255,4 @@ export function backupsToRemove(
     policy,
   });
   return forgotten.flatMap(({ run }) => own[run] ?? []).filter(({ name }) => name !== justMade);
-}
-
-// The command after each backup, such as restic or rclone: a program with its arguments, never a shell.
-
-interface HookPaths {
-  readonly file: string;
-  readonly manifest: string;
-  readonly directory: string;
-}
-
-export interface HookOptions {
-  readonly command: readonly string[];
-  readonly paths: HookPaths;
-  /** Of this process. */
-  readonly env: Environment;
-  readonly withheld: Withheld;
-  readonly timeoutMs: number;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
-
-interface HookResult {
-  readonly outcome: 'done' | 'failed';
-  readonly seconds: number;
-  /** Why it failed; null if it did not. */
-  readonly error: TidemarkError | null;
-}
-
-/** Time between asking the program to end and killing it. */
-const END_GRACE_MS = 5000;
-/** How long to wait for its last output: a background process that it started may keep it open. */
-const OUTPUT_GRACE_MS = 500;
-/** Characters of the program's last output that are kept. */
-const TAIL_CHARACTERS = 2000;
-
-/** Runs the command to its end. Never throws: a failure is part of the result, and the backup is valid anyway. */
-export async function runHook(options: HookOptions): Promise<HookResult> {
-  const { clock } = options;
-  const begun = clock.monotonicMs();
-  const error = await failureOf(options);
-  const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
-  return { outcome: error === null ? 'done' : 'failed', seconds, error };
-}
-
-async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
-  const { clock, signal, timeoutMs } = options;
-  const [program = '', ...args] = filled(options.command, options.paths);
-  if (signal.aborted) return failed(program, 'was not started: Tidemark is ending');
-  const child = startProgram(program, args, {
-    cwd: options.paths.directory,
-    env: environmentOf(options),
-    stdin: 'ignore',
-  });
-  let tail = '';
-  const keep = (text: string): void => void (tail = (tail + text).slice(-TAIL_CHARACTERS));
-  child.stdout?.setEncoding('utf8').on('data', keep);
-  child.stderr?.setEncoding('utf8').on('data', keep);
-  const over = new AbortController();
-  const ended = endOf(child, clock).finally(() => over.abort());
-  const why = await Promise.race([
-    ended.then(() => null),
-    clock.sleep(timeoutMs, over.signal).then(
-      () => `took longer than ${timeoutMs / 1000} s and was ended`,
-      () => null,
-    ),
-    aborted(signal, over.signal).then(() => 'was ended: Tidemark is ending'),
-  ]);
-  if (why !== null) {
-    // Ends early once the program has ended.
-    const grace = clock.sleep(END_GRACE_MS, over.signal).catch(() => undefined);
-    await endProgram(child, ended, grace);
-    return failed(program, why);
-  }
-  const end = await ended;
-  if (end.error !== null)
-    return failed(program, `could not be started: ${startError(end.error, end.error.message)}`);
-  if (end.code === 0) return null;
-  return failed(program, endText(end) + lastLine(tail));
-}
-
-async function endOf(child: ChildProcess, clock: Clock): Promise<ProgramEnd> {
-  const closed = new AbortController();
-  child.once('close', () => closed.abort());
-  const end = await programEnd(child);
-  // Ends early once its output is closed.
-  if (!closed.signal.aborted) await clock.sleep(OUTPUT_GRACE_MS, closed.signal).catch(() => undefined);
-  closeOutput(child);
-  return end;
-}
-
-/** Replaces `{file}` and the like in the arguments in one pass, so that text in a path is never taken for a placeholder. */
-function filled(command: readonly string[], paths: HookPaths): string[] {
-  return command.map((word) =>
-    word.replaceAll(/\{(file|manifest|directory)\}/g, (_all, name: keyof HookPaths) => paths[name]),
-  );
-}
-
-function environmentOf({ env, withheld, paths }: HookOptions): Record<string, string> {
-  return {
-    ...hookEnvironment(env, withheld),
-    TIDEMARK_BACKUP_FILE: paths.file,
-    TIDEMARK_BACKUP_MANIFEST: paths.manifest,
-    TIDEMARK_BACKUP_DIRECTORY: paths.directory,
-  };
-}
-
-function lastLine(tail: string): string {
-  const line = tail
-    .split('\n')
-    .map((each) => each.trim())
-    .filter((each) => each !== '')
-    .at(-1);
-  return line === undefined ? '' : `: ${line.slice(0, 300)}`;
-}
-
-function failed(program: string, why: string): TidemarkError {
-  return new TidemarkError('file_system', `the command after the backup (${program}) ${why}`, {
-    hint: 'the backup itself is whole; start the command by hand to see what it needs (`backup.command`)',
-  });
 }

@@ -4,17 +4,18 @@ import { basename, resolve } from 'node:path';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import type { Config } from '../config/config.ts';
+import { isS3Address } from '../config/backup-target.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, listBackups, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
+import { openTarget } from '../backup/targets/open.ts';
 import { openWorkDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
-import { backupsOf, backupDocument } from './backup.ts';
+import { backupDocument, s3Config, targetsOf } from './backup.ts';
 
 export interface VerifyOptions {
   readonly file?: string;
@@ -30,7 +31,7 @@ export interface RestoreOptions {
 /** Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at. */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const backup = await backupNamed(context, config, options.file ?? 'latest');
+  const backup = await backupNamed(context, options.file ?? 'latest');
   const identities = await identitiesOf(context, options.identity);
   const workDirectory = openWorkDirectory(config.mirror, 'backup-check', holder(context, 'backup verify'));
   let opened: OpenedBackup;
@@ -83,12 +84,12 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
 /** Exit 0 when the mirror is in place. */
 export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   if (options.to === undefined) {
-    throw new TidemarkError('usage', 'where is the mirror to go?', {
+    throw new TidemarkError('usage', 'missing --to: where to write the restored mirror', {
       hint: 'give a path where no file exists yet: --to ./restored/mirror.db',
     });
   }
   const config = readConfig(context, context.options, 'unused');
-  const backup = await backupNamed(context, config, options.file);
+  const backup = await backupNamed(context, options.file);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   const facts = await restoreBackup(backup, to, {
@@ -125,23 +126,55 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   return EXIT.done;
 }
 
-/** `latest` is the newest whole one. A name alone is looked for in the directory of backups, then here. */
-async function backupNamed(context: CommandContext, config: Config, file: string): Promise<Backup> {
+/**
+ * `latest` is the newest complete one of all targets. A name alone is looked for in the targets, then here. An address
+ * `s3://…` names a backup, or the place of backups, whose newest is meant.
+ */
+async function backupNamed(context: CommandContext, file: string): Promise<Backup> {
+  if (isS3Address(file)) return await backupAt(file);
   if (file !== 'latest') {
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
-    const inDirectory =
-      isName && config.backup !== null
-        ? (await listBackups(config.backup.directory)).find(
-            ({ name, state }) => name === file && state !== 'gone',
-          )
-        : undefined;
-    return inDirectory ?? (await readBackup(resolve(context.cwd, file)));
+    const inTarget = isName
+      ? (await backupsIn(context)).find(({ name, state }) => name === file && state !== 'gone')
+      : undefined;
+    return inTarget ?? (await readBackup(resolve(context.cwd, file)));
   }
-  const { directory } = backupsOf(config);
-  const backups = await listBackups(directory);
-  const latest = backups.find(({ state }) => state === 'whole');
+  const targets = await targetsOf(context, undefined);
+  const all = (await Promise.all(targets.map(listBackups))).flat();
+  return newestOf(all, targets.map(({ address }) => address).join(' or '));
+}
+
+/** Those of the configured targets that answer; none where nothing is configured: the file may be here. */
+async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
+  if (readConfig(context, context.options, 'unused').backup === null) return [];
+  const listed = await Promise.allSettled((await targetsOf(context, undefined)).map(listBackups));
+  const [failed] = listed.filter((each) => each.status === 'rejected');
+  const found = listed.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+  if (found.length === 0 && failed !== undefined) throw failed.reason;
+  return found;
+}
+
+async function backupAt(address: string): Promise<Backup> {
+  const config = s3Config(address);
+  const last = config.prefix.split('/').at(-1) ?? '';
+  const isFile = parseBackupName(last) !== undefined;
+  const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;
+  const target = await openTarget({ ...config, prefix }, systemClock);
+  const backups = await listBackups(target);
+  if (!isFile) return newestOf(backups, target.address);
+  const named = backups.find(({ name }) => name === last);
+  if (named !== undefined) return named;
+  throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
+    hint: `\`tidemark backup list ${target.address}\` lists those that there are`,
+  });
+}
+
+function newestOf(backups: readonly Backup[], where: string): Backup {
+  const [latest] = backups
+    .filter(({ state }) => state === 'whole')
+    .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
   if (latest !== undefined) return latest;
-  throw new TidemarkError('reference_unknown', `there is no complete backup in ${directory}`, {
+  throw new TidemarkError('reference_unknown', `there is no complete backup in ${where}`, {
     hint: '`tidemark backup list` says what there is; `tidemark backup create` makes one',
   });
 }

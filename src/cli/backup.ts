@@ -1,13 +1,18 @@
-/** `tidemark backup list` and `backup create`: what backups there are, and one more. */
+/** `tidemark backup list` and `backup create`. */
 import { hostname } from 'node:os';
+import { resolve } from 'node:path';
 import { systemClock } from '../core/clock.ts';
-import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import type { Config, BackupConfig } from '../config/config.ts';
+import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
+import { isS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
+import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import type { BackupPhase } from '../backup/work.ts';
 import { type Backup, listBackups } from '../backup/list.ts';
-import { withheldBy } from '../backup/hook-environment.ts';
+import { directoryTarget } from '../backup/targets/directory.ts';
+import { openTarget } from '../backup/targets/open.ts';
+import type { BackupTarget } from '../backup/targets/target.ts';
+import { withheldBy } from '../backup/hook.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printReason, type CommandContext } from './context.ts';
@@ -15,33 +20,90 @@ import { renderTable, terminalWidth } from './table.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 
-/** Exit 0, also if one is damaged: `backup verify` decides. */
-export async function listBackupsCommand(context: CommandContext): Promise<ExitCode> {
-  const { directory } = backupsOf(readConfig(context, context.options, 'unused'));
-  const backups = await listBackups(directory);
+export interface ListOptions {
+  readonly target?: string;
+}
+
+/** Exit 0, also if a backup is damaged: `backup verify` decides. Exit 3 if a target could not be listed, 1 if none could. */
+export async function listBackupsCommand(context: CommandContext, options: ListOptions): Promise<ExitCode> {
+  const targets = await targetsOf(context, options.target);
+  const listed = await Promise.all(targets.map(listedOf));
+  const failed = listed.flatMap(({ error }) => error ?? []);
+  const [first] = failed;
+  if (first !== undefined && failed.length === listed.length) throw first;
   if (context.options.json === true) {
-    const document = { schema: 'tidemark.backups/1', directory, backups: backups.map(backupDocument) };
+    const document = {
+      schema: 'tidemark.backups/1',
+      targets: listed.map(({ target, error }) => ({
+        address: target.address,
+        error: error?.message ?? null,
+      })),
+      backups: listed.flatMap(({ backups }) => backups.map(backupDocument)),
+    };
     await print(context, `${JSON.stringify(document)}\n`);
-    return EXIT.done;
+  } else {
+    const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, context));
+    await print(context, `${parts.join('\n\n')}\n`);
   }
-  const text =
-    backups.length === 0
-      ? `no backups in ${escapeControlCharacters(directory)} yet`
-      : renderTable(
-          ['file', 'made', 'run', 'size', 'encrypted', 'state'],
-          backups.map(rowOf),
-          ['left', 'left', 'right', 'right'],
-          { width: terminalWidth(context), least: ['made'] },
-        );
-  await print(context, `${text}\n`);
-  return EXIT.done;
+  for (const { message, hint } of failed) {
+    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+  }
+  return failed.length === 0 ? EXIT.done : EXIT.partial;
+}
+
+interface Listed {
+  readonly target: BackupTarget;
+  readonly backups: readonly Backup[];
+  readonly error: TidemarkError | null;
+}
+
+async function listedOf(target: BackupTarget): Promise<Listed> {
+  try {
+    return { target, backups: await listBackups(target), error: null };
+  } catch (error) {
+    return { target, backups: [], error: asTidemarkError(error) };
+  }
+}
+
+function listText({ target, backups }: Listed, context: CommandContext): string {
+  const address = escapeControlCharacters(target.address);
+  if (backups.length === 0) return `no backups in ${address} yet`;
+  const table = renderTable(
+    ['file', 'made', 'run', 'size', 'encrypted', 'state'],
+    backups.map(rowOf),
+    ['left', 'left', 'right', 'right'],
+    { width: terminalWidth(context), least: ['made'] },
+  );
+  return `${address}\n${table}`;
+}
+
+/** The target of this address, or those that are configured. @throws TidemarkError `usage` where there is none */
+export async function targetsOf(
+  context: CommandContext,
+  address: string | undefined,
+): Promise<readonly BackupTarget[]> {
+  if (address !== undefined) {
+    if (!isS3Address(address)) return [directoryTarget(resolve(context.cwd, address))];
+    return [await openTarget(s3Config(address), systemClock)];
+  }
+  const { targets } = backupsOf(readConfig(context, context.options, 'unused'));
+  return await Promise.all(targets.map((target) => openTarget(target, systemClock)));
+}
+
+/** @throws TidemarkError `usage` for an address that is none */
+export function s3Config(address: string): S3TargetConfig {
+  const config = parseS3Address(address);
+  if (config !== null) return config;
+  throw new TidemarkError('usage', `${address} is not the address of a place in S3`, {
+    hint: `give ${TARGET_ADDRESS}`,
+  });
 }
 
 /** The configured backups; where they are off, says how to have some. */
 export function backupsOf(config: Config): BackupConfig {
   if (config.backup !== null) return config.backup;
-  throw new TidemarkError('usage', 'no directory for backups is configured', {
-    hint: 'set `backup.directory` (or TIDEMARK_BACKUP_DIRECTORY) to a directory on another disk',
+  throw new TidemarkError('usage', 'no target for backups is configured', {
+    hint: 'set `backup.targets` (or TIDEMARK_BACKUP_TARGETS) to a directory on another disk, or to s3://BUCKET/PREFIX',
   });
 }
 
@@ -54,6 +116,7 @@ function rowOf({ name, madeAt, run, bytes, isEncrypted, state, reason }: Backup)
 /** One backup in JSON documents. */
 export function backupDocument({
   name,
+  target,
   path,
   madeAt,
   run,
@@ -65,6 +128,7 @@ export function backupDocument({
 }: Backup): object {
   return {
     file: name,
+    target: target.address,
     path,
     made_at: madeAt,
     run,
@@ -80,7 +144,7 @@ export function backupDocument({
   };
 }
 
-/** Exit 0 when done, 3 when the backup is there but an old one could not be removed, or the command after it failed. */
+/** Exit 0 when done, 3 when there is a backup but a target could not take it, an old one could not be removed, or the command failed. */
 export async function createBackupNow(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const writer = configuredBackupWriter(context, config);
@@ -88,12 +152,11 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
   else await print(context, `${linesOf(outcome).join('\n')}\n`);
-  const problems = [outcome.cleanupError, outcome.hook?.error ?? null].filter((problem) => problem !== null);
-  for (const { message, hint } of problems) {
+  for (const { message, hint } of outcome.errors) {
     // Not a note: it is why the command ends as partial.
     printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
-  return problems.length === 0 ? EXIT.done : EXIT.partial;
+  return outcome.errors.length === 0 ? EXIT.done : EXIT.partial;
 }
 
 function configuredBackupWriter(context: CommandContext, config: Config): BackupWriter {
@@ -115,6 +178,7 @@ const PHASE: Readonly<Record<BackupPhase, string>> = {
   verifying: 'verifying the backup',
   packing: 'writing the file',
   checking: 'reading it back',
+  storing: 'storing it in its targets',
 };
 
 function progressOf(context: CommandContext): Parameters<BackupWriter['make']>[1] {
@@ -124,31 +188,38 @@ function progressOf(context: CommandContext): Parameters<BackupWriter['make']>[1
   };
 }
 
-function linesOf({ path, manifest, removed, hook, seconds }: BackupOutcome): string[] {
+function linesOf({ manifest, targets, hook, seconds }: BackupOutcome): string[] {
   const { run, bytes, plain_bytes: plain, encryption, checked, root } = manifest;
+  const removed = targets.reduce((sum, each) => sum + each.removed.length, 0);
   return [
-    `copied run ${run} to ${escapeControlCharacters(path)} in ${duration(seconds * 1000)}`,
-    `${megabytes(bytes)} for a mirror of ${megabytes(plain)}, ${encryption === null ? 'not encrypted' : 'encrypted with age'}`,
-    `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, sealed ${root}`,
-    ...(removed.length === 0
-      ? []
-      : [`${plural(removed.length, 'old backup', 'old backups')} removed by retention`]),
-    ...(hook?.outcome === 'done'
-      ? [`the command after it ended well in ${duration(hook.seconds * 1000)}`]
-      : []),
+    ...targets.flatMap(({ path }) =>
+      path === null ? [] : [`run ${run} backed up to ${escapeControlCharacters(path)}`],
+    ),
+    `${megabytes(bytes)} for a mirror of ${megabytes(plain)}, ${encryption === null ? 'not encrypted' : 'encrypted with age'}, in ${duration(seconds * 1000)}`,
+    `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, root hash ${root}`,
+    ...(removed === 0 ? [] : [`${plural(removed, 'old backup', 'old backups')} removed by retention`]),
+    ...(hook?.outcome === 'done' ? [`backup.command succeeded in ${duration(hook.seconds * 1000)}`] : []),
   ];
 }
 
-function documentOf({ path, manifest, removed, cleanupError, hook, seconds }: BackupOutcome): object {
+function documentOf({ path, manifest, targets, hook, errors, seconds }: BackupOutcome): object {
   return {
     schema: 'tidemark.backup_create/1',
     path,
     manifest,
-    removed,
+    removed: targets.flatMap(({ removed }) => removed),
+    targets: targets.map((target) => ({
+      address: target.address,
+      path: target.path,
+      error: target.error?.message ?? null,
+      removed: target.removed,
+    })),
     command: hook === null ? null : { outcome: hook.outcome, seconds: hook.seconds },
-    errors: [cleanupError, hook?.error ?? null].flatMap((error) =>
-      error === null ? [] : [{ code: error.code, message: error.message, hint: error.hint ?? null }],
-    ),
+    errors: errors.map((error) => ({
+      code: error.code,
+      message: error.message,
+      hint: error.hint ?? null,
+    })),
     seconds,
   };
 }

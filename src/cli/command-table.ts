@@ -245,8 +245,16 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
-        description: 'List all backups, newest first',
-        examples: ['tidemark backup list --json'],
+        description: 'List the backups in all targets, newest first',
+        arguments: [
+          {
+            name: '[target]',
+            key: 'target',
+            values: 'directory',
+            description: 'a directory, or s3://BUCKET/PREFIX (default: the configured targets)',
+          },
+        ],
+        examples: ['tidemark backup list --json', 'tidemark backup list s3://backups/tidemark'],
         load: async () => (await import('./backup.ts')).listBackupsCommand,
       },
       {
@@ -265,7 +273,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
             name: '[file]',
             key: 'file',
             values: 'backup',
-            description: 'path, name in the backup directory, or latest (default: latest)',
+            description: 'path, name in a target, s3://BUCKET/PREFIX[/NAME], or latest (default: latest)',
           },
         ],
         options: [identityOption],
@@ -280,12 +288,15 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
           {
             name: '<file>',
             key: 'file',
-            description: 'path, name in the backup directory, or latest',
+            description: 'path, name in a target, s3://BUCKET/PREFIX[/NAME], or latest',
             values: 'backup',
           },
         ],
         options: [{ flags: '--to <path>', description: 'destination path (must not exist)' }, identityOption],
-        examples: ['tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt'],
+        examples: [
+          'tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
+          'tidemark backup restore s3://backups/tidemark --to ./data/mirror.db --identity ~/keys/tidemark.txt',
+        ],
         outlivesOutput: () => true,
         load: async () => (await import('./backup-read.ts')).restoreOneBackup,
       },

@@ -282,7 +282,7 @@ schedules:
 # History that is kept; without these lines all of it is.
 # retention: { keepLast: 48, keepDaily: 30, keepWeekly: 12, keepMonthly: 24 }
 
-# A backup of the mirror in another place, once a day. The directory has to exist.
-# backup: { directory: /var/backups/tidemark }
+# A backup of the mirror in another place, once a day: a directory that exists, or S3-compatible storage.
+# backup: { targets: [/var/backups/tidemark] }
 `;
 }

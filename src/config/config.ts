@@ -118,13 +118,40 @@ export function retentionOf(options: KeepOptions): RetentionPolicy {
   };
 }
 
-/** Backups of the mirror in another place. */
+/** A directory for backups, which has to exist. */
+interface DirectoryTargetConfig {
+  readonly type: 'directory';
+  /** Absolute. */
+  readonly path: string;
+  /** Null: nothing is removed there. */
+  readonly retention: RetentionPolicy | null;
+}
+
+/** A place in S3-compatible storage. Credentials come from where the AWS SDK looks for them. */
+export interface S3TargetConfig {
+  readonly type: 's3';
+  readonly bucket: string;
+  /** Without slashes at its ends; empty for the bucket itself. */
+  readonly prefix: string;
+  /** Of a service other than AWS; null for AWS, or what AWS_ENDPOINT_URL says. */
+  readonly endpoint: string | null;
+  readonly region: string | null;
+  /** The bucket in the path instead of the host name. */
+  readonly isPathStyle: boolean;
+  /** Until when nobody may remove or replace a backup; null without. */
+  readonly objectLock: { readonly mode: 'governance' | 'compliance'; readonly days: number } | null;
+  /** Null: nothing is removed there. */
+  readonly retention: RetentionPolicy | null;
+}
+
+export type TargetConfig = DirectoryTargetConfig | S3TargetConfig;
+
+/** Backups of the mirror in other places. */
 export interface BackupConfig {
-  /** Absolute path; has to exist. */
-  readonly directory: string;
+  /** At least one. */
+  readonly targets: readonly TargetConfig[];
   /** Least time between two backups. */
   readonly everyMs: number;
-  readonly retention: RetentionPolicy;
   /** age recipients; empty, and no file, for backups that are not encrypted. */
   readonly recipients: readonly string[];
   /** Absolute path of a file of further recipients. */
@@ -175,7 +202,7 @@ export interface Config {
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
   /** Null where no rule is given: nothing is forgotten then. */
   readonly retention: RetentionPolicy | null;
-  /** Null where no directory is given. */
+  /** Null where no target is given. */
   readonly backup: BackupConfig | null;
   readonly daemon: ParsedOptions['daemon'];
   /** What counts as drift. A rule that names a source is for that one only. */

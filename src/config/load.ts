@@ -2,6 +2,7 @@
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
+import { parseS3Address } from './backup-target.ts';
 import { checkNotices, checkPings } from './channels.ts';
 import {
   absolutePath,
@@ -21,6 +22,7 @@ import {
   retentionOf,
   type Schedule,
   type ScheduleName,
+  type TargetConfig,
   SCHEDULE_NAMES,
 } from './config.ts';
 import { type Environment, readDocument } from './document.ts';
@@ -223,26 +225,43 @@ const BACKUP_RETENTION: RetentionPolicy = { daily: 7, weekly: 4, monthly: 12 };
 
 function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): BackupConfig | null {
   const { tree, mistakes } = checking;
-  const { directory, command } = backup;
-  if (directory === undefined) {
-    const given = valueAt(tree.root, ['backup']);
-    const isEmpty = given === undefined || given === null || Object.keys(given).length === 0;
+  const { targets: given, command: words } = backup;
+  if (given === undefined) {
+    const section = valueAt(tree.root, ['backup']);
+    const isEmpty = section === undefined || section === null || Object.keys(section).length === 0;
     if (!isEmpty && !mistakes.covers(tree, ['backup'])) {
-      mistakes.add(tree, ['backup', 'directory'], 'missing; expected the directory for backups');
+      mistakes.add(tree, ['backup', 'targets'], 'missing; expected where backups go');
     }
     return null;
   }
+  const retention = rulesOf(backup) ?? BACKUP_RETENTION;
+  const targets = given.map((option, index): TargetConfig => {
+    const rules = option.keepAll === true ? null : (rulesOf(option) ?? retention);
+    const s3 = parseS3Address(option.address);
+    const { objectLock = null } = option;
+    if (s3 !== null) return { ...s3, objectLock, retention: rules };
+    const place = ['backup', 'targets', index];
+    if (objectLock !== null) mistakes.add(tree, place, 'objectLock is for s3:// addresses only');
+    return { type: 'directory', path: absolutePath(checking, place, option.address), retention: rules };
+  });
+  const command = words === undefined || words.length === 0 ? null : words;
+  if (command !== null && !targets.some(({ type }) => type === 'directory')) {
+    mistakes.add(
+      tree,
+      ['backup', 'command'],
+      'needs a directory among backup.targets: it is started with a file there',
+    );
+  }
   const { recipients = [], recipientsFile } = backup;
   return {
-    directory: absolutePath(checking, ['backup', 'directory'], directory),
+    targets,
     everyMs: backup.every,
-    retention: rulesOf(backup) ?? BACKUP_RETENTION,
     recipients: [...new Set(recipients)],
     recipientsFile:
       recipientsFile === undefined
         ? null
         : absolutePath(checking, ['backup', 'recipientsFile'], recipientsFile),
-    command: command === undefined || command.length === 0 ? null : command,
+    command,
     commandTimeoutMs: backup.commandTimeout,
   };
 }

@@ -4,6 +4,7 @@ import { KINDS } from '../catalog/kinds.ts';
 import { SEVERITIES } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger.ts';
 import { isRecipient } from './age-recipient.ts';
+import { isS3Address, parseS3Address, TARGET_ADDRESS } from './backup-target.ts';
 import { NOTICES, PINGS } from './channels.ts';
 import * as t from './schema.ts';
 import { section } from './schema.ts';
@@ -55,6 +56,32 @@ function retentionRules(one: 'run' | 'backup') {
       .meta({ description: 'Keep everything younger than this.', example: '7d' }),
   };
 }
+
+const address = z
+  .string()
+  .refine((text) => text.trim() !== '' && (!isS3Address(text) || parseS3Address(text) !== null));
+
+const keep = z.int().min(1).max(100_000).optional();
+
+/** A target with what applies to it only. */
+const targetMap = z.strictObject({
+  address,
+  objectLock: z
+    .strictObject({ mode: z.enum(['governance', 'compliance']), days: z.int().min(1).max(36_500) })
+    .optional(),
+  keepAll: z.boolean().optional(),
+  keepLast: keep,
+  keepHourly: keep,
+  keepDaily: keep,
+  keepWeekly: keep,
+  keepMonthly: keep,
+  keepYearly: keep,
+});
+
+const backupTarget = z.union([
+  address.transform((text): z.infer<typeof targetMap> => ({ address: text })),
+  targetMap,
+]);
 
 /** A JSON pointer in which `*` and `**` stand for segments, and `[id=…]` for the element of that id. */
 const pattern = z
@@ -110,12 +137,19 @@ export const OPTIONS = section('Tidemark configuration', {
     retentionRules('run'),
   ),
   backup: section(
-    'Backups of the whole mirror in another place, made after complete runs; none without a directory. Where no rule says how many to keep, the newest of seven days, four weeks and twelve months stay.',
+    'Backups of the whole mirror in another place, made after complete runs; none without a target. Where no rule says how many to keep, the newest of seven days, four weeks and twelve months stay.',
     {
-      directory: t.path.optional().meta({
-        description: 'Where backups go. It has to exist: a disk that is not mounted must not pass for one.',
-        example: '/var/backups/tidemark',
-      }),
+      targets: z
+        .array(backupTarget)
+        .min(1)
+        .optional()
+        .meta({
+          type: 'list of targets',
+          expected: `a list of targets, each ${TARGET_ADDRESS}`,
+          description:
+            'Where backups go, each to all of these: a directory, which has to exist (a disk that is not mounted must not pass for one), or S3-compatible storage. Credentials of S3 come from the environment, ~/.aws or a web identity. A map in place of an address adds what applies to this target only: `address`, `objectLock: { mode: governance | compliance, days }`, its own `keep…` rules, or `keepAll: true`, with which nothing is removed there.',
+          example: ['/var/backups/tidemark', 's3://backups/tidemark?region=eu-central-1'],
+        }),
       every: t.duration.prefault('24h').meta({
         description: 'Least time between two backups; 0s makes one after every complete run.',
         example: '24h',

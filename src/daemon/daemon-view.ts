@@ -3,7 +3,7 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon.ts';
-import { BackupCatalog } from '../backup/work.ts';
+import { BackupCatalog } from '../backup/list.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';

@@ -7,7 +7,7 @@ import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { BackupCatalog } from '../backup/work.ts';
+import type { BackupCatalog } from '../backup/list.ts';
 
 /** A job that is at work at this moment. */
 export interface RunningJob {

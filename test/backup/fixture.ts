@@ -1,13 +1,13 @@
 /** What the tests of backups share: a mirror with some history, a directory for backups, and a writer over both. */
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
-import type { BackupConfig } from '../../src/config/config.ts';
+import type { BackupConfig, RetentionPolicy } from '../../src/config/config.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { type BackupWriter, createBackupWriter } from '../../src/backup/writer.ts';
+import { backUpInProcess } from '../../src/backup/process.ts';
 import { type BackupWork, createBackup } from '../../src/backup/work.ts';
-import { backUpInProcess } from '../../src/backup/work.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, open, sync, temporaryDirectory } from '../mirror/fixture.ts';
 
@@ -23,6 +23,8 @@ export interface Setting {
   /** The same with another configuration, environment or clock. */
   readonly with: (changes: {
     backups?: Partial<BackupConfig>;
+    /** Of the directory. */
+    retention?: RetentionPolicy;
     env?: Record<string, string>;
     clock?: Clock;
     /** Of another mirror. */
@@ -34,7 +36,7 @@ export interface Setting {
   readonly sync: () => Promise<number>;
 }
 
-const makeHere: BackupWork = (job, { onProgress }) => createBackup(job, { clock: systemClock, onProgress });
+const makeHere: BackupWork = (job, options) => createBackup(job, { clock: systemClock, ...options });
 
 export async function setting(): Promise<Setting> {
   const home = temporaryDirectory();
@@ -50,13 +52,14 @@ export async function setting(): Promise<Setting> {
   await run();
   const writer: Setting['with'] = ({
     backups = {},
+    retention = { last: 100 },
     env = {},
     clock = systemClock,
     mirror: path = mirror.path,
     onStart,
   }) =>
     createBackupWriter({
-      backup: { ...backupsOf(directory), ...backups },
+      backup: { ...backupsOf(directory, retention), ...backups },
       mirror: path,
       command: 'backup create',
       env,
@@ -71,11 +74,10 @@ export async function setting(): Promise<Setting> {
   return { mirror, home, directory, writer: writer({}), with: writer, sync: run };
 }
 
-function backupsOf(directory: string): BackupConfig {
+function backupsOf(directory: string, retention: RetentionPolicy): BackupConfig {
   return {
-    directory,
+    targets: [{ type: 'directory', path: directory, retention }],
     everyMs: 86_400_000,
-    retention: { last: 100 },
     recipients: [],
     recipientsFile: null,
     command: null,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { type HookOptions, runHook } from '../../src/backup/writer.ts';
+import { type HookOptions, runHook } from '../../src/backup/hook.ts';
 import { temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never } from './fixture.ts';
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Backup } from '../../src/backup/list.ts';
 import type { BackupManifest } from '../../src/backup/manifest.ts';
 import { backupName } from '../../src/backup/name.ts';
+import { directoryTarget } from '../../src/backup/targets/directory.ts';
 import { backupsToRemove } from '../../src/backup/writer.ts';
 
 const DAY = 86_400_000;
@@ -12,6 +13,7 @@ function backup(at: number, run: number, mirror = 'm', state: Backup['state'] = 
   const name = backupName(at, run, false);
   return {
     name,
+    target: directoryTarget('/backups'),
     path: `/backups/${name}`,
     madeAt: new Date(at).toISOString(),
     run,

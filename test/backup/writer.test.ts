@@ -15,6 +15,7 @@ import { describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { listBackups } from '../../src/backup/list.ts';
+import { directoryTarget } from '../../src/backup/targets/directory.ts';
 import type { BackupManifest } from '../../src/backup/manifest.ts';
 import { restoreBackup, verifyBackup } from '../../src/backup/opened-backup.ts';
 import { mirrorId } from '../../src/backup/plain-backup.ts';
@@ -45,7 +46,7 @@ describe('a backup', () => {
     const { writer, mirror, directory, home } = await setting();
     const phases = new Set<string>();
     const { path, manifest } = await writer.make(never, ({ phase }) => phases.add(phase));
-    expect([...phases]).toEqual(['copying', 'verifying', 'packing', 'checking']);
+    expect([...phases]).toEqual(['copying', 'verifying', 'packing', 'checking', 'storing']);
     expect(readdirSync(directory).sort()).toEqual([manifest.file, `${manifest.file}.json`]);
     for (const name of readdirSync(directory))
       expect(statSync(join(directory, name)).mode & 0o777).toBe(0o600);
@@ -61,7 +62,7 @@ describe('a backup', () => {
     });
     expect(readdirSync(home).filter((name) => name.includes('work'))).toEqual([]);
 
-    const [backup] = await listBackups(directory);
+    const [backup] = await listBackups(directoryTarget(directory));
     const to = join(temporaryDirectory(), 'mirror.db');
     await restoreBackup(backup!, to, { identities: [], clock: systemClock, signal: never, holder });
     expect(bodies(open({ path: to }), 'roles')).toEqual(bodies(mirror, 'roles'));
@@ -80,7 +81,7 @@ describe('a backup', () => {
     expect([...seen].filter((name) => !/\.age(\.json)?(\.\w+\.partial)?$/.test(name))).toEqual([]);
     expect(made.manifest).toMatchObject({ encryption: 'age' });
 
-    const [backup] = await listBackups(directory);
+    const [backup] = await listBackups(directoryTarget(directory));
     const work = temporaryDirectory();
     const options = { clock: systemClock, signal: never };
     expect(await verifyBackup(backup!, work, { ...options, identities: [] })).toEqual({
@@ -96,9 +97,9 @@ describe('a backup', () => {
     const foreign = ['notes.txt', 'tidemark-20200101T000000Z-run1.db.zst', 'x.abc.partial'];
     for (const name of foreign) writeFileSync(join(directory, name), 'mine');
     const clock = { ...systemClock, now: () => Date.UTC(2026, 2, 1) };
-    const both = writer({ clock, backups: { retention: { last: 2 } } });
+    const both = writer({ clock, retention: { last: 2 } });
     const made = [await both.make(never), await both.make(never), await both.make(never)];
-    expect(made.map(({ removed }) => removed.length)).toEqual([0, 0, 1]);
+    expect(made.map(({ targets: [target] }) => target?.removed.length)).toEqual([0, 0, 1]);
     const left = readdirSync(directory).filter((name) => !foreign.includes(name));
     expect(left).toHaveLength(4);
     expect(left).toContain(made[2]!.manifest.file);
@@ -136,7 +137,7 @@ describe('after a run', () => {
     const { with: writer, directory } = await setting();
     const made = await writer({ backups: { command: ['sh', '-c', 'exit 3'] } }).make(never);
     expect(made.hook).toMatchObject({ outcome: 'failed', error: { code: 'file_system' } });
-    expect(await listBackups(directory)).toMatchObject([{ state: 'whole' }]);
+    expect(await listBackups(directoryTarget(directory))).toMatchObject([{ state: 'whole' }]);
     const env = { PATH: process.env['PATH'] ?? '' };
     const next = writer({
       env,
@@ -290,14 +291,20 @@ describe('what goes wrong', () => {
     );
     mkdirSync(`${mirror.path}-backups-work`);
     writeFileSync(`${mirror.path}-backups-work/backup.db`, 'plain');
-    expect((await listBackups(directory)).map(({ state }) => state)).toEqual(['whole', 'gone']);
+    expect((await listBackups(directoryTarget(directory))).map(({ state }) => state)).toEqual([
+      'whole',
+      'gone',
+    ]);
 
     await writer.make(never);
     expect(existsSync(`${mirror.path}-backups-work`)).toBe(false);
     expect(readdirSync(directory).filter((each) => each.startsWith(name))).toEqual([
       `${name}.0123456789abcdef.partial`,
     ]);
-    expect((await listBackups(directory)).map(({ state }) => state)).toEqual(['whole', 'whole']);
+    expect((await listBackups(directoryTarget(directory))).map(({ state }) => state)).toEqual([
+      'whole',
+      'whole',
+    ]);
     expect(readdirSync(home).filter((each) => each.endsWith('-work'))).toEqual([]);
   });
 });
@@ -310,7 +317,7 @@ describe('reading a backup', () => {
     const to = join(home, 'restored.db');
     const options = { identities: [], clock: systemClock, signal: never, holder };
     const check = async (state: string, code: string) => {
-      const [backup] = await listBackups(directory);
+      const [backup] = await listBackups(directoryTarget(directory));
       expect(backup?.state).toBe(state);
       await expect(verifyBackup(backup!, temporaryDirectory(), options)).rejects.toMatchObject({ code });
       await expect(restoreBackup(backup!, to, options)).rejects.toMatchObject({ code });
@@ -334,7 +341,7 @@ describe('reading a backup', () => {
     await check('damaged', 'mirror_corrupt');
 
     rmSync(`${path}.json`);
-    const [alone] = await listBackups(directory);
+    const [alone] = await listBackups(directoryTarget(directory));
     expect(alone?.state).toBe('unlisted');
     expect(await verifyBackup(alone!, temporaryDirectory(), options)).toMatchObject({ isCompared: false });
   });
@@ -342,7 +349,7 @@ describe('reading a backup', () => {
   it('makes the directories that are missing, and leaves those and the lock that were there', async () => {
     const { writer, directory, home } = await setting();
     const { path } = await writer.make(never);
-    const [backup] = await listBackups(directory);
+    const [backup] = await listBackups(directoryTarget(directory));
     const options = { identities: [], clock: systemClock, signal: never, holder };
     mkdirSync(join(home, 'there'));
     const to = join(home, 'there/new/m.db');
@@ -379,7 +386,7 @@ describe('reading a backup', () => {
     await writer.make(never);
     expect(state.jobs({ name: 'backup' }).map(({ outcome }) => outcome)).toEqual(['running', 'done']);
 
-    const [backup] = await listBackups(directory);
+    const [backup] = await listBackups(directoryTarget(directory));
     const to = join(home, 'restored.db');
     await restoreBackup(backup!, to, { identities: [], clock: systemClock, signal: never, holder });
     const restored = open({ path: to, mode: 'read' }).daemon;
@@ -395,7 +402,7 @@ describe('reading a backup', () => {
     await writer.make(never);
     const to = join(home, 'other.db');
     writeFileSync(`${to}${suffix}`, 'mine');
-    const [backup] = await listBackups(directory);
+    const [backup] = await listBackups(directoryTarget(directory));
     const options = { identities: [], clock: systemClock, signal: never, holder };
     await expect(restoreBackup(backup!, to, options)).rejects.toMatchObject({ code: 'usage' });
     expect(readFileSync(`${to}${suffix}`, 'utf8')).toBe('mine');

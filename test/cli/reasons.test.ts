@@ -150,7 +150,7 @@ const CASES: readonly Case[] = [
       writeFileSync(join(cwd, 'taken'), '');
       writeFileSync(
         join(cwd, 'tidemark.yaml'),
-        'mirror: ./mirror.db\nbackup: { directory: ./taken/backups }\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
+        'mirror: ./mirror.db\nbackup: { targets: [./taken/backups] }\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
       );
       return Promise.resolve();
     },

@@ -14,36 +14,92 @@ describe('backup', () => {
   });
 
   it('keep days, weeks and months where no rule is given, and else what is given', () => {
-    write('tidemark.yaml', 'backup: { directory: ./backup }');
+    write('tidemark.yaml', 'backup: { targets: [./backup] }');
     expect(load(ENV).backup).toMatchObject({
-      directory: expect.stringMatching(/^\/.*\/backup$/) as string,
+      targets: [
+        {
+          type: 'directory',
+          path: expect.stringMatching(/^\/.*\/backup$/) as string,
+          retention: { daily: 7, weekly: 4, monthly: 12 },
+        },
+      ],
       everyMs: 86_400_000,
-      retention: { daily: 7, weekly: 4, monthly: 12 },
       recipients: [],
       recipientsFile: null,
       command: null,
     });
-    write('tidemark.yaml', 'backup: { directory: ./backup, keepLast: 2, command: [] }');
-    expect(load(ENV).backup).toMatchObject({ retention: { last: 2 }, command: null });
+    write('tidemark.yaml', 'backup: { targets: [./backup], keepLast: 2, command: [] }');
+    expect(load(ENV).backup).toMatchObject({ targets: [{ retention: { last: 2 } }], command: null });
+  });
+
+  it('go to several targets, each with its own rules, and by variable', () => {
+    write(
+      'tidemark.yaml',
+      `backup:
+  keepDaily: 3
+  targets:
+    - ./backup
+    - s3://bucket/a/b/?endpoint=http://127.0.0.1:9000
+    - { address: 's3://bucket', keepAll: true, objectLock: { mode: compliance, days: 30 } }
+    - { address: ./second, keepLast: 1 }
+`,
+    );
+    const s3 = { type: 's3', bucket: 'bucket', objectLock: null };
+    expect(load(ENV).backup?.targets).toMatchObject([
+      { type: 'directory', retention: { daily: 3 } },
+      { ...s3, prefix: 'a/b', endpoint: 'http://127.0.0.1:9000', region: 'us-east-1', isPathStyle: true },
+      {
+        ...s3,
+        prefix: '',
+        endpoint: null,
+        region: null,
+        isPathStyle: false,
+        objectLock: { days: 30 },
+        retention: null,
+      },
+      { type: 'directory', retention: { last: 1 } },
+    ]);
+    write('tidemark.yaml', '{}');
+    const env = { ...ENV, TIDEMARK_BACKUP_TARGETS: './backup, s3://bucket/p?path-style=true&region=eu' };
+    expect(load(env).backup?.targets).toMatchObject([
+      { type: 'directory' },
+      { ...s3, prefix: 'p', region: 'eu', isPathStyle: true, retention: { daily: 7 } },
+    ]);
   });
 
   it('take recipients from the file and by variable', () => {
-    write('tidemark.yaml', `backup: { directory: ./backup, recipients: [${RECIPIENT}, ${RECIPIENT}] }`);
+    write('tidemark.yaml', `backup: { targets: [./backup], recipients: [${RECIPIENT}, ${RECIPIENT}] }`);
     expect(load(ENV).backup?.recipients).toEqual([RECIPIENT]);
     const env = { ...ENV, TIDEMARK_BACKUP_RECIPIENTS: JSON.stringify([RECIPIENT]) };
-    write('tidemark.yaml', 'backup: { directory: ./backup }');
+    write('tidemark.yaml', 'backup: { targets: [./backup] }');
     expect(load(env).backup?.recipients).toEqual([RECIPIENT]);
   });
 
   it.each([
     [
       'a mistyped recipient',
-      `{ directory: ./c, recipients: [${RECIPIENT.replace('ql3', 'ql4')}] }`,
+      `{ targets: [./c], recipients: [${RECIPIENT.replace('ql3', 'ql4')}] }`,
       /backup\.recipients.*age/,
     ],
-    ['settings without a directory', '{ keepLast: 2 }', /backup\.directory.*missing/],
-    ['a rule that keeps nothing', '{ directory: ./c, keepLast: 0 }', /backup\.keepLast/],
-    ['a command as one text', '{ directory: ./c, command: restic backup }', /backup\.command/],
+    ['settings without a target', '{ keepLast: 2 }', /backup\.targets.*missing/],
+    ['a rule that keeps nothing', '{ targets: [./c], keepLast: 0 }', /backup\.keepLast/],
+    [
+      'an address in S3 that is none',
+      '{ targets: ["s3://Bucket_/x?regin=a"] }',
+      /backup\.targets.*s3:\/\/BUCKET/,
+    ],
+    ['no target', '{ targets: [] }', /backup\.targets/],
+    [
+      'a lock for a directory',
+      '{ targets: [{ address: ./c, objectLock: { mode: compliance, days: 1 } }] }',
+      /s3:\/\/ addresses only/,
+    ],
+    [
+      'a command without a directory',
+      '{ targets: ["s3://bucket"], command: [ls] }',
+      /backup\.command.*directory/,
+    ],
+    ['a command as one text', '{ targets: [./c], command: restic backup }', /backup\.command/],
   ])('refuses %s', (_name, text, message) => {
     write('tidemark.yaml', `backup: ${text}`);
     expect(() => load(ENV)).toThrow(message);

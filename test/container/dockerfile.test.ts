@@ -144,7 +144,7 @@ describe('the image', () => {
     const copied = await runContainer(image, ['backup', 'create', '--json'], {
       env: {
         ...env,
-        TIDEMARK_BACKUP_DIRECTORY: backups,
+        TIDEMARK_BACKUP_TARGETS: backups,
         TIDEMARK_BACKUP_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
       },
     });

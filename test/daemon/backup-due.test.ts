@@ -12,7 +12,7 @@ async function rigWithBackups(): Promise<Rig> {
   const rig = await Rig.create({});
   const directory = join(rig.directory, 'backups');
   mkdirSync(directory);
-  rig.configure({ sync: '*/10 * * * *' }, `backup: { directory: "${directory}", every: 25m }`);
+  rig.configure({ sync: '*/10 * * * *' }, `backup: { targets: ["${directory}"], every: 25m }`);
   return rig;
 }
 

@@ -30,7 +30,7 @@ async function mirrored(more: Readonly<Record<string, string>> = {}) {
   const env = {
     PATH: process.env['PATH'] ?? '',
     TIDEMARK_MIRROR: path,
-    TIDEMARK_BACKUP_DIRECTORY: directory,
+    TIDEMARK_BACKUP_TARGETS: directory,
     ...more,
   };
   const run = (...args: string[]) => commandLine(args, { env, cwd: home });
@@ -74,7 +74,7 @@ describe('backups elsewhere', () => {
     const identity = await generateIdentity();
     writeFileSync(join(home, 'key.txt'), `${identity}\n`);
     const env = environment(service.url, home, {
-      TIDEMARK_BACKUP_DIRECTORY: directory,
+      TIDEMARK_BACKUP_TARGETS: directory,
       TIDEMARK_BACKUP_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
     });
     expect(await tidemark(['sync', '--quiet'], { env })).toMatchObject({ code: 0 });
@@ -137,24 +137,24 @@ describe('backups elsewhere', () => {
   });
 
   it('that are not configured, or whose disk is not there, are said in one line', async () => {
-    const { run, directory } = await mirrored({ TIDEMARK_BACKUP_DIRECTORY: '/no/such/disk' });
+    const { run, directory } = await mirrored({ TIDEMARK_BACKUP_TARGETS: '/no/such/disk' });
     expect(directory).not.toBe('/no/such/disk');
     const missing = await run('backup', 'create');
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toBe(
       'tidemark: the directory for backups, /no/such/disk, does not exist\n  → mount what belongs there, or make the directory\n',
     );
-    const { run: off } = await mirrored({ TIDEMARK_BACKUP_DIRECTORY: '' });
+    const { run: off } = await mirrored({ TIDEMARK_BACKUP_TARGETS: '' });
     for (const command of ['list', 'create', 'verify']) {
       expect(await off('backup', command)).toMatchObject({
         code: 4,
-        stderr: expect.stringContaining('backup.directory') as string,
+        stderr: expect.stringContaining('backup.targets') as string,
       });
     }
-    const { run: half } = await mirrored({ TIDEMARK_BACKUP_DIRECTORY: '', TIDEMARK_BACKUP_EVERY: '1h' });
+    const { run: half } = await mirrored({ TIDEMARK_BACKUP_TARGETS: '', TIDEMARK_BACKUP_EVERY: '1h' });
     expect(await half('backup')).toMatchObject({
       code: 4,
-      stderr: expect.stringMatching(/directory.*missing/) as string,
+      stderr: expect.stringMatching(/targets.*missing/) as string,
     });
   });
 
@@ -163,7 +163,7 @@ describe('backups elsewhere', () => {
     const { run, directory } = await mirrored();
     writeFileSync(join(directory, '../tidemark.yaml'), `backup: { command: ${command} }\n`);
     const made = await run('backup', 'create');
-    expect(made).toMatchObject({ code: 3, stdout: expect.stringMatching(/^copied run 1 to /) as string });
+    expect(made).toMatchObject({ code: 3, stdout: expect.stringMatching(/^run 1 backed up to /) as string });
     expect(made.stderr).toMatch(
       /the command after the backup \(sh\) ended with exit code 1: the remote is full\n {2}→ the backup itself is whole/,
     );
@@ -229,7 +229,7 @@ pings: [{ success: "\${PING}" }]
     const directory = join(home, 'backups');
     mkdirSync(directory);
     const env = environment(service.url, home, {
-      TIDEMARK_BACKUP_DIRECTORY: directory,
+      TIDEMARK_BACKUP_TARGETS: directory,
       TIDEMARK_BACKUP_COMMAND: JSON.stringify(['sh', '-c', 'env > "$TIDEMARK_BACKUP_DIRECTORY/env"']),
     });
     const once = await tidemark(['daemon', '--once'], { env });

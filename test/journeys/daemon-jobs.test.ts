@@ -142,7 +142,7 @@ describe('the process of a job', () => {
 
   it('does every job, and logs in its name', async () => {
     const backups = scratch();
-    const story = await Story.create({ TIDEMARK_BACKUP_DIRECTORY: backups });
+    const story = await Story.create({ TIDEMARK_BACKUP_TARGETS: backups });
     let isFirst = true;
     story.service.quirks.push(({ path }, response) => {
       if (!isFirst || !path.endsWith('/members/')) return false;

@@ -1,7 +1,7 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs a person. */
 import { SEVERITIES } from '../../catalog/definition.ts';
 import type { BackupManifest } from '../../backup/manifest.ts';
-import type { BackupsShown } from '../../backup/work.ts';
+import type { BackupsShown } from '../../backup/list.ts';
 import type { BackupConfig } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
@@ -252,7 +252,7 @@ function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null,
 
 function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
   if (backup === null)
-    return emptyHtml('None.', 'The mirror is on this machine only: set `backup.directory` for backups.');
+    return emptyHtml('None.', 'The mirror is on this machine only: set `backup.targets` for backups.');
   if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
   if (shown.problem !== null)
     return markup`<p class="plain">${badge('bad', 'Not readable')}: ${shown.problem}</p>`;

@@ -6,7 +6,7 @@ import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
 import type { Delivery, JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { BackupsShown } from '../../backup/work.ts';
+import { backupsShown, type BackupsShown } from '../../backup/list.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import {
@@ -155,7 +155,7 @@ export async function lookAtBackups(view: DaemonView): Promise<BackupsShown | nu
     // Health reports why it cannot be read.
     return null;
   }
-  return view.backups.look(backup.directory, mirror);
+  return backupsShown(await view.backups.look(backup.targets, mirror));
 }
 
 /** True while a mirror that existed before is missing. */
@@ -200,7 +200,7 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs)
 function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['backups'] {
   const { backup } = view.config();
   if (backup === null) return null;
-  const found = view.backups.known(backup.directory, mirror)?.whole ?? [];
+  const found = backupsShown(view.backups.known(backup.targets, mirror))?.whole ?? [];
   const made = mirror.daemon
     .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');

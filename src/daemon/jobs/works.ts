@@ -86,14 +86,14 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
     isPerSource: false,
     isWanted: async ({ config: { backup }, mirror, effects: { clock } }) => {
       if (backup === null) return false;
-      const { isBackupDue } = await import('../../backup/due.ts');
-      return isBackupDue(mirror, { backup, clock });
+      const { dueTargets } = await import('../../backup/list.ts');
+      return (await dueTargets(mirror, { backup, clock })).length > 0;
     },
     run: async ({ config, mirror, effects, log, signal }) => {
       if (config.backup === null) return resultOf(null);
       // What packs and encrypts is loaded where the work is done.
       const { createBackupWriter } = await import('../../backup/writer.ts');
-      const { withheldBy } = await import('../../backup/hook-environment.ts');
+      const { withheldBy } = await import('../../backup/hook.ts');
       const writer = createBackupWriter({
         backup: config.backup,
         mirror: mirror.path,
@@ -112,7 +112,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
 }
 
 function resultOf(made: BackupOutcome | null): JobResult {
-  const error = made?.cleanupError ?? made?.hook?.error ?? null;
+  const error = made?.errors[0] ?? null;
   return {
     outcome: error === null ? 'done' : 'partial',
     exitCode: error === null ? EXIT.done : EXIT.partial,
@@ -126,7 +126,7 @@ function resultOf(made: BackupOutcome | null): JobResult {
 /** Keys may be added, never renamed: rows of older versions stay in the mirror. */
 function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValue>> {
   if (made === null) return { job: 'backup', file: null };
-  const { manifest, removed, hook, seconds } = made;
+  const { manifest, targets, hook, seconds } = made;
   return {
     job: 'backup',
     file: manifest.file,
@@ -134,7 +134,8 @@ function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValu
     bytes: manifest.bytes,
     plainBytes: manifest.plain_bytes,
     isEncrypted: manifest.encryption !== null,
-    removed: removed.length,
+    removed: targets.reduce((sum, { removed }) => sum + removed.length, 0),
+    targets: targets.map(({ address, error }) => ({ address, error: error?.message ?? null })),
     command: hook?.outcome ?? null,
     durationMs: Math.round(seconds * 1000),
   };

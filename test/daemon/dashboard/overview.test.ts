@@ -8,7 +8,8 @@ import { backupName, manifestName } from '../../../src/backup/name.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { mirrorId } from '../../../src/backup/plain-backup.ts';
 import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
-import { BackupCatalog } from '../../../src/backup/work.ts';
+import { BackupCatalog } from '../../../src/backup/list.ts';
+import type { TargetConfig } from '../../../src/config/config.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
 
@@ -21,7 +22,7 @@ beforeAll(async () => {
   const later = (end: () => Promise<void>): void => void ends.push(end);
   directory = mkdtempSync(join(tmpdir(), 'tidemark-backup-'));
   world = await World.create(
-    { TIDEMARK_KINDS_INCLUDE: 'organizations,domains', TIDEMARK_BACKUP_DIRECTORY: directory },
+    { TIDEMARK_KINDS_INCLUDE: 'organizations,domains', TIDEMARK_BACKUP_TARGETS: directory },
     later,
   );
   const run = await world.sync();
@@ -138,14 +139,20 @@ describe('the overview', () => {
     const clock = new HeldClock();
     clock.sleep = () => Promise.resolve();
     const shelf = new BackupCatalog(clock);
-    expect(await shelf.look(directory, world.mirror())).toBeNull();
+    expect(await shelf.look([targetAt(directory)], world.mirror())).toEqual([]);
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    expect(await patient.look(gone, world.mirror())).toEqual({ whole: [], damaged: 0, problem: null });
-    expect((await patient.look(join(gone, 'away'), world.mirror()))?.problem).toContain('does not exist');
+    const empty = { address: gone, whole: [], damaged: 0, problem: null };
+    expect(await patient.look([targetAt(gone)], world.mirror())).toEqual([empty]);
+    const [away] = await patient.look([targetAt(join(gone, 'away'))], world.mirror());
+    expect(away?.problem).toContain('does not exist');
   });
 });
+
+function targetAt(path: string): TargetConfig {
+  return { type: 'directory', path, retention: null };
+}
 
 describe('the labels of a chart', () => {
   it.each([1, 2, 7, 20, 30, 60])('never touch each other, nor the edge, with %d columns', (columns) => {

@@ -1,0 +1,116 @@
+/**
+ * Copying and verifying read the whole mirror, and syncing the disk may take seconds: a child process does that, so that
+ * the daemon keeps answering, and the work can be stopped at any time. Not a thread: terminating one that has a SQLite
+ * file open can crash the whole process (WiseLibs/better-sqlite3, issue 1476).
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { type ErrorMessage, fromErrorMessage, workInChild } from '../core/child-process.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { workerFile } from '../core/package-root.ts';
+import type { Environment } from './hook.ts';
+import type { BackupWork, BackupWorkProgress, MadeBackup, StoredBackup } from './work.ts';
+
+/** A message of the process: its progress, and once its result. */
+export type BackupMessage =
+  | { readonly progress: BackupWorkProgress }
+  | { readonly made: MadeMessage }
+  | { readonly error: ErrorMessage };
+
+/** `MadeBackup` with its errors as messages carry them. */
+type MadeMessage = Omit<MadeBackup, 'stored'> & {
+  readonly stored: readonly (Omit<StoredBackup, 'error'> & { readonly error: ErrorMessage | null })[];
+};
+
+interface BackupProcessOptions {
+  /** Of this process: the child gets the variables that it needs, and no key. */
+  readonly env: Environment;
+  /** Called when it was started, with its process id. */
+  readonly onStart?: (pid: number | undefined) => void;
+}
+
+/** Variables that Node, the system's loader and SQLite read. */
+const INHERITED = [
+  ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SQLITE_TMPDIR'],
+  ...['NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
+];
+/** Those of the client of S3: credentials, region, endpoint. */
+const OF_S3 = /^AWS_/;
+
+/** Signals by which a terminal or the system stops a whole process group, this process included. */
+const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+/**
+ * Makes backups, each in a child process. When the signal is aborted, the child is killed at once; when this process ends,
+ * the child ends too.
+ * @returns a function that throws as `createBackup` does, `interrupted`, and `internal` if the child crashed; the caller
+ *   removes unfinished files
+ */
+export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupWork {
+  return async (job, { signal, onProgress }) => {
+    const isAborted = (): boolean => signal.aborted;
+    if (isAborted()) throw interrupted();
+    let kill = (): void => undefined;
+    const stop = (): void => kill();
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      const end = await workInChild({
+        name: 'the process that makes the backup',
+        start: () => {
+          const child = startProcess(
+            env,
+            job.targets.some(({ type }) => type === 's3'),
+          );
+          kill = () => void child.kill('SIGKILL');
+          onStart?.(child.pid);
+          return child;
+        },
+        order: job,
+        receive: (message: BackupMessage) => {
+          if (!('progress' in message)) return message;
+          onProgress(message.progress);
+          return undefined;
+        },
+      });
+      if (end.result === undefined) {
+        if (isAborted() || STOPPING.includes(end.signal)) throw interrupted();
+        throw new TidemarkError(
+          'internal',
+          `the process that made the backup ${end.how}: nothing is left of it`,
+          {
+            hint: 'run `tidemark backup create` again; a system that is short of memory ends processes like this',
+            isRetryable: true,
+          },
+        );
+      }
+      if ('error' in end.result) throw fromErrorMessage(end.result.error);
+      const { manifest, stored } = end.result.made;
+      return {
+        manifest,
+        stored: stored.map((each) => ({
+          ...each,
+          error: each.error === null ? null : fromErrorMessage(each.error),
+        })),
+      };
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  };
+}
+
+function startProcess(env: Environment, isForS3: boolean): ChildProcess {
+  const inherited = Object.entries(env).filter(
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined && (INHERITED.includes(entry[0]) || (isForS3 && OF_S3.test(entry[0]))),
+  );
+  return fork(workerFile('backup/backup-worker'), [], {
+    env: Object.fromEntries(inherited),
+    // Only the system's loader and V8 write to stderr, when they end the process.
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+}
+
+function interrupted(): TidemarkError {
+  return new TidemarkError('interrupted', 'the backup was interrupted: nothing is left of it', {
+    hint: 'run `tidemark backup create` again',
+  });
+}

@@ -1,0 +1,172 @@
+/**
+ * A directory as a target. A backup takes its final name last, when its manifest is there already, and loses it first: so
+ * what has the name of a backup is complete, whatever was killed when.
+ */
+import { createReadStream, createWriteStream } from 'node:fs';
+import { access, constants, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { TidemarkError } from '../../core/errors.ts';
+import { asFileError } from '../../core/file-errors.ts';
+import { backupOfManifest, finishedName, manifestName, parseBackupName, partialName } from '../name.ts';
+import { damaged, digestOf } from '../packing.ts';
+import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
+
+interface DirectoryTarget extends BackupTarget {
+  /** Null where there is no such file. */
+  bytesOf(name: string): Promise<number | null>;
+}
+
+export function directoryTarget(directory: string): DirectoryTarget {
+  const at = (name: string): string => join(directory, name);
+  return {
+    address: directory,
+    isManifestLast: false,
+    pathOf: at,
+    bytesOf: (name) => bytesOf(at(name)),
+    fetch: (name) => Promise.resolve(at(name)),
+    list: async () => {
+      const files = await Promise.all(
+        (await namesIn(directory)).filter(isOfBackup).map(async (name) => {
+          const bytes = await bytesOf(at(name));
+          return bytes === null ? [] : [{ name, bytes }];
+        }),
+      );
+      return files.flat();
+    },
+    readText: async (name) => {
+      try {
+        return await readFile(at(name), 'utf8');
+      } catch (error) {
+        if (isMissing(error)) return null;
+        throw asFileError(error, at(name), 'read');
+      }
+    },
+    store: (backup, options) => store(directory, backup, options),
+    remove: async (name, owner) => {
+      const partial = at(partialName(name, owner));
+      try {
+        await rename(at(name), partial);
+      } catch (error) {
+        throw asFileError(error, at(name), 'removed');
+      }
+      await removeFile(at(manifestName(name)));
+      await removeFile(partial);
+    },
+    sweep: async (owner) => {
+      const names = await namesIn(directory);
+      try {
+        await access(directory, constants.W_OK | constants.X_OK);
+      } catch (error) {
+        throw asFileError(error, directory, 'written');
+      }
+      for (const partial of names) {
+        const name = finishedName(partial, owner);
+        if (name === undefined) continue;
+        // A manifest that is there without its backup was to be followed by it.
+        if (parseBackupName(name) !== undefined && !names.includes(name))
+          await removeFile(at(manifestName(name)));
+        await removeFile(at(partial));
+      }
+    },
+  };
+}
+
+async function store(
+  directory: string,
+  { name, path, bytes, sha256, manifest }: LocalBackup,
+  { owner, signal, onBytes }: StoreOptions,
+): Promise<void> {
+  const partial = join(directory, partialName(name, owner));
+  const partialManifest = join(directory, partialName(manifestName(name), owner));
+  let written = 0;
+  const counted = async function* (source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of source) {
+      written += chunk.length;
+      onBytes(written);
+      yield chunk;
+    }
+  };
+  try {
+    await pipeline(
+      createReadStream(path),
+      counted,
+      createWriteStream(partial, { flags: 'wx', mode: 0o600, flush: true }),
+      { signal },
+    );
+  } catch (error) {
+    throw asFileError(error, partial, 'written');
+  }
+  const readBack = await digestOf(partial, { signal, onBytes: (read) => onBytes(bytes + read) });
+  if (readBack.sha256 !== sha256) throw damaged(partial);
+  try {
+    await writeFile(partialManifest, manifest, { flag: 'wx', mode: 0o600, flush: true });
+  } catch (error) {
+    throw asFileError(error, partialManifest, 'written');
+  }
+  for (const each of [manifestName(name), name]) {
+    const final = join(directory, each);
+    try {
+      await rename(join(directory, partialName(each, owner)), final);
+    } catch (error) {
+      throw asFileError(error, final, 'made');
+    }
+  }
+  await syncDirectory(directory);
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory);
+  } catch (error) {
+    if (!isMissing(error)) throw asFileError(error, directory, 'listed');
+    throw new TidemarkError('file_system', `the directory for backups, ${directory}, does not exist`, {
+      hint: 'mount what belongs there, or make the directory',
+      cause: error,
+    });
+  }
+}
+
+function isOfBackup(name: string): boolean {
+  return parseBackupName(name) !== undefined || backupOfManifest(name) !== undefined;
+}
+
+/** Null where there is no such file. */
+async function bytesOf(path: string): Promise<number | null> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw asFileError(error, path, 'read');
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+async function removeFile(path: string): Promise<void> {
+  try {
+    await rm(path, { force: true });
+  } catch (error) {
+    throw asFileError(error, path, 'removed');
+  }
+}
+
+/** So that a name survives a power cut. */
+export async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } catch (error) {
+    // Network file systems refuse it for directories; they keep names in their own way.
+    if (!(
+      error instanceof Error &&
+      'code' in error &&
+      /^(EINVAL|ENOTSUP|EPERM|EBADF)$/.test(String(error.code))
+    ))
+      throw asFileError(error, directory, 'written');
+  } finally {
+    await handle.close();
+  }
+}

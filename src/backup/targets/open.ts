@@ -1,0 +1,16 @@
+/** The kinds of targets. */
+import type { TargetConfig } from '../../config/config.ts';
+import type { Clock } from '../../core/clock.ts';
+import { directoryTarget } from './directory.ts';
+import type { BackupTarget } from './target.ts';
+
+/** Opens a target; nothing is read or written yet. */
+export async function openTarget(config: TargetConfig, clock: Clock): Promise<BackupTarget> {
+  switch (config.type) {
+    case 'directory':
+      return directoryTarget(config.path);
+    case 's3':
+      // The client is loaded only where one is configured.
+      return new (await import('./s3.ts')).S3Target(config, clock);
+  }
+}

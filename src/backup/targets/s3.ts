@@ -1,0 +1,362 @@
+/**
+ * S3-compatible storage as a target (AWS, R2, B2, MinIO, Garage, GCS by its S3 interface). An object is visible when its
+ * upload is complete; the manifest is uploaded last, after the backup was read back, and only what has a manifest counts.
+ * No right to delete is needed, unless retention is to remove old backups.
+ */
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+  S3Client,
+  UploadPartCommand,
+  paginateListObjectsV2,
+} from '@aws-sdk/client-s3';
+import type { S3TargetConfig } from '../../config/config.ts';
+import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { asFileError } from '../../core/file-errors.ts';
+import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
+import { damaged } from '../packing.ts';
+import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
+
+const MEBIBYTE = 1024 * 1024;
+/** S3 takes 10,000 parts at most, each but the last of 5 MiB or more. A part is held in memory. */
+const PART_BYTES = 8 * MEBIBYTE;
+const MOST_PARTS = 9_000;
+/** What an upload that was killed left is removed after this time: until then it may be another process's. */
+const ABANDONED_MS = 24 * 3_600_000;
+const DAY_MS = 24 * 3_600_000;
+
+export class S3Target implements BackupTarget {
+  readonly address: string;
+  readonly isManifestLast = true;
+  readonly #config: S3TargetConfig;
+  readonly #clock: Clock;
+  readonly #client: S3Client;
+
+  constructor(config: S3TargetConfig, clock: Clock) {
+    this.#config = config;
+    this.#clock = clock;
+    this.address = `s3://${config.bucket}${config.prefix === '' ? '' : `/${config.prefix}`}`;
+    this.#client = new S3Client({
+      ...(config.region === null ? {} : { region: config.region }),
+      ...(config.endpoint === null ? {} : { endpoint: config.endpoint }),
+      forcePathStyle: config.isPathStyle,
+      maxAttempts: 5,
+      // Checksums are sent as Content-MD5, which every service knows; newer headers are not understood by all.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      requestHandler: { connectionTimeout: 10_000, requestTimeout: 120_000, throwOnRequestTimeout: true },
+    });
+  }
+
+  pathOf(name: string): string {
+    return `${this.address}/${name}`;
+  }
+
+  async list() {
+    return await this.#asking('listed', async () => {
+      const files: { name: string; bytes: number; at: number }[] = [];
+      const prefix = this.#key('');
+      const pages = paginateListObjectsV2({ client: this.#client }, { Bucket: this.#bucket, Prefix: prefix });
+      for await (const { Contents = [] } of pages) {
+        for (const { Key: key = '', Size: bytes = 0, LastModified: at } of Contents) {
+          const name = key.slice(prefix.length);
+          if (parseBackupName(name) !== undefined || backupOfManifest(name) !== undefined)
+            files.push({ name, bytes, at: at?.getTime() ?? this.#clock.now() });
+        }
+      }
+      return files;
+    });
+  }
+
+  async readText(name: string): Promise<string | null> {
+    return await this.#asking('read', async () => {
+      try {
+        const { Body } = await this.#client.send(
+          new GetObjectCommand({ Bucket: this.#bucket, Key: this.#key(name) }),
+        );
+        return (await Body?.transformToString('utf8')) ?? '';
+      } catch (error) {
+        if (error instanceof Error && error.name === 'NoSuchKey') return null;
+        throw error;
+      }
+    });
+  }
+
+  async fetch(name: string, directory: string, signal: AbortSignal): Promise<string> {
+    const to = join(directory, 'fetched-backup');
+    await this.#asking('read', async () => {
+      const body = await this.#read(name, signal);
+      try {
+        await pipeline(body, createWriteStream(to, { flags: 'wx', mode: 0o600 }), { signal });
+      } catch (error) {
+        throw asFileError(error, to, 'written');
+      }
+    });
+    return to;
+  }
+
+  async store(backup: LocalBackup, options: StoreOptions): Promise<void> {
+    const { name, manifest, bytes, sha256 } = backup;
+    const { signal, onBytes } = options;
+    await this.#asking('written', async () => {
+      await this.#upload(backup, options);
+      const hash = createHash('sha256');
+      let read = 0;
+      for await (const chunk of await this.#read(name, signal)) {
+        hash.update(chunk);
+        read += chunk.length;
+        onBytes(bytes + read);
+      }
+      if (hash.digest('hex') !== sha256) {
+        // Where it cannot be removed it has no manifest, and so is no backup.
+        await this.#delete(name).catch(() => undefined);
+        throw damaged(this.pathOf(name));
+      }
+      await this.#put(manifestName(name), Buffer.from(manifest), signal);
+    });
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#asking('removed', async () => {
+      await this.#delete(manifestName(name));
+      await this.#delete(name);
+    });
+  }
+
+  async sweep(): Promise<void> {
+    const files = await this.list();
+    const names = new Set(files.map(({ name }) => name));
+    const isAbandoned = (at: number): boolean => this.#clock.now() - at > ABANDONED_MS;
+    for (const { name, at } of files) {
+      if (backupOfManifest(name) !== undefined || names.has(manifestName(name)) || !isAbandoned(at)) continue;
+      // The right to delete need not be given: without a manifest it is no backup.
+      await this.#delete(name).catch(() => undefined);
+    }
+    await this.#abortAbandoned(isAbandoned).catch(() => {
+      // The right to list and abort uploads need not be given: a rule of the bucket can end them too.
+    });
+  }
+
+  async #abortAbandoned(isAbandoned: (at: number) => boolean): Promise<void> {
+    const prefix = this.#key('');
+    const { Uploads = [] } = await this.#client.send(
+      new ListMultipartUploadsCommand({ Bucket: this.#bucket, Prefix: prefix }),
+    );
+    for (const { Key = '', UploadId, Initiated } of Uploads) {
+      const isOurs = parseBackupName(Key.slice(prefix.length)) !== undefined;
+      if (isOurs && Initiated !== undefined && isAbandoned(Initiated.getTime()))
+        await this.#client.send(new AbortMultipartUploadCommand({ Bucket: this.#bucket, Key, UploadId }));
+    }
+  }
+
+  get #bucket(): string {
+    return this.#config.bucket;
+  }
+
+  #key(name: string): string {
+    const { prefix } = this.#config;
+    return prefix === '' ? name : `${prefix}/${name}`;
+  }
+
+  async #read(name: string, signal: AbortSignal): Promise<Readable> {
+    const { Body } = await this.#client.send(
+      new GetObjectCommand({ Bucket: this.#bucket, Key: this.#key(name) }),
+      { abortSignal: signal },
+    );
+    if (Body instanceof Readable) return Body;
+    throw new TidemarkError('malformed', `${this.pathOf(name)}: the service answered without contents`);
+  }
+
+  async #upload({ name, path, bytes }: LocalBackup, { signal, onBytes }: StoreOptions): Promise<void> {
+    const file = await opened(path);
+    try {
+      const partBytes = Math.max(PART_BYTES, Math.ceil(bytes / MOST_PARTS / MEBIBYTE) * MEBIBYTE);
+      if (bytes <= partBytes) {
+        await this.#put(name, await readAt(file, path, 0, bytes), signal);
+        onBytes(bytes);
+        return;
+      }
+      await this.#uploadParts(name, signal, async (send) => {
+        for (let start = 0; start < bytes; start += partBytes) {
+          await send(await readAt(file, path, start, Math.min(partBytes, bytes - start)));
+          onBytes(Math.min(bytes, start + partBytes));
+        }
+      });
+    } finally {
+      await file.close();
+    }
+  }
+
+  async #put(name: string, body: Buffer, signal: AbortSignal): Promise<void> {
+    await this.#client.send(
+      new PutObjectCommand({
+        Bucket: this.#bucket,
+        Key: this.#key(name),
+        Body: body,
+        ContentMD5: md5(body),
+        ...this.#lock(),
+      }),
+      { abortSignal: signal },
+    );
+  }
+
+  /** An upload in parts, each with its checksum. Aborted where it fails, so that no part of it is kept and paid for. */
+  async #uploadParts(
+    name: string,
+    signal: AbortSignal,
+    work: (send: (part: Buffer) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const target = { Bucket: this.#bucket, Key: this.#key(name) };
+    const { UploadId } = await this.#client.send(
+      new CreateMultipartUploadCommand({ ...target, ...this.#lock() }),
+      { abortSignal: signal },
+    );
+    const parts: { PartNumber: number; ETag: string | undefined }[] = [];
+    try {
+      await work(async (part) => {
+        const PartNumber = parts.length + 1;
+        const { ETag } = await this.#client.send(
+          new UploadPartCommand({ ...target, UploadId, PartNumber, Body: part, ContentMD5: md5(part) }),
+          { abortSignal: signal },
+        );
+        parts.push({ PartNumber, ETag });
+      });
+      await this.#client.send(
+        new CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload: { Parts: parts } }),
+        { abortSignal: signal },
+      );
+    } catch (error) {
+      // The first error is the one to report; the next backup, or a rule of the bucket, ends the upload too.
+      await this.#client
+        .send(new AbortMultipartUploadCommand({ ...target, UploadId }))
+        .catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Nobody, not this machine's key either, may remove or replace the object before that time. */
+  #lock() {
+    const { objectLock } = this.#config;
+    if (objectLock === null) return {};
+    return {
+      ObjectLockMode: objectLock.mode === 'compliance' ? ('COMPLIANCE' as const) : ('GOVERNANCE' as const),
+      ObjectLockRetainUntilDate: new Date(this.#clock.now() + objectLock.days * DAY_MS),
+    };
+  }
+
+  async #delete(name: string): Promise<void> {
+    await this.#client.send(new DeleteObjectCommand({ Bucket: this.#bucket, Key: this.#key(name) }));
+  }
+
+  async #asking<T>(operation: 'listed' | 'read' | 'written' | 'removed', work: () => Promise<T>): Promise<T> {
+    try {
+      await this.#client.config.region();
+    } catch (error) {
+      throw new TidemarkError('config_invalid', `${this.address}: the region is not known`, {
+        hint: 'set AWS_REGION, or add ?region=… to the address',
+        cause: error,
+      });
+    }
+    try {
+      return await work();
+    } catch (error) {
+      throw asTargetError(error, this.address, operation);
+    }
+  }
+}
+
+function md5(bytes: Buffer): string {
+  return createHash('md5').update(bytes).digest('base64');
+}
+
+async function opened(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    throw asFileError(error, path, 'read');
+  }
+}
+
+async function readAt(file: FileHandle, path: string, start: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(length);
+  let filled = 0;
+  while (filled < length) {
+    const { bytesRead } = await file.read(buffer, filled, length - filled, start + filled);
+    if (bytesRead === 0) throw damaged(path);
+    filled += bytesRead;
+  }
+  return buffer;
+}
+
+/** What the SDK throws, in Tidemark's words. Its messages may quote requests, so only its codes are used. */
+function asTargetError(thrown: unknown, address: string, operation: string): unknown {
+  if (thrown instanceof TidemarkError || !(thrown instanceof Error)) return thrown;
+  const what = `${address} could not be ${operation}`;
+  const status = statusOf(thrown);
+  const error = (
+    code: ConstructorParameters<typeof TidemarkError>[0],
+    why: string,
+    hint: string,
+    isRetryable = false,
+  ): TidemarkError => new TidemarkError(code, `${what}: ${why}`, { hint, isRetryable, cause: thrown.name });
+  if (thrown.name === 'AbortError') return new TidemarkError('interrupted', `${what}: interrupted`);
+  if (thrown.name === 'CredentialsProviderError')
+    return error(
+      'config_invalid',
+      'there are no credentials',
+      'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws/credentials, or a web identity',
+    );
+  if (thrown.name === 'NoSuchBucket')
+    return error(
+      'file_system',
+      'there is no such bucket',
+      'check the bucket in `backup.targets`, or create it',
+    );
+  if (thrown.name === 'NoSuchKey')
+    return error('file_system', 'there is no such object', 'see `tidemark backup list`');
+  if (status === 401 || status === 403)
+    return error(
+      'rejected',
+      `access denied (${thrown.name})`,
+      'check the credentials and what their policy allows: docs/backup.md lists the permissions',
+    );
+  if (status === 507 || /Quota|Insufficient/i.test(thrown.name))
+    return error('disk_full', 'the storage is full', 'make room there, or raise its quota');
+  if (status !== undefined && status >= 500)
+    return error(
+      'server_error',
+      `the service answered ${status}`,
+      'it is tried again with the next backup',
+      true,
+    );
+  if (status !== undefined && status >= 300)
+    return error(
+      'rejected',
+      `the service answered ${status} (${thrown.name})`,
+      'check endpoint, region and bucket',
+    );
+  return error(
+    'unreachable',
+    `no answer (${'code' in thrown && typeof thrown.code === 'string' ? thrown.code : thrown.name})`,
+    'check the endpoint and the network; it is tried again with the next backup',
+    true,
+  );
+}
+
+function statusOf(error: Error): number | undefined {
+  if (!('$metadata' in error)) return undefined;
+  const { httpStatusCode } = error.$metadata as { readonly httpStatusCode?: number };
+  return httpStatusCode;
+}
