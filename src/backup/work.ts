@@ -135,7 +135,8 @@ async function openPlace(config: TargetConfig, owner: string, clock: Clock): Pro
 /** @throws TidemarkError the first error where all have one */
 function requireOne(all: readonly { readonly error: TidemarkError | null }[]): void {
   const [first] = all;
-  if (first?.error != null && all.every(({ error }) => error !== null)) throw first.error;
+  if (first !== undefined && first.error !== null && all.every(({ error }) => error !== null))
+    throw first.error;
 }
 
 async function failureOf(work: () => Promise<void>): Promise<TidemarkError | null> {

@@ -2,7 +2,7 @@
 import { dirname } from 'node:path';
 import type { BackupConfig, RetentionPolicy, TargetConfig } from '../config/config.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
@@ -221,7 +221,7 @@ async function hookAfter(
     ({ path }, index) => path !== null && targets[index]?.type === 'directory',
   )?.path;
   // No directory has it: that target's error is reported, and there is no file to hand to the command.
-  if (file == null) return null;
+  if (file === undefined || file === null) return null;
   const paths = { directory: dirname(file), file, manifest: manifestName(file) };
   return await runHook({ command, paths, env, withheld, timeoutMs, clock, signal });
 }

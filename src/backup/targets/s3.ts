@@ -114,7 +114,7 @@ export class S3Target implements BackupTarget {
       await this.#upload(backup, options);
       const hash = createHash('sha256');
       let read = 0;
-      for await (const chunk of await this.#read(name, signal)) {
+      for await (const chunk of (await this.#read(name, signal)) as AsyncIterable<Uint8Array>) {
         hash.update(chunk);
         read += chunk.length;
         onBytes(bytes + read);
