@@ -93,7 +93,7 @@ export async function targetsOf(
 /** @throws TidemarkError `usage` for an address that is none */
 export function s3Config(address: string): S3TargetConfig {
   const config = parseS3Address(address);
-  if (config !== null) return config;
+  if (config !== null) return { ...config, objectLock: null, retention: null };
   throw new TidemarkError('usage', `${address} is not the address of a place in S3`, {
     hint: `give ${TARGET_ADDRESS}`,
   });

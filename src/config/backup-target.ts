@@ -1,5 +1,17 @@
 /** Addresses of backup targets: a path, or `s3://bucket/prefix?endpoint=…&region=…&path-style=…`. */
-import type { S3TargetConfig } from './config.ts';
+
+/** A place in S3-compatible storage. Credentials come from where the AWS SDK looks for them. */
+export interface S3Place {
+  readonly type: 's3';
+  readonly bucket: string;
+  /** Without slashes at its ends; empty for the bucket itself. */
+  readonly prefix: string;
+  /** Of a service other than AWS; null for AWS, or what AWS_ENDPOINT_URL says. */
+  readonly endpoint: string | null;
+  readonly region: string | null;
+  /** The bucket in the path instead of the host name. */
+  readonly isPathStyle: boolean;
+}
 
 const SCHEME = 's3://';
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
@@ -13,8 +25,8 @@ export function isS3Address(address: string): boolean {
   return address.startsWith(SCHEME);
 }
 
-/** What an address says of a place in S3; null where it is no such address. Nothing is removed there. */
-export function parseS3Address(address: string): S3TargetConfig | null {
+/** The place in S3 that an address names; null for any other text. */
+export function parseS3Address(address: string): S3Place | null {
   if (!isS3Address(address)) return null;
   const [place = '', query = ''] = address.slice(SCHEME.length).split('?', 2);
   const [bucket = '', ...path] = place.split('/');
@@ -34,7 +46,5 @@ export function parseS3Address(address: string): S3TargetConfig | null {
     region: parameters.get('region') ?? (endpoint === null ? null : 'us-east-1'),
     // Buckets are host names at AWS; most others take them in the path.
     isPathStyle: pathStyle === null ? endpoint !== null : pathStyle === 'true',
-    objectLock: null,
-    retention: null,
   };
 }

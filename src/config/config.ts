@@ -1,4 +1,5 @@
 /** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
+import type { S3Place } from './backup-target.ts';
 import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -127,17 +128,7 @@ interface DirectoryTargetConfig {
   readonly retention: RetentionPolicy | null;
 }
 
-/** A place in S3-compatible storage. Credentials come from where the AWS SDK looks for them. */
-export interface S3TargetConfig {
-  readonly type: 's3';
-  readonly bucket: string;
-  /** Without slashes at its ends; empty for the bucket itself. */
-  readonly prefix: string;
-  /** Of a service other than AWS; null for AWS, or what AWS_ENDPOINT_URL says. */
-  readonly endpoint: string | null;
-  readonly region: string | null;
-  /** The bucket in the path instead of the host name. */
-  readonly isPathStyle: boolean;
+export interface S3TargetConfig extends S3Place {
   /** Until when nobody may remove or replace a backup; null without. */
   readonly objectLock: { readonly mode: 'governance' | 'compliance'; readonly days: number } | null;
   /** Null: nothing is removed there. */

@@ -87,7 +87,8 @@ beforeEach(() => {
 });
 
 function s3(changes: Partial<S3TargetConfig> = {}): S3TargetConfig {
-  return { ...parseS3Address(`s3://backups/p${prefixes}?endpoint=${endpoint}`)!, ...changes };
+  const place = parseS3Address(`s3://backups/p${prefixes}?endpoint=${endpoint}`)!;
+  return { ...place, objectLock: null, retention: null, ...changes };
 }
 
 const opened = (config: TargetConfig): Promise<BackupTarget> => openTarget(config, systemClock);
