@@ -116,5 +116,6 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     problems: () => [],
     request: () => [],
     requested: () => null,
+    change: () => Promise.reject(new Error('nothing is changed here')),
   };
 }

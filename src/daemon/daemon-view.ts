@@ -2,6 +2,7 @@
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { JobName } from '../mirror/daemon.ts';
 import { BackupCatalog } from '../backup/list.ts';
 import type { JobRunner } from './jobs/runner.ts';
@@ -40,7 +41,33 @@ export function createView(parts: DaemonParts): DaemonView {
       return requestJobs(runner, works.get(name), configured, { name, sources, how });
     },
     requested: (request) => runner.statusOf(request),
+    change: (what, work) => changeSoon(mirrorAccess, clock, what, work),
   };
+}
+
+/** Longest wait of a change that a person asked for: they wait for the page. */
+const CHANGE_WAIT_MS = 12_000;
+
+async function changeSoon<T>(
+  mirrorAccess: MirrorConnections,
+  clock: Clock,
+  what: string,
+  work: (mirror: Mirror) => T,
+): Promise<T> {
+  const [done, late] = [new AbortController(), new AbortController()];
+  const locked = new TidemarkError('mirror_locked', 'a job is writing to the mirror', {
+    hint: 'nothing was changed: try again when the job has ended',
+    isRetryable: true,
+  });
+  clock.sleep(CHANGE_WAIT_MS, done.signal).then(
+    () => late.abort(locked),
+    () => undefined,
+  );
+  try {
+    return await mirrorAccess.write(what, late.signal, work);
+  } finally {
+    done.abort();
+  }
 }
 
 // Jobs that somebody asks for: checked, and put into the queue.

@@ -112,6 +112,11 @@ export interface DaemonView {
    * @throws TidemarkError `usage` for a source that there is not, `throttled` where too many wait, `interrupted` while the daemon stops
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
+  /**
+   * Does a short piece of work on the mirror, which awaits nothing, once nobody else writes.
+   * @throws TidemarkError `mirror_locked` where a job or another process goes on writing
+   */
+  change<T>(what: string, work: (mirror: Mirror) => T): Promise<T>;
   /** What became of it; null for a request that this daemon does not know, or no longer. */
   requested(request: number): RequestStatus | null;
 }

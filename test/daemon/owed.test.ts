@@ -176,7 +176,8 @@ it.each(['interrupted', 'failed'] as const)(
     failDrift(rig, outcome);
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
     const snapshot = readHealthSnapshot(rig.daemon.view, rig.clock.now());
-    const samples = row?.read({ snapshot } as Parameters<typeof row.read>[0]) ?? [];
+    const samples =
+      row?.read({ snapshot, openDrift: new Map() } as unknown as Parameters<typeof row.read>[0]) ?? [];
     expect(samples.reduce((sum, [value]) => sum + (value ?? 0), 0)).toBe(1);
   },
 );

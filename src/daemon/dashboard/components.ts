@@ -205,11 +205,10 @@ export function fieldListHtml(fields: readonly FieldChange[], limit: number): Ht
   if (rest.length === 0) return shown;
   const folded = trusted(rest.map(fieldHtml).join('\n'));
   return markup`${shown}
-<details class="rest"><summary>${plural(rest.length, 'more field')}</summary>${folded}</details>`;
+<details class="rest"><summary>${plural(rest.length, limit === 0 ? 'field' : 'more field')}</summary>${folded}</details>`;
 }
 
-/** Fields of a record that are seen at once: of one that was added or removed, and of one that changed. */
-const WHOLE_SHOWN = 4;
+/** Fields of a changed record that are seen at once. Those of one that was added or removed are folded: all are new, or gone. */
 const CHANGED_SHOWN = 12;
 
 interface ArticleFacts {
@@ -238,6 +237,6 @@ export function changeArticle(change: RecordChange, facts: ArticleFacts): Html {
 <header>${link}${tags}${severity === null ? NOTHING : severityTag(severity)}</header>
 <p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : `in ${place}`}</p>
 ${again === undefined ? NOTHING : markup`<p>${capital(recreatedText(again, change.id))}</p>`}
-${fieldListHtml(fields, change.change === 'changed' ? CHANGED_SHOWN : WHOLE_SHOWN)}
+${fieldListHtml(fields, change.change === 'changed' ? CHANGED_SHOWN : 0)}
 ${actions}</article>`;
 }

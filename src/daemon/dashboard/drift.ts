@@ -1,16 +1,20 @@
 /** Drift of every source as of its latest run: worst first, with the old and new value of each field. */
 import { SEVERITIES } from '../../catalog/definition.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
 import { plural } from '../../core/wording.ts';
+import type { RecordChange } from '../../diff/change.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
 import { comparedText, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN } from '../../report/document.ts';
 import { formLine, FORMS_HEADING } from '../../report/notes.ts';
+import { isSecretId } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { age } from '../http/wording.ts';
+import { acceptForm, actionForm } from './actions.ts';
 import { changeArticle, emptyHtml, faint, nameHtml, placeOf, tableHtml, timeHtml } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -19,17 +23,39 @@ const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
 const SKIPPED_SHOWN = 20;
 
+interface ShownRecords {
+  readonly most?: number;
+  /** Values of `selectionOf`; all without. */
+  readonly only?: readonly string[];
+  readonly actionsOf?: (change: RecordChange) => HtmlPart;
+}
+
+/** Names a changed record of a source in a form. */
+export function selectionOf({ kind, scope, id }: RecordChange): string {
+  return [kind, scopeKey(scope), id].join(' ');
+}
+
 /** One article for each record, worst first. */
-export function driftArticles(mirror: Mirror, drift: SourceDrift, most = RECORDS_SHOWN): Html[] {
+export function driftArticles(mirror: Mirror, drift: SourceDrift, shown: ShownRecords = {}): Html[] {
+  const { most = RECORDS_SHOWN, only, actionsOf } = shown;
   const parentName = parentNames(mirror, drift.source, drift.definitions);
   return sectionsOf(drift.document, optionsOf(mirror, drift))
     .flatMap(({ definition, changes }) => changes.map((report) => ({ definition, ...report })))
+    .filter(({ original }) => only?.includes(selectionOf(original)) !== false)
     .sort((a, b) => compareSeverities(a.severity, b.severity))
     .slice(0, most)
-    .map(({ change, definition, severity, id, name }) => {
+    .map(({ change, original, definition, severity, id, name }) => {
       const place = placeOf(change.scope, drift.definitions, parentName);
-      return changeArticle({ ...change, id, name }, { definition, place, severity });
+      const actions = actionsOf?.(original) ?? null;
+      return changeArticle({ ...change, id, name }, { definition, place, severity, actions });
     });
+}
+
+interface SourceOptions {
+  readonly hasOthers: boolean;
+  readonly now: number;
+  /** True for a person who is logged in. */
+  readonly canAct: boolean;
 }
 
 /** What no open finding says of a source, and as of when. */
@@ -46,7 +72,7 @@ export function driftPage(
   mirror: Mirror,
   drifts: readonly SourceDrift[],
   problem: readonly string[],
-  now: number,
+  { now, canAct }: { readonly now: number; readonly canAct: boolean },
 ): PageContent {
   const baseline = mirror.snapshots.baseline();
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
@@ -64,11 +90,13 @@ export function driftPage(
     drifts.length === 0 && problem.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
       : NOTHING;
-  const sources = drifts.map((drift) => sourceHtml(mirror, drift, drifts.length > 1, now));
+  const sources = drifts.map((drift) =>
+    sourceHtml(mirror, drift, { hasOthers: drifts.length > 1, now, canAct }),
+  );
   return { title, body: markup`${heading}${problems}${nothing}${sources}` };
 }
 
-function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now: number): Html {
+function sourceHtml(mirror: Mirror, drift: SourceDrift, { hasOthers, now, canAct }: SourceOptions): Html {
   const { document, ignored, source } = drift;
   const heading = hasOthers ? markup`<h2>${nameHtml(source)}</h2>` : markup`<h2 class="side">Findings</h2>`;
   const more = document.changes.length - RECORDS_SHOWN;
@@ -78,8 +106,34 @@ function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now:
       ? markup`<p class="faint">and ${plural(more, 'more record')}: <code>tidemark drift</code> shows all</p>`
       : NOTHING;
   return markup`<section>${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${severitiesHtml(drift)}${resultHtml(mirror, drift, now)}${driftArticles(mirror, drift)}
-${rest}${formsHtml(drift)}${acceptedHtml(drift, now)}</section>`;
+${severitiesHtml(drift)}${resultHtml(mirror, drift, now)}${planForm(drift)}
+${driftArticles(mirror, drift, { actionsOf: (change) => actionsHtml(drift, change, canAct) })}
+${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
+}
+
+/** Takes the records that are selected below; without one it says what to do. */
+function planForm({ source, open }: SourceDrift): Html {
+  if (open.length === 0) return NOTHING;
+  return markup`<form class="search" id="${planId(source)}" method="get" action="/restore">
+<input type="hidden" name="source" value="${source}"><button>Plan a restore of the selected records</button></form>`;
+}
+
+function planId(source: string): string {
+  return `plan-${encodeURIComponent(source)}`;
+}
+
+function actionsHtml(drift: SourceDrift, change: RecordChange, canAct: boolean): Html {
+  const definition = drift.definitions(change.kind);
+  // A secret id is never written out: such a record is restored by its kind, on the command line.
+  const select = isSecretId(definition)
+    ? NOTHING
+    : markup`<label class="pick"><input type="checkbox" name="record" form="${planId(drift.source)}"
+ value="${selectionOf(change)}">Select</label>`;
+  const fingerprints = drift.open.flatMap((finding) =>
+    selectionOf({ ...change, ...finding }) === selectionOf(change) ? [finding.fingerprint] : [],
+  );
+  const accept = canAct ? acceptForm(drift.source, fingerprints) : NOTHING;
+  return markup`<div class="actions">${select}${accept}</div>`;
 }
 
 function severitiesHtml({ open }: SourceDrift): Html {
@@ -108,7 +162,7 @@ function formsHtml({ forms }: SourceDrift): Html {
   return markup`<h2>Changes of form</h2><p class="faint">${FORMS_HEADING}</p><ul>${lines}</ul>`;
 }
 
-function acceptedHtml(drift: SourceDrift, now: number): Html {
+function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
   if (drift.accepted.length === 0) return NOTHING;
   const rows = drift.accepted.slice(0, ACCEPTED_SHOWN).map(({ finding, acceptance }): HtmlPart[] => {
     const { kind, name, path } = maskedFinding(drift, finding);
@@ -117,6 +171,7 @@ function acceptedHtml(drift: SourceDrift, now: number): Html {
       markup`<code>${path === '' ? '(entire record)' : path}</code>`,
       acceptance.reason,
       untilHtml(acceptance.until, now),
+      ...(canAct ? [withdrawForm(drift.source, acceptance.fingerprint)] : []),
     ];
   });
   const columns = [
@@ -124,8 +179,18 @@ function acceptedHtml(drift: SourceDrift, now: number): Html {
     { head: 'Field', style: 'wide below' },
     { head: 'Reason', style: 'wide below' },
     { head: 'Until', style: 'below' },
+    ...(canAct ? [{ head: 'Action', style: 'below' }] : []),
   ];
   return markup`<h2>Accepted</h2>${tableHtml('Accepted drift', columns, rows)}`;
+}
+
+function withdrawForm(source: string, fingerprint: string): Html {
+  const hidden = [
+    ['source', source],
+    ['fingerprint', fingerprint],
+    ['to', '/drift'],
+  ] as const;
+  return actionForm('unaccept', hidden, markup`<button class="quiet">Withdraw</button>`);
 }
 
 function untilHtml(until: string | undefined, now: number): Html {

@@ -3,7 +3,7 @@ import { Hono, type Context } from 'hono';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
 import { type Access, SESSION_COOKIE, SESSION_SECONDS, type WrongTokens } from '../http/access.ts';
-import { requestText } from '../http/request.ts';
+import { localPath, requestText } from '../http/request.ts';
 import { bareHtml, PAGE_POLICY } from './layout.ts';
 import { markup, NOTHING } from './html.ts';
 
@@ -48,7 +48,10 @@ export function createLogin(parts: LoginParts): Hono {
       const problem = `Too many invalid tokens: try again in ${plural(waitSeconds, 'second')}.`;
       return page(context, loginHtml(to, problem), 429);
     }
-    context.header('Set-Cookie', cookie(context, access.newSession(clock.now()), SESSION_SECONDS));
+    context.header(
+      'Set-Cookie',
+      cookie(context, access.newSession(nameIn(form), clock.now()), SESSION_SECONDS),
+    );
     return context.redirect(to, 303);
   });
   login.post('/logout', (context) => {
@@ -63,6 +66,11 @@ export function createLogin(parts: LoginParts): Hono {
   return login;
 }
 
+function nameIn(form: URLSearchParams): string {
+  const name = form.get('username')?.trim().slice(0, 100) ?? '';
+  return name === '' ? 'somebody with the token' : name;
+}
+
 function loginHtml(to: string, problem: string | null): string {
   const described = problem === null ? NOTHING : markup` aria-invalid="true" aria-describedby="problem"`;
   const message =
@@ -73,7 +81,8 @@ function loginHtml(to: string, problem: string | null): string {
 <p class="faint">Log in with the token of <code>http.token</code>.</p>
 <form method="post" action="/login">
 <input type="hidden" name="to" value="${to}">
-<input type="text" name="username" value="tidemark" autocomplete="username" hidden>
+<label>Your name (optional, logged with what you do)
+<input name="username" maxlength="100" autocomplete="username" spellcheck="false"></label>
 <label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false"
  autofocus${described}></label>${message}
 <button>Log in</button></form></div>`,
@@ -82,18 +91,6 @@ function loginHtml(to: string, problem: string | null): string {
 
 function page(context: Context, text: string, status: 200 | 401 | 429): Response {
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
-}
-
-/**
- * A path of this server and nothing else, as a browser reads it: it drops tabs and line ends, takes `\\` for `/`, and
- * `//host` for another place, also after `/.`.
- */
-function localPath(text: string | undefined): string {
-  if (text === undefined || !text.startsWith('/') || /[\\\p{Cc}]/u.test(text)) return '/';
-  const here = 'http://here.invalid';
-  const url = URL.parse(text, here);
-  if (url?.origin !== here || url.pathname.startsWith('//')) return '/';
-  return `${url.pathname}${url.search}${url.hash}`;
 }
 
 function cookie(context: Context, value: string, seconds: number): string {

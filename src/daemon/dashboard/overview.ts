@@ -15,6 +15,7 @@ import type { HealthSnapshot, SourceStatus } from '../http/health-snapshot.ts';
 import { ahead, byteSize, tookMs } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
+import { jobButtons } from './actions.ts';
 import { answersHtml, type DriftCounts, verdictHtml } from './answers.ts';
 import { changeChart } from './charts.ts';
 import {
@@ -31,6 +32,7 @@ import {
   outcomeBadge,
   section,
   tableHtml,
+  type Tone,
 } from './components.ts';
 import { driftArticles, NO_BASELINE, noDriftHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
@@ -51,10 +53,12 @@ interface OverviewFacts {
   readonly days: readonly DayOfChanges[];
   /** Null where there are none to look for, and while their directory has not answered. */
   readonly backups: BackupsShown | null;
+  /** True for a person who is logged in. */
+  readonly canAct: boolean;
 }
 
 export function overviewPage(facts: OverviewFacts): PageContent {
-  const { view, snapshot } = facts;
+  const { view, snapshot, canAct } = facts;
   const { mirror, now } = snapshot;
   const needs = needsOf(snapshot);
   const counts = driftCounts(facts);
@@ -63,7 +67,7 @@ export function overviewPage(facts: OverviewFacts): PageContent {
       ? NOTHING
       : [driftSection(facts, mirror), runsPart(mirror, snapshot), changesSection(facts)];
   const body = markup`<div>${verdictHtml(snapshot, counts, needs.length)}
-<p class="faint">${summaryLine(view, snapshot)}</p></div>
+<p class="faint">${summaryLine(view, snapshot)}</p>${canAct ? jobButtons('/') : NOTHING}</div>
 ${answersHtml(snapshot, counts)}
 ${needsHtml(needs, now)}
 ${history}
@@ -108,6 +112,8 @@ function workText(view: DaemonView, now: number): string {
     const progress = job.progress === null ? '' : `: ${count(job.progress.records)} records so far`;
     return `${job.name}${source} is running${progress}`;
   }
+  const [queued] = view.queued();
+  if (queued !== undefined) return `${queued.name} is waiting for its turn`;
   const next = view
     .schedules()
     .flatMap(({ schedule, dueAt }) => (schedule === 'sync' && dueAt !== null ? [dueAt] : []))
@@ -129,7 +135,7 @@ function driftSection({ drifts, driftProblem, snapshot }: OverviewFacts, mirror:
     return section('drift', 'Drift', NOTHING, problems, none);
   }
   const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;
-  const articles = drifts.flatMap((drift) => driftArticles(mirror, drift, FINDINGS_SHOWN));
+  const articles = drifts.flatMap((drift) => driftArticles(mirror, drift, { most: FINDINGS_SHOWN }));
   return section('drift', 'Drift', link, problems, articles.slice(0, FINDINGS_SHOWN));
 }
 
@@ -329,19 +335,11 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     const query = new URLSearchParams({ kind, ...(hasOthers ? { source } : {}) });
     const title = capital(definitions(kind).title.many);
     const sampled = sampledKinds.find((each) => each.kind === kind);
-    const stale = collections - whole;
-    const staleText =
-      stale === collections ? 'incomplete' : `${count(stale)} of ${count(collections)} incomplete`;
-    const state =
-      stale > 0
-        ? badge('warn', staleText)
-        : sampled === undefined
-          ? badge('good', 'complete')
-          : badge('plain', `sampled, ${count(sampled.read)} of ${count(sampled.of)}`);
+    const state = badge(...kindState(collections, collections - whole, oldestWholeAt, sampled !== undefined));
     return [
       markup`<a href="/records?${query.toString()}">${title}</a>`,
       state,
-      count(records),
+      sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
       ageHtml(oldestWholeAt, now),
     ];
   });
@@ -352,6 +350,18 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     { head: 'As of', style: 'wraps' },
   ];
   return tableHtml(`Kinds of ${source}`, columns, rows);
+}
+
+/** What was complete once is complete as of then, also where the last attempt failed. */
+function kindState(
+  collections: number,
+  unread: number,
+  completeAt: string | null,
+  isSampled: boolean,
+): [Tone, string] {
+  if (unread === 0) return isSampled ? ['plain', 'sampled'] : ['good', 'complete'];
+  const word = completeAt === null ? 'incomplete' : 'not updated';
+  return ['warn', unread === collections ? word : `${count(unread)} of ${count(collections)} ${word}`];
 }
 
 function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: SourceStatus): Html {

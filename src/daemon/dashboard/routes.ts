@@ -29,6 +29,7 @@ import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage } from './records.ts';
+import { restorePage } from './restore-plan.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 
 interface DashboardParts {
@@ -80,13 +81,32 @@ export function createDashboard(parts: DashboardParts): Hono {
     const found = mirror === null ? { drifts: [], problem: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
     const { drifts, problem } = found;
-    return overviewPage({ view, snapshot, drifts, driftProblem: problem, days, backups: shown });
+    return overviewPage({
+      view,
+      snapshot,
+      drifts,
+      driftProblem: problem,
+      days,
+      backups: shown,
+      canAct: parts.needsLogin,
+    });
   });
   page('/drift', async () => {
     const mirror = view.mirror();
     const { drifts, problem } = await findDrifts(parts, mirror);
-    return driftPage(mirror, drifts, problem, clock.now());
+    return driftPage(mirror, drifts, problem, { now: clock.now(), canAct: parts.needsLogin });
   });
+  page(
+    '/restore',
+    async (context) => {
+      const [query, mirror] = [queryOf(context), view.mirror()];
+      const source = knownSources(view, mirror).find((each) => each === query.get('source'));
+      const found =
+        source === undefined ? null : await parts.drift.of(mirror, view.config(), source, clock.now());
+      return restorePage(mirror, found, query.getAll('record'));
+    },
+    '/drift',
+  );
   page('/changes', (context) => changes(parts, queryOf(context)));
   page('/runs', (context) => {
     const mirror = view.mirror();
@@ -112,7 +132,7 @@ export function createDashboard(parts: DashboardParts): Hono {
               { run, previous },
               { kinds: CONFIGURED_KINDS, limit: RUN_CHANGES_SHOWN },
             );
-      return runPage({ mirror, config, run, changes: found, now: clock.now() });
+      return runPage({ mirror, config, run, changes: found, now: clock.now(), canAct: parts.needsLogin });
     },
     '/runs',
   );

@@ -14,6 +14,7 @@ import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
 import { tookMs } from '../http/wording.ts';
+import { actionForm } from './actions.ts';
 import { type HealthDay, healthStrip } from './charts.ts';
 import {
   ageHtml,
@@ -165,6 +166,8 @@ interface RunFacts {
   /** Null where nothing was published before it. */
   readonly changes: { readonly changes: readonly RecordChange[]; readonly isMore: boolean } | null;
   readonly now: number;
+  /** True for a person who is logged in. */
+  readonly canAct: boolean;
 }
 
 export function runPage(facts: RunFacts): PageContent {
@@ -175,11 +178,31 @@ export function runPage(facts: RunFacts): PageContent {
   const firstReads = readNewlyReadCollections(mirror, [run.run], null);
   const sweeps = mirror.runs.sweeps(run.run);
   const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
-${runFacts(facts, firstReads)}
+${runFacts(facts, firstReads)}${pinsHtml(facts)}
 <section><h2>What changed</h2>${changesHtml(facts, definitions, place)}
 ${activityHtml(sweeps, firstReads)}</section>
 <section><h2>Collections</h2>${sweepsHtml(sweeps, firstReads, definitions, place)}</section>`;
   return { title: `Run ${run.run}`, body };
+}
+
+/** The names under which the run is pinned, and for who is logged in what to do about them. */
+function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
+  if (run.root === null) return NOTHING;
+  const to = ['to', `/runs/${run.run}`] as const;
+  const pins = mirror.snapshots
+    .list()
+    .filter((snapshot) => snapshot.run === run.run)
+    .map(({ name, isBaseline }) => {
+      const unpin = markup`<button class="quiet">Unpin</button>`;
+      const mark = markup`<button class="quiet">Measure drift from it</button>`;
+      const baseline = isBaseline ? faint('baseline') : actionForm('baseline', [['name', name], to], mark);
+      const forms = canAct ? [baseline, actionForm('unpin', [['name', name], to], unpin)] : NOTHING;
+      return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong>${forms}</div>`;
+    });
+  const box = markup`<label>Pin this state as<input name="name" required maxlength="100"></label>`;
+  const pin = [['run', String(run.run)], to] as const;
+  const form = actionForm('pin', pin, box, markup`<button>Pin</button>`);
+  return markup`${pins}${canAct ? form : NOTHING}`;
 }
 
 function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {

@@ -160,6 +160,14 @@ button.quiet {
   background: none; color: var(--faint); border: 0; padding: .4rem 0; min-height: 0;
   text-decoration: underline; text-underline-offset: .15em;
 }
+.actions { display: flex; flex-wrap: wrap; gap: .5rem .75rem; align-items: center; margin: .75rem 0 0; }
+.action { display: flex; flex-wrap: wrap; gap: .5rem .6rem; align-items: end; margin: 0; }
+.action label { display: grid; gap: .15rem; font-size: .875rem; color: var(--faint); min-width: 0; }
+.action label.grow { flex: 1 1 14rem; }
+.act { flex: 1 1 auto; } .act .action { margin-top: .5rem; }
+.pick { display: inline-flex; gap: .45rem; align-items: center; }
+.pick input { width: 1.15rem; min-height: 1.15rem; margin: 0; }
+.command { white-space: pre-wrap; }
 .pages { display: flex; gap: 1.25rem; margin: 1rem 0 0; }
 .facts {
   display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1.25rem; margin: 1rem 0 0;

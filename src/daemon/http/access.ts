@@ -59,7 +59,9 @@ export class Access {
 
   /** True for who may read. `now`: milliseconds since the epoch. */
   mayRead(caller: Caller, now: number): boolean {
-    return this.#token === null || this.#hasBearer(caller) || this.#sessions.isOpen(caller.cookie, now);
+    return (
+      this.#token === null || this.#hasBearer(caller) || this.#sessions.nameOf(caller.cookie, now) !== null
+    );
   }
 
   /**
@@ -76,15 +78,28 @@ export class Access {
     );
   }
 
+  /**
+   * Who acts by a form of the dashboard: the name given at the login.
+   * @throws Refusal 401 without a session, 403 for a form of another site
+   */
+  actorOf(caller: Caller, now: number): string {
+    checkSameSite(caller);
+    const name = this.#hasBearer(caller)
+      ? 'a program with the token'
+      : this.#sessions.nameOf(caller.cookie, now);
+    if (name !== null) return name;
+    throw unauthorized('log in with the token of http.token; without one the dashboard only shows');
+  }
+
   /** True for the configured token, in a time that says nothing of it. */
   isToken(text: string): boolean {
     return this.#token !== null && isSame(text, this.#token.reveal());
   }
 
-  /** Begins a session; the value of its cookie. @throws TypeError where there is no token */
-  newSession(now: number): string {
+  /** Begins a session of somebody; the value of its cookie. @throws TypeError where there is no token */
+  newSession(name: string, now: number): string {
     if (this.#token === null) throw new TypeError('there are no sessions without a token');
-    return this.#sessions.begin(now);
+    return this.#sessions.begin(name, now);
   }
 
   /** Ends the caller's session, wherever its cookie is kept. */
@@ -155,28 +170,28 @@ export const SESSION_SECONDS = 7 * 24 * 60 * 60;
 const MOST_SESSIONS = 1_000;
 
 class Sessions {
-  /** When each ends, milliseconds since the epoch, by a digest: what is kept opens nothing. */
-  readonly #endsAt = new Map<string, number>();
+  /** Whose each is and when it ends (milliseconds since the epoch), by a digest: what is kept opens nothing. */
+  readonly #open = new Map<string, { readonly name: string; readonly endsAt: number }>();
 
   /** Begins one; returns the value of its cookie. */
-  begin(now: number): string {
+  begin(name: string, now: number): string {
     const value = randomBytes(32).toString('hex');
-    this.#endsAt.set(digest(value), now + SESSION_SECONDS * 1000);
-    const [oldest] = this.#endsAt.keys();
-    if (this.#endsAt.size > MOST_SESSIONS && oldest !== undefined) this.#endsAt.delete(oldest);
+    this.#open.set(digest(value), { name, endsAt: now + SESSION_SECONDS * 1000 });
+    const [oldest] = this.#open.keys();
+    if (this.#open.size > MOST_SESSIONS && oldest !== undefined) this.#open.delete(oldest);
     return value;
   }
 
-  /** True while the session of a `Cookie` header is valid. */
-  isOpen(cookie: string | undefined, now: number): boolean {
+  /** Whose the valid session of a `Cookie` header is; null for none. */
+  nameOf(cookie: string | undefined, now: number): string | null {
     const value = sessionIn(cookie);
-    const endsAt = value === null ? undefined : this.#endsAt.get(digest(value));
-    return endsAt !== undefined && endsAt > now;
+    const session = value === null ? undefined : this.#open.get(digest(value));
+    return session !== undefined && session.endsAt > now ? session.name : null;
   }
 
   end(cookie: string | undefined): void {
     const value = sessionIn(cookie);
-    if (value !== null) this.#endsAt.delete(digest(value));
+    if (value !== null) this.#open.delete(digest(value));
   }
 }
 

@@ -8,6 +8,7 @@ import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
 import type { DaemonView } from '../view.ts';
 import { withStrictHeaders, Refusal, refusalDocument } from './request.ts';
+import { DriftNow } from './drift-now.ts';
 import { createMetrics } from './metrics.ts';
 import { createRoutes, type HttpOptions } from './routes.ts';
 
@@ -33,8 +34,9 @@ export async function startHttp(view: DaemonView, options: HttpOptions): Promise
       },
     );
   }
-  const metrics = createMetrics(view);
-  const routes = createRoutes(view, options, metrics);
+  const drift = new DriftNow();
+  const metrics = createMetrics(view, drift);
+  const routes = createRoutes(view, options, metrics, drift);
   const handle = getRequestListener(
     (request: Request, bindings: unknown) => routes.application.fetch(request, bindings as HttpBindings),
     {

@@ -2,14 +2,16 @@
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
-import { SEVERITIES } from '../../catalog/definition.ts';
+import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
+import { severityCounts } from '../../report/drift-document.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { drillScores } from '../last-jobs.ts';
 import type { DaemonView, ScheduleView } from '../view.ts';
 import { type HealthSnapshot, type SourceStatus, readHealthSnapshot } from './health-snapshot.ts';
+import type { DriftNow } from './drift-now.ts';
 import { HEALTH_STATES } from './health.ts';
 import { tookMs } from './wording.ts';
 
@@ -25,7 +27,7 @@ export interface Metrics {
 const RESOLUTION_MS = 1000;
 
 /** A separate registry, without metrics of other parts of the process. */
-export function createMetrics(view: DaemonView): Metrics {
+export function createMetrics(view: DaemonView, drift: DriftNow): Metrics {
   const registry = new Registry();
   const rows = METRICS.map((row) => {
     const { name, help, labels } = row;
@@ -42,6 +44,7 @@ export function createMetrics(view: DaemonView): Metrics {
       const facts: MetricFacts = {
         view,
         snapshot,
+        openDrift: await countOpenDrift(view, drift, snapshot),
         totals: snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror),
         files: fileSizes(snapshot.mirror?.path ?? view.config().mirror),
         process: processStats(delay),
@@ -60,6 +63,25 @@ export function createMetrics(view: DaemonView): Metrics {
     },
     close: () => void delay.disable(),
   };
+}
+
+/** By source; a source that cannot be compared at a scrape (too much changed) is left out. */
+async function countOpenDrift(
+  view: DaemonView,
+  drift: DriftNow,
+  { mirror, sourceStatuses, now }: HealthSnapshot,
+): Promise<MetricFacts['openDrift']> {
+  const counts = new Map<string, Readonly<Record<Severity, number>>>();
+  if (mirror === null) return counts;
+  for (const { source } of sourceStatuses) {
+    try {
+      const found = await drift.of(mirror, view.config(), source, now);
+      if (found !== null) counts.set(source, severityCounts(found.open));
+    } catch {
+      // The figures of the latest drift job stand in for it; the drift page says why.
+    }
+  }
+  return counts;
 }
 
 function fileSizes(path: string): MetricFacts['files'] {
@@ -132,6 +154,8 @@ class RunCounter {
 interface MetricFacts {
   readonly view: DaemonView;
   readonly snapshot: HealthSnapshot;
+  /** Open findings of the sources that could be compared. */
+  readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
   /** Runs that ended and changes that they published since the daemon started. */
   readonly totals: RunTotals;
   readonly files: { readonly mirror: number; readonly wal: number };
@@ -297,14 +321,19 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'drift_findings',
-    'Open findings of the latest drift job that came to its end',
+    'Open findings as of the latest run; where too much changed to compare at a scrape, of the latest drift job',
     ['source', 'severity'],
-    ({ snapshot }) =>
-      snapshot.lastJobs.finished('drift').flatMap((job) => {
+    ({ snapshot, openDrift }) => {
+      const ofJobs = snapshot.lastJobs.finished('drift').flatMap((job) => {
         const summary = summaryOf('drift', job);
-        if (summary === null || !summary.hasBaseline) return [];
-        return SEVERITIES.map((level): Sample => [summary.severities[level], job.source ?? '', level]);
-      }),
+        const isCompared = openDrift.has(job.source ?? '');
+        if (summary === null || !summary.hasBaseline || isCompared) return [];
+        return [[job.source ?? '', summary.severities] as const];
+      });
+      return [...openDrift, ...ofJobs].flatMap(([source, counts]) =>
+        SEVERITIES.map((level): Sample => [counts[level], source, level]),
+      );
+    },
   ),
   gauge(
     'job_timestamp_seconds',

@@ -95,6 +95,18 @@ function tooLarge(): Refusal {
   return new Refusal(413, 'usage', `the request is larger than ${MAX_BODY_BYTES} bytes`, 'send less');
 }
 
+/**
+ * A path of this server and nothing else, as a browser reads it: it drops tabs and line ends, takes `\\` for `/`, and
+ * `//host` for another place, also after `/.`.
+ */
+export function localPath(text: string | undefined): string {
+  if (text === undefined || !text.startsWith('/') || /[\\\p{Cc}]/u.test(text)) return '/';
+  const here = 'http://here.invalid';
+  const url = URL.parse(text, here);
+  if (url?.origin !== here || url.pathname.startsWith('//')) return '/';
+  return `${url.pathname}${url.search}${url.hash}`;
+}
+
 // Refusals: a code to decide on, one line for a person, and a hint.
 
 /** A refusal with its HTTP status. */

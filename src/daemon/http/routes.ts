@@ -9,13 +9,14 @@ import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
 import { createDashboard, refusalPage } from '../dashboard/routes.ts';
 import { DayCounts, ChangesCache } from './changes.ts';
+import { createActions } from '../dashboard/actions.ts';
 import { createLogin } from '../dashboard/login.ts';
 import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import { type Caller, Access, checkSameSite, unauthorized, WrongTokens } from './access.ts';
 import { createApi } from './api.ts';
 import { healthDocument, healthText } from './documents.ts';
-import { DriftNow } from './drift-now.ts';
+import type { DriftNow } from './drift-now.ts';
 import { withStrictHeaders, asRefusal, Refusal, refusalDocument } from './request.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import type { Metrics } from './metrics.ts';
@@ -33,10 +34,10 @@ export function createRoutes(
   view: DaemonView,
   options: HttpOptions,
   metrics: Metrics,
+  drift: DriftNow,
 ): { readonly application: Application; close(): Promise<void> } {
   const { clock, log } = options;
   const access = new Access(options);
-  const drift = new DriftNow();
   const dayCounts = new DayCounts();
   const changes = new ChangesCache();
   const proxies = new TrustedProxies(options.trustedProxies ?? []);
@@ -119,6 +120,17 @@ export function createRoutes(
       mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
       endSession: (context) => access.endSession(callerOf(context)),
       checkSameSite: (context) => checkSameSite(callerOf(context)),
+    }),
+  );
+  application.route(
+    '/',
+    createActions({
+      view,
+      drift,
+      clock,
+      log,
+      actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
+      refused: (context, refusal) => refusalPage({ clock, needsLogin: access.needsLogin }, context, refusal),
     }),
   );
   application.route(

@@ -255,6 +255,11 @@ export class World implements DaemonView {
     return (sources ?? known).map((source) => ({ name, source, request: this.asked.length }));
   }
 
+  /** At once: nobody else writes. */
+  change<T>(_what: string, work: (mirror: Mirror) => T): Promise<T> {
+    return Promise.resolve(this.write(work));
+  }
+
   requested(request: number): ReturnType<DaemonView['requested']> {
     return this.requestStatuses.get(request) ?? null;
   }

@@ -1,0 +1,185 @@
+/**
+ * What a logged-in person starts and decides in the dashboard: jobs, acceptances of drift, pins. Each action is a POST form,
+ * goes through the job queue or the functions that the commands use, and is logged with who did it.
+ */
+import { Hono, type Context } from 'hono';
+import { type Clock, isoTime } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import { placeOf } from '../../diff/compare.ts';
+import type { JobName } from '../../mirror/daemon.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { parseTime } from '../../state/reference.ts';
+import type { DriftNow } from '../http/drift-now.ts';
+import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
+import type { DaemonView } from '../view.ts';
+import { type Html, type HtmlPart, markup } from './html.ts';
+
+interface ActionParts {
+  readonly view: DaemonView;
+  readonly drift: DriftNow;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Who acts. @throws Refusal for anybody who may not, and for a form of another site */
+  readonly actorOf: (context: Context) => string;
+  readonly refused: (context: Context, refusal: Refusal) => Response;
+}
+
+/** The jobs that a button starts. */
+const JOBS = ['sync', 'drift', 'verify', 'drill', 'backup'] as const satisfies readonly JobName[];
+const MOST_REASON = 500;
+
+interface Action {
+  readonly form: URLSearchParams;
+  readonly by: string;
+}
+
+/** Does it; returns what the log says of it. */
+type Act = (parts: ActionParts, action: Action) => object | Promise<object>;
+
+const ACTIONS = {
+  job: startJob,
+  accept: acceptFindings,
+  unaccept: withdrawAcceptance,
+  pin: ({ view }, { form }) =>
+    change(view, 'snapshots pin', (mirror) => mirror.snapshots.pin(textIn(form, 'name'), runIn(form))),
+  unpin: ({ view }, { form }) =>
+    change(view, 'snapshots unpin', (mirror) => mirror.snapshots.unpin(textIn(form, 'name'))),
+  baseline: ({ view }, { form }) =>
+    change(view, 'snapshots baseline', (mirror) => mirror.snapshots.setBaseline(textIn(form, 'name'))),
+} as const satisfies Readonly<Record<string, Act>>;
+
+export function createActions(parts: ActionParts): Hono {
+  const actions = new Hono();
+  for (const [name, act] of Object.entries<Act>(ACTIONS)) {
+    actions.post(`/actions/${name}`, async (context) => {
+      try {
+        const by = parts.actorOf(context);
+        const form = new URLSearchParams(await requestText(context));
+        const done = await act(parts, { form, by });
+        parts.log.info({ action: name, by, ...done }, 'an action was taken in the dashboard');
+        return context.redirect(localPath(form.get('to') ?? undefined), 303);
+      } catch (error) {
+        const refusal = asRefusal(error);
+        if (refusal.httpStatus === 500) throw error;
+        return parts.refused(context, refusal);
+      }
+    });
+  }
+  return actions;
+}
+
+async function change(view: DaemonView, what: string, work: (mirror: Mirror) => object): Promise<object> {
+  return { ...(await view.change(what, work)) };
+}
+
+function startJob({ view }: ActionParts, { form }: Action): object {
+  const job = JOBS.find((each) => each === form.get('job'));
+  if (job === undefined) throw new TidemarkError('usage', `job must be one of ${JOBS.join(', ')}`);
+  return { job, requests: view.request(job, null).map(({ request }) => request) };
+}
+
+async function acceptFindings({ view, drift, clock }: ActionParts, { form, by }: Action): Promise<object> {
+  const source = textIn(form, 'source');
+  const now = clock.now();
+  const reason = `${textIn(form, 'reason').slice(0, MOST_REASON)} (${by})`;
+  const until = untilIn(form, now);
+  const found = await drift.of(view.mirror(), view.config(), source, now);
+  const wanted = new Set(form.getAll('fingerprint'));
+  const findings = (found?.open ?? []).filter(({ fingerprint }) => wanted.has(fingerprint));
+  if (findings.length === 0) {
+    throw new TidemarkError('not_found', 'this finding is not open any more', {
+      hint: 'the drift page shows what is',
+    });
+  }
+  await view.change('drift accept', (mirror) => {
+    for (const finding of findings) {
+      const { fingerprint, kind, scope, id } = finding;
+      const accepted = { source, fingerprint, kind, scope, id, path: placeOf(finding), reason };
+      mirror.acceptances.add({
+        ...accepted,
+        acceptedAt: isoTime(now),
+        ...(until === undefined ? {} : { until }),
+      });
+    }
+  });
+  return { source, fingerprints: findings.map(({ fingerprint }) => fingerprint) };
+}
+
+async function withdrawAcceptance({ view }: ActionParts, { form }: Action): Promise<object> {
+  const [source, fingerprint] = [textIn(form, 'source'), textIn(form, 'fingerprint')];
+  const withdrawn = await view.change('drift unaccept', (mirror) =>
+    mirror.acceptances.withdraw(source, fingerprint),
+  );
+  if (withdrawn === undefined)
+    throw new TidemarkError('not_found', 'this acceptance was withdrawn already', {
+      hint: 'the drift page shows what is accepted',
+    });
+  return { source, fingerprint };
+}
+
+function textIn(form: URLSearchParams, name: string): string {
+  const text = form.get(name)?.trim() ?? '';
+  if (text !== '') return text;
+  throw new TidemarkError('usage', `${name} is missing`, { hint: 'go back and fill in the form' });
+}
+
+function runIn(form: URLSearchParams): number {
+  const text = textIn(form, 'run');
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new TidemarkError('usage', 'run is not a number', { hint: 'go back and fill in the form' });
+}
+
+/** ISO 8601; undefined for no end. */
+function untilIn(form: URLSearchParams, now: number): string | undefined {
+  const text = form.get('until')?.trim() ?? '';
+  if (text === '') return undefined;
+  const time = parseTime(text);
+  if (time !== undefined && time.epochMs > now) return isoTime(time.epochMs);
+  throw new TidemarkError('usage', 'until is not a date in the future', { hint: 'write it like 2027-06-30' });
+}
+
+// Forms.
+
+/** A form that posts hidden values, and what else is in it. */
+export function actionForm(
+  action: keyof typeof ACTIONS,
+  hidden: readonly (readonly [string, string])[],
+  ...content: readonly HtmlPart[]
+): Html {
+  const inputs = hidden.map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);
+  return markup`<form class="action" method="post" action="/actions/${action}">${inputs}${content}</form>`;
+}
+
+/** The jobs to start, as buttons. */
+export function jobButtons(to: string): Html {
+  const buttons = (
+    [
+      ['sync', 'Sync now'],
+      ['verify', 'Verify'],
+      ['drill', 'Run a restore drill'],
+    ] as const
+  ).map(([job, text]) =>
+    actionForm(
+      'job',
+      [
+        ['job', job],
+        ['to', to],
+      ],
+      markup`<button>${text}</button>`,
+    ),
+  );
+  return markup`<div class="actions">${buttons}</div>`;
+}
+
+/** Folded: asks for a reason and perhaps a date. */
+export function acceptForm(source: string, fingerprints: readonly string[]): Html {
+  const hidden = fingerprints.map((each) => ['fingerprint', each] as const);
+  const form = actionForm(
+    'accept',
+    [['source', source], ['to', '/drift'], ...hidden],
+    markup`<label class="grow">Reason<input name="reason" required maxlength="${MOST_REASON}"></label>
+<label>Until (optional)<input type="date" name="until"></label><button>Accept</button>`,
+  );
+  return markup`<details class="act"><summary>Accept…</summary>${form}</details>`;
+}

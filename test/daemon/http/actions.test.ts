@@ -1,0 +1,190 @@
+/** What a logged-in person does in the dashboard: jobs, acceptances, pins; and who may not. */
+import { beforeAll, describe, expect, it, afterAll } from 'vitest';
+import { silentLogger, type Logger } from '../../../src/core/logger.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { tellStory } from './story.ts';
+import { DAY_MS, World } from './world.ts';
+
+const TOKEN = 'a-token-of-some-length';
+const FORM = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
+
+const ends: (() => Promise<void>)[] = [];
+const logged: object[] = [];
+let world: World;
+let url: string;
+let session: Record<string, string>;
+
+beforeAll(async () => {
+  const later = (end: () => Promise<void>): void => void ends.push(end);
+  world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' }, later);
+  await tellStory(world);
+  const log: Logger = { ...silentLogger, info: (facts: object) => void logged.push(facts) };
+  ({ url } = await world.listen({ token: new Secret(TOKEN), log }, later));
+  const answer = await fetch(`${url}/login`, {
+    method: 'POST',
+    headers: FORM,
+    redirect: 'manual',
+    body: new URLSearchParams({ token: TOKEN, username: 'Ada' }),
+  });
+  session = { cookie: answer.headers.get('set-cookie')?.split(';')[0] ?? '' };
+});
+afterAll(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+function act(
+  action: string,
+  values: readonly (readonly [string, string])[],
+  headers: Record<string, string> = session,
+  base = url,
+): Promise<Response> {
+  const body = new URLSearchParams(values.map(([name, value]): [string, string] => [name, value]));
+  return fetch(`${base}/actions/${action}`, {
+    method: 'POST',
+    headers: { ...FORM, ...headers },
+    redirect: 'manual',
+    body,
+  });
+}
+
+async function page(path: string): Promise<string> {
+  const answer = await fetch(url + path, { headers: { accept: 'text/html', ...session } });
+  return answer.text();
+}
+
+/** As the metrics count them. */
+async function openFindings(): Promise<number> {
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  const text = await (await fetch(`${url}/metrics`, { headers })).text();
+  const counts = [...text.matchAll(/^tidemark_drift_findings\{.*\} (\d+)$/gm)];
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** Source and fingerprints of the first finding on the drift page. */
+async function firstFinding(): Promise<[string, string][]> {
+  const [, form = ''] = /action="\/actions\/accept">(.*?)<\/form>/s.exec(await page('/drift')) ?? [];
+  const hidden = [...form.matchAll(/type="hidden" name="(source|fingerprint)" value="([^"]*)"/g)];
+  return hidden.map(([, name = '', value = '']) => [name, value]);
+}
+
+const ACTIONS = ['job', 'accept', 'unaccept', 'pin', 'unpin', 'baseline'] as const;
+
+describe('who may act', () => {
+  it.each(ACTIONS)('%s needs a session, and a form of this site', async (action) => {
+    const values = [
+      ['job', 'sync'],
+      ['name', 'x'],
+      ['run', '1'],
+    ] as const;
+    expect((await act(action, values, {})).status).toBe(401);
+    expect((await act(action, values, { cookie: `${session['cookie'] ?? ''}0` })).status).toBe(401);
+    for (const foreign of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }])
+      expect((await act(action, values, { ...session, ...foreign })).status).toBe(403);
+    expect(world.asked).toEqual([]);
+    expect(world.mirror().snapshots.list()).toHaveLength(1);
+  });
+
+  it('without a token the dashboard only shows', async () => {
+    const open = await world.listen();
+    expect((await act('job', [['job', 'sync']], {}, open.url)).status).toBe(401);
+    for (const path of ['/', '/drift', '/runs/5'])
+      expect(await (await fetch(open.url + path)).text()).not.toContain('action="/actions/');
+    expect(world.asked).toEqual([]);
+  });
+});
+
+describe('jobs', () => {
+  it('are started by a button, and logged with who did it', async () => {
+    expect(await page('/')).toContain('Sync now');
+    const answer = await act('job', [
+      ['job', 'verify'],
+      ['to', '/'],
+    ]);
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/']);
+    expect(world.asked.splice(0)).toEqual([['verify', null, undefined]]);
+    expect(logged).toContainEqual(expect.objectContaining({ action: 'job', by: 'Ada', job: 'verify' }));
+    expect((await act('job', [['job', 'forget']])).status).toBe(400);
+    const elsewhere = await act('job', [
+      ['job', 'sync'],
+      ['to', '//evil.example'],
+    ]);
+    expect(elsewhere.headers.get('location')).toBe('/');
+  });
+});
+
+describe('drift', () => {
+  it('is accepted with a reason and a date, counted at once, and opened again', async () => {
+    const before = await openFindings();
+    const finding = await firstFinding();
+    const fingerprints = finding.filter(([name]) => name === 'fingerprint');
+    expect(fingerprints.length).toBeGreaterThan(0);
+    expect((await act('accept', finding)).status).toBe(400);
+    expect((await act('accept', [...finding, ['reason', 'x'], ['until', '2020-01-01']])).status).toBe(400);
+    const until = new Date(world.clock.at + 30 * DAY_MS).toISOString().slice(0, 10);
+    const values: [string, string][] = [...finding, ['reason', 'agreed with the team'], ['until', until]];
+    expect((await act('accept', values)).status).toBe(303);
+    expect(await openFindings()).toBe(before - fingerprints.length);
+    const [accepted] = world.mirror().acceptances.list();
+    expect(accepted).toMatchObject({ reason: 'agreed with the team (Ada)', until: `${until}T00:00:00.000Z` });
+    expect(await page('/drift')).toContain('agreed with the team (Ada)');
+    expect((await act('accept', values)).status).toBe(404);
+    for (const [, fingerprint] of fingerprints) {
+      const withdrawn = await act('unaccept', [
+        ['source', 'default'],
+        ['fingerprint', fingerprint],
+      ]);
+      expect(withdrawn.status).toBe(303);
+    }
+    expect(await openFindings()).toBe(before);
+  });
+
+  it('of selected records becomes a plan with the command that applies it', async () => {
+    const drift = await page('/drift');
+    const [, record = ''] = /name="record" form="[^"]*"\s+value="(roles [^"]*)"/.exec(drift) ?? [];
+    const id = record.split(' ').at(-1) ?? '';
+    const query = new URLSearchParams({ source: 'default', record: record.replaceAll('&quot;', '"') });
+    const text = await page(`/restore?${query.toString()}`);
+    expect(text).toContain('tidemark restore baseline --source default --kind roles');
+    expect(text).toContain(`--id ${id}`);
+    expect(await page('/restore?source=default&record=nonsense')).toContain('Nothing is selected.');
+  });
+});
+
+describe('pins', () => {
+  it('are made, made the baseline, and dropped', async () => {
+    const at = ['to', '/runs/5'] as const;
+    const name = ['name', 'before-cleanup'] as const;
+    expect((await act('pin', [['run', '5'], name, at])).headers.get('location')).toBe('/runs/5');
+    expect(await page('/runs/5')).toContain('before-cleanup');
+    expect((await act('pin', [['run', '6'], name])).status).toBe(400);
+    expect((await act('pin', [['run', '5']])).status).toBe(400);
+    expect((await act('baseline', [name])).status).toBe(303);
+    expect(world.mirror().snapshots.baseline()?.name).toBe('before-cleanup');
+    expect((await act('baseline', [['name', 'as-approved']])).status).toBe(303);
+    expect((await act('unpin', [name])).status).toBe(303);
+    expect((await act('unpin', [name])).status).toBe(404);
+    expect(
+      world
+        .mirror()
+        .snapshots.list()
+        .map((each) => each.name),
+    ).toEqual(['as-approved']);
+  });
+});
+
+it('a search finds removed records, and marks them', async () => {
+  const roles = `/api/organizations/${KITTIWAKE_ID}/roles/`;
+  await world.send('POST', roles, { name: 'Ephemeral role' });
+  await world.sync();
+  const [made] = [...world.mirror().records.read({ kinds: ['roles'] })].filter(({ body }) =>
+    body.includes('Ephemeral role'),
+  );
+  await world.send('DELETE', `${roles}${made?.id ?? ''}/`, undefined);
+  await world.sync();
+  for (const query of ['q=ephemeral', `q=${made?.id ?? ''}`, 'q=ephemeral&kind=roles']) {
+    const text = await page(`/records?${query}`);
+    expect([query, text.includes('Ephemeral role'), text.includes('− removed')]).toEqual([query, true, true]);
+  }
+  expect(await page(`/records/roles/${made?.id ?? ''}`)).toContain('>removed<');
+});
