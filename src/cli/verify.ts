@@ -13,7 +13,7 @@ import { recordJobNotices } from '../daemon/notices/notifier.ts';
 import type { JobStart } from '../mirror/daemon.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import { type Mirror } from '../mirror/mirror.ts';
-import type { VerifyProblem } from '../mirror/verify-findings.ts';
+import type { VerifyProblem } from '../mirror/verify-records.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './plan-reason.ts';

@@ -20,7 +20,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
 import { type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
-import { createDirectory } from '../mirror/opening.ts';
+import { createDirectory } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 
 export interface DaemonLockfile {

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asReadingError, translated } from './database.ts';
 import type { WriterLock } from './lock.ts';
-import { checkpointNow } from './step-journal.ts';
+import { checkpointNow } from './write-ahead-log.ts';
 
 /** A connection for reading. */
 export interface ReaderConnection {

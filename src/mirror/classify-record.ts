@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
-import { type SealingRule, ruleAt } from './sealing.ts';
+import { type SealingRule, ruleAt } from './run-seals.ts';
 import type { KnownRecord, StagedAction } from './stage.ts';
 
 export interface StagedChange {
@@ -20,13 +20,13 @@ export interface StagedChange {
 export type KnownAction = Exclude<StagedChange['action'], 'fresh'>;
 
 /** True for a record that the mirror does not hold now. */
-export function isAddition(change: StagedChange | null | undefined): boolean {
-  return change?.action === 'fresh' || change?.action === 'returned';
+export function isAddition({ action }: { readonly action: string }): boolean {
+  return action === 'fresh' || action === 'returned';
 }
 
 /** Under which count a record goes. */
 export function countOf(action: StagedChange['action']): 'added' | 'changed' | 'unchanged' {
-  if (action === 'fresh' || action === 'returned') return 'added';
+  if (isAddition({ action })) return 'added';
   return action === 'changed' ? 'changed' : 'unchanged';
 }
 

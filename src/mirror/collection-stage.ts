@@ -23,7 +23,7 @@ import {
 } from './classify-record.ts';
 import { type Connection, translated } from './database.ts';
 import type { KindShapes } from './field-shapes.ts';
-import type { SealingRule } from './sealing.ts';
+import type { SealingRule } from './run-seals.ts';
 import type { SeenRecords, StageStatements, Verdict } from './stage.ts';
 
 /** What the stages of a run's collections share. */
@@ -93,21 +93,13 @@ interface UnkeptRecord {
 const MOST_UNKEPT = 1000;
 
 /** @throws RecordSyntaxError */
-function parsedRecord({ id, received }: Match): unknown {
+function parsedRecord(id: string, text: string): unknown {
   try {
-    return parseReceived(received.text);
+    return parseReceived(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new RecordSyntaxError(id, error.message);
   }
-}
-
-/** Counts of one collection, updated by each record. */
-interface Tally {
-  added: number;
-  changed: number;
-  unchanged: number;
-  distinct: number;
 }
 
 export class CollectionStage {
@@ -120,7 +112,12 @@ export class CollectionStage {
   readonly #context: StageContext;
   readonly #facts: CollectionFacts;
   readonly #shapes: KindShapes;
-  readonly #tally: Tally = { added: 0, changed: 0, unchanged: 0, distinct: 0 };
+  readonly #tally: { -readonly [Name in keyof StageCounts]: number } = {
+    added: 0,
+    changed: 0,
+    unchanged: 0,
+    distinct: 0,
+  };
   /** Staged records of this collection that the mirror has or had: while there are none, one seen again is not looked up. */
   #changed = 0;
   #firstWalk: number;
@@ -199,37 +196,25 @@ export class CollectionStage {
       const { writer } = this.#context;
       // One transaction around the look-ups, too: otherwise each would lock the file again.
       writer.exec('BEGIN');
-      const { matches, changes } = this.#comparePage(records);
+      const matches = this.#comparePage(records);
       return this.#write(() => {
-        const { fresh, again, known } = this.#markPage(matches, changes);
+        const counts = this.#markPage(matches);
         writer.exec('COMMIT');
         const { distinct, added, changed, unchanged } = this.#tally;
-        const addedIds = matches
-          .filter((_match, index) => {
-            const change = changes[index];
-            return change?.action !== 'unkept' && isAddition(change);
-          })
-          .map(({ id }) => id);
-        return { fresh, again, known, distinct, added, changed, unchanged, addedIds };
+        const addedIds = matches.filter(({ change }) => isAddition(change)).map(({ id }) => id);
+        return { ...counts, distinct, added, changed, unchanged, addedIds };
       });
     });
   }
 
   /** Only reads: when it throws, nothing of the page was staged. */
-  #comparePage(records: readonly ScannedRecord[]): {
-    matches: readonly Match[];
-    changes: readonly (StagedChange | Unkept | null)[];
-  } {
+  #comparePage(records: readonly ScannedRecord[]): readonly Match[] {
     const matches: Match[] = [];
-    const changes: (StagedChange | Unkept | null)[] = [];
     try {
       for (const record of records) matches.push(this.#match(record));
-      for (const match of matches) changes.push(match.record === 0 ? this.#classify(match) : null);
-      return { matches, changes };
+      return matches;
     } catch (error) {
-      changes.forEach((change, index) => {
-        if (change?.action === 'fresh') this.#uncount(matches[index]?.received.text);
-      });
+      for (const { change, received } of matches) if (change.action === 'fresh') this.#uncount(received.text);
       this.#context.writer.exec('ROLLBACK');
       throw error;
     }
@@ -245,29 +230,19 @@ export class CollectionStage {
     }
   }
 
-  #markPage(
-    matches: readonly Match[],
-    changes: readonly (StagedChange | Unkept | null)[],
-  ): { fresh: number; again: number; known: number } {
+  #markPage(matches: readonly Match[]): Pick<PageCounts, 'fresh' | 'again' | 'known'> {
     let fresh = 0;
     let again = 0;
     let known = 0;
-    matches.forEach((match, index) => {
-      const change = changes[index] ?? null;
-      const sighting =
-        change === null
-          ? this.#markUnchanged(match.id, match.record)
-          : change.action === 'unkept'
-            ? this.#markUnkept(match.id, change)
-            : this.#mark(match, change);
+    for (const match of matches) {
+      const sighting = this.#mark(match);
       if (sighting !== 'in_this_walk') fresh += 1;
       if (sighting === 'in_earlier_walk') again += 1;
-      if (change === null || change.action === 'unchanged') known += 1;
-    });
+      if (match.change.action === 'unchanged') known += 1;
+    }
     return { fresh, again, known };
   }
 
-  /** `record` 0: unknown to the mirror, or not as the mirror holds it. */
   #match(received: ScannedRecord): Match {
     const id = received.id;
     if (id === undefined)
@@ -275,7 +250,9 @@ export class CollectionStage {
     const hash = stableHash(received);
     const volatile = volatileMark(received.volatileText);
     const record = this.known === 0 ? undefined : this.#find(id, hash, volatile);
-    return { received, id, hash, volatile, record: record ?? 0 };
+    const change: StagedChange | Unkept =
+      record === undefined ? this.#classify(id, received, hash) : { action: 'unchanged', record };
+    return { received, id, hash, volatile, change };
   }
 
   /** Hashes made under an earlier sealing rule (another set of volatile fields left out) cannot be compared with today's. */
@@ -288,13 +265,13 @@ export class CollectionStage {
       : statements.matchingSince.get(collection, id, hash, volatile, since);
   }
 
-  #classify(match: Match): StagedChange | Unkept {
+  #classify(id: string, received: ScannedRecord, hash: Buffer): StagedChange | Unkept {
     // Text with a known hash was parsed when it came first; this text is new.
-    const body = parsedRecord(match);
+    const body = parsedRecord(id, received.text);
     const { statements, isEqual } = this.#context;
     const mayBeKnown = this.known > 0 || this.hasRemoved;
-    const known = mayBeKnown ? statements.known.get(this.#facts.id, match.id) : undefined;
-    const reason = this.#whyUnkept(match.received.text);
+    const known = mayBeKnown ? statements.known.get(this.#facts.id, id) : undefined;
+    const reason = this.#whyUnkept(received.text);
     if (reason !== null) {
       const record = known === undefined || known.hash === null ? 0 : known.record;
       return { action: 'unkept', record, reason };
@@ -304,7 +281,7 @@ export class CollectionStage {
       this.#shapes.add(body);
       return { action: 'fresh', record: 0 };
     }
-    return classifyRecord(this.kind, known, match.received, match.hash, this.#facts.rules, isEqual);
+    return classifyRecord(this.kind, known, received, hash, this.#facts.rules, isEqual);
   }
 
   /** Why SQLite would refuse the text as a body: detected here, one record fails; in publishing, the whole run would. */
@@ -348,9 +325,18 @@ export class CollectionStage {
     return before === undefined ? 'first' : 'in_earlier_walk';
   }
 
-  #mark(match: Match, change: StagedChange): Sighting {
-    if (change.action === 'fresh') return this.#markFresh(match);
-    return this.#markKnown(match.id, change.record, change.action, match);
+  #mark(match: Match): Sighting {
+    const { id, change } = match;
+    switch (change.action) {
+      case 'unchanged':
+        return this.#markUnchanged(id, change.record);
+      case 'unkept':
+        return this.#markUnkept(id, change);
+      case 'fresh':
+        return this.#markFresh(match);
+      default:
+        return this.#markKnown(id, change.record, change.action, match);
+    }
   }
 
   #markFresh({ id, hash, volatile, received: { text } }: Match): Sighting {
@@ -486,5 +472,5 @@ interface Match {
   readonly id: string;
   readonly hash: Buffer;
   readonly volatile: number | null;
-  readonly record: number;
+  readonly change: StagedChange | Unkept;
 }

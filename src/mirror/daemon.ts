@@ -4,21 +4,20 @@
  */
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lte, max, notExists, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
-import { type QueryBuilder, excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import {
+  type QueryBuilder,
+  columnsWithout,
+  excluded,
+  param,
+  paramsOf,
+  prepared,
+  unlessGiven,
+} from './query.ts';
 import { jobs, noticeDeliveries, noticeStates, notices, schedules } from './schema/daemon-tables.ts';
 
-export interface ScheduleRow {
-  readonly schedule: string;
-  readonly cron: string;
-  readonly zone: string;
-  /** ISO 8601; when it is to start next. */
-  readonly dueAt: string;
-  readonly skippedTicks: number;
-  readonly missedTicks: number;
-}
+export type ScheduleRow = typeof schedules.$inferSelect;
 
 export class DaemonStore {
   readonly #access: MirrorAccess;
@@ -42,21 +41,25 @@ export class DaemonStore {
 
   /** Newest first. */
   jobs(filter: JobFilter = {}): JobRow[] {
-    return this.#access.read((connection) => readJobs(connection, filter));
+    const { name = null, source, limit = -1 } = filter;
+    const isOfAny = source === undefined ? 1 : 0;
+    return this.#access.read((connection) =>
+      JOBS(connection).all({ name, isOfAny, source: source ?? null, limit }),
+    );
   }
 
   /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
   newestJobs(): JobRow[] {
-    return this.#access.read((connection) => NEWEST_JOBS(connection).all().map(jobOf));
+    return this.#access.read((connection) => NEWEST_JOBS(connection).all());
   }
 
   /** The newest job of that name that came to its own end, of each source in order of their names. */
   newestFinishedJobs(name: JobName): JobRow[] {
-    return this.#access.read((connection) => NEWEST_FINISHED_JOBS(connection).all({ name }).map(jobOf));
+    return this.#access.read((connection) => NEWEST_FINISHED_JOBS(connection).all({ name }));
   }
 
   job(job: number): JobRow | undefined {
-    return this.#access.read((connection) => readJob(connection, job));
+    return this.#access.read((connection) => ONE_JOB(connection).get({ job }));
   }
 
   beginJob(start: JobStart): number {
@@ -74,7 +77,7 @@ export class DaemonStore {
   }
 
   noticeStates(source?: string): NoticeState[] {
-    return this.#access.read((connection) => readNoticeStates(connection, source));
+    return this.#access.read((connection) => NOTICE_STATES(connection).all({ source: source ?? null }));
   }
 
   /** All of it or nothing. */
@@ -84,16 +87,12 @@ export class DaemonStore {
 
   /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
   pendingDeliveries(now?: string): Delivery[] {
-    return this.#access.read((connection) =>
-      PENDING_DELIVERIES(connection)
-        .all({ now: now ?? null })
-        .map(deliveryOf),
-    );
+    return this.#access.read((connection) => PENDING_DELIVERIES(connection).all({ now: now ?? null }));
   }
 
   /** The newest deliveries whatever their result, newest first. */
   deliveries(limit: number): Delivery[] {
-    return this.#access.read((connection) => DELIVERIES(connection).all({ limit }).map(deliveryOf));
+    return this.#access.read((connection) => DELIVERIES(connection).all({ limit }));
   }
 
   recordDelivery(result: DeliveryResult): void {
@@ -125,22 +124,9 @@ const DROP_SCHEDULE = prepared((db) =>
 // Notices in the mirror: the last notified state of each subject, and pending deliveries by channel.
 
 /** The last notified state of one subject. */
-export interface NoticeState {
-  /** Empty for the mirror as a whole. */
-  readonly source: string;
-  readonly subject: string;
-  readonly state: string;
-  readonly since: string;
-  readonly detail: Readonly<Record<string, JsonValue>>;
-}
+export type NoticeState = Readonly<typeof noticeStates.$inferSelect>;
 
-export interface Notice {
-  readonly at: string;
-  readonly source: string;
-  readonly subject: string;
-  readonly event: string;
-  readonly content: Readonly<Record<string, JsonValue>>;
-}
+export type Notice = Readonly<Omit<typeof notices.$inferSelect, 'notice'>>;
 
 /** The result of one observation: new states, cleared subjects, and the notices with their channels. */
 interface NoticeChange {
@@ -149,21 +135,11 @@ interface NoticeChange {
   readonly notices: readonly { readonly notice: Notice; readonly channels: readonly string[] }[];
 }
 
-export interface Delivery {
-  readonly notice: number;
-  readonly channel: string;
-  readonly attempts: number;
-  readonly nextAttemptAt: string;
-  readonly deliveredAt: string | null;
-  readonly givenUpAt: string | null;
-  readonly error: string | null;
+export interface Delivery extends DeliveryResult {
   readonly about: Notice;
 }
 
-export type DeliveryResult = Pick<
-  Delivery,
-  'notice' | 'channel' | 'attempts' | 'nextAttemptAt' | 'deliveredAt' | 'givenUpAt' | 'error'
->;
+export type DeliveryResult = Readonly<typeof noticeDeliveries.$inferSelect>;
 
 /** Finished notices that are kept. */
 const KEPT_NOTICES = 1000;
@@ -177,15 +153,9 @@ const NOTICE_STATES = prepared((db) =>
     .prepare(),
 );
 
-function readNoticeStates(connection: Connection, source: string | undefined): NoticeState[] {
-  return NOTICE_STATES(connection)
-    .all({ source: source ?? null })
-    .map(({ detail, ...row }) => ({ ...row, detail: JSON.parse(detail) as NoticeState['detail'] }));
-}
-
 function deliveriesWithNotices(db: QueryBuilder) {
   return db
-    .select({ delivery: noticeDeliveries, about: notices })
+    .select({ ...getTableColumns(noticeDeliveries), about: columnsWithout(notices, 'notice') })
     .from(noticeDeliveries)
     .innerJoin(notices, eq(notices.notice, noticeDeliveries.notice))
     .$dynamic();
@@ -206,19 +176,6 @@ const DELIVERIES = prepared((db) =>
     .limit(param('limit'))
     .prepare(),
 );
-
-function deliveryOf({
-  delivery,
-  about: { at, source, subject, event, content },
-}: {
-  readonly delivery: typeof noticeDeliveries.$inferSelect;
-  readonly about: typeof notices.$inferSelect;
-}): Delivery {
-  return {
-    ...delivery,
-    about: { at, source, subject, event, content: JSON.parse(content) as Notice['content'] },
-  };
-}
 
 const RECORD_DELIVERY = prepared((db) => {
   const { notice, channel, ...rest } = paramsOf(noticeDeliveries);
@@ -261,13 +218,10 @@ const ADD_DELIVERY = prepared((db) => {
 function recordNotices(writer: Connection, change: NoticeChange): void {
   writer
     .transaction((): void => {
-      for (const { detail, ...state } of change.states) {
-        SAVE_STATE(writer).run({ ...state, detail: JSON.stringify(detail) });
-      }
+      for (const state of change.states) SAVE_STATE(writer).run({ ...state });
       for (const { source, subject } of change.cleared) CLEAR_STATE(writer).run({ source, subject });
       for (const { notice, channels } of change.notices) {
-        const row = { ...notice, content: JSON.stringify(notice.content) };
-        const { lastInsertRowid } = ADD_NOTICE(writer).run(row);
+        const { lastInsertRowid } = ADD_NOTICE(writer).run({ ...notice });
         for (const channel of channels) {
           ADD_DELIVERY(writer).run({ notice: lastInsertRowid, channel, nextAttemptAt: notice.at });
         }
@@ -298,33 +252,16 @@ const DROP_OLD_NOTICES = prepared((db) => {
 
 // The daemon's jobs as the mirror keeps them: one row each, the latest of each name and source.
 
-export type JobName = 'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup';
-export type JobTrigger = 'schedule' | 'overdue' | 'request' | 'after_run';
-/** `refused`: the service refused the key. */
-export type JobOutcome = 'running' | 'done' | 'partial' | 'failed' | 'refused' | 'interrupted';
+export type JobRow = Readonly<typeof jobs.$inferSelect>;
+export type JobName = JobRow['name'];
+export type JobTrigger = JobRow['trigger'];
+export type JobOutcome = JobRow['outcome'];
 
-export interface JobStart {
-  readonly name: JobName;
-  readonly source: string | null;
-  readonly trigger: JobTrigger;
-  readonly startedAt: string;
-}
+export type JobStart = Pick<JobRow, 'name' | 'source' | 'trigger' | 'startedAt'>;
 
-export interface JobEnd {
+export interface JobEnd extends Pick<JobRow, 'run' | 'summary' | 'errorCode' | 'error'> {
   readonly finishedAt: string;
   readonly outcome: Exclude<JobOutcome, 'running'>;
-  /** The run of a sync. */
-  readonly run: number | null;
-  readonly summary: Readonly<Record<string, JsonValue>>;
-  readonly errorCode: string | null;
-  readonly error: string | null;
-}
-
-export interface JobRow extends JobStart, Omit<JobEnd, 'finishedAt' | 'outcome'> {
-  readonly job: number;
-  /** Null while it runs, and for one whose process died. */
-  readonly finishedAt: string | null;
-  readonly outcome: JobOutcome;
 }
 
 export interface JobFilter {
@@ -351,17 +288,6 @@ const JOBS = prepared((db) =>
     .prepare(),
 );
 
-function readJobs(connection: Connection, { name, source, limit }: JobFilter): JobRow[] {
-  return JOBS(connection)
-    .all({
-      name: name ?? null,
-      isOfAny: source === undefined ? 1 : 0,
-      source: source ?? null,
-      limit: limit ?? -1,
-    })
-    .map(jobOf);
-}
-
 const ONE_JOB = prepared((db) =>
   db
     .select()
@@ -369,11 +295,6 @@ const ONE_JOB = prepared((db) =>
     .where(eq(jobs.job, param('job')))
     .prepare(),
 );
-
-function readJob(connection: Connection, job: number): JobRow | undefined {
-  const found = ONE_JOB(connection).get({ job });
-  return found === undefined ? undefined : jobOf(found);
-}
 
 const NEWEST_JOBS = prepared((db) => {
   const newest = db
@@ -407,7 +328,7 @@ const FINISH_JOB = prepared((db) => {
 });
 
 function finishJob(writer: Connection, job: number, end: JobEnd): void {
-  const { changes } = FINISH_JOB(writer).run({ ...end, job, summary: JSON.stringify(end.summary) });
+  const { changes } = FINISH_JOB(writer).run({ ...end, job });
   if (changes !== 1) throw new TidemarkError('internal', `there is no job ${job}`);
 }
 
@@ -415,7 +336,7 @@ const ADD_JOB = prepared((db) => {
   const { name, source, trigger, startedAt } = paramsOf(jobs);
   return db
     .insert(jobs)
-    .values({ name, source, trigger, startedAt, outcome: 'running', summary: '{}' })
+    .values({ name, source, trigger, startedAt, outcome: 'running', summary: {} })
     .prepare();
 });
 
@@ -451,13 +372,3 @@ const END_DEAD_JOBS = prepared((db) =>
     .where(eq(jobs.outcome, 'running'))
     .prepare(),
 );
-
-function jobOf({ name, trigger, outcome, summary, ...row }: typeof jobs.$inferSelect): JobRow {
-  return {
-    ...row,
-    name: name as JobName,
-    trigger: trigger as JobTrigger,
-    outcome: outcome as JobOutcome,
-    summary: JSON.parse(summary) as JobRow['summary'],
-  };
-}

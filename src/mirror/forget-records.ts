@@ -25,7 +25,7 @@ import type { RetentionPolicy } from '../config/config.ts';
 import { checks, records, revisions } from './schema/record-tables.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { collections } from './schema/source-tables.ts';
-import { type SealingRule, readRules, ruleAt, ruleText } from './sealing.ts';
+import { type SealingRule, readRules, ruleAt, ruleText } from './run-seals.ts';
 
 /** A collection whose records are merged. */
 export interface MergedCollection {

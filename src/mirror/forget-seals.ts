@@ -6,10 +6,10 @@ import { param, paramsOf, prepared } from './query.ts';
 import type { RetentionPolicy } from '../config/config.ts';
 import { rangesOf, type RetentionPlan } from './retention.ts';
 import { rowSealer } from './row-seals.ts';
-import { digestRun } from './run-digests.ts';
+import { digestRun } from './run-seals.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
-import { rootOf } from './sealing.ts';
+import { rootOf } from './run-seals.ts';
 import { resealSnapshots } from './verify-chain.ts';
 import { type SealedRun, readSealed } from './verify-chain.ts';
 

@@ -15,7 +15,7 @@ import { allRevisions } from './schema/record-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { verifyChain } from './verify-chain.ts';
-import type { VerifyProblem } from './verify-findings.ts';
+import type { VerifyProblem } from './verify-records.ts';
 
 export interface ForgottenTotals extends ResealedRuns {
   /** Revisions that are no more. */

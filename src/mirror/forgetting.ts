@@ -14,7 +14,7 @@ import type { RetentionPolicy } from '../config/config.ts';
 import { type RetentionPlan, planRetention } from './retention.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
-import { checkpoint, logBytes } from './step-journal.ts';
+import { checkpoint, logBytes } from './write-ahead-log.ts';
 
 /** What is to be kept, of which sources. */
 export interface ForgetChoice {

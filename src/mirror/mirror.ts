@@ -6,7 +6,7 @@ import { type BackupOptions, backUp } from './backup.ts';
 import { DaemonStore } from './daemon.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
 import { RecordStore } from './record-store.ts';
-import { RestoreStore } from './restore-store.ts';
+import { RestoreStore } from './restores.ts';
 import { RetentionStore } from './retention-store.ts';
 import { RunStore } from './run-store.ts';
 import { SnapshotStore } from './snapshots.ts';

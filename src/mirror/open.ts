@@ -1,12 +1,35 @@
-/** Opens a mirror, to read or to write. */
-import { type LockHolder, acquireWriterLock } from './lock.ts';
-import { translated, withoutVerifyHint, type Connection } from './database.ts';
-import { MirrorAccess, type ReaderConnection } from './access.ts';
-import { Mirror, type MirrorOptions } from './mirror.ts';
-import { createDirectory, openReader, openWriter } from './opening.ts';
+/** Opens a mirror: for writing (made, upgraded and tidied), or for reading (never changed). */
+import { mkdirSync, statSync, closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { isoTime } from '../core/clock.ts';
+import { TidemarkError, systemCodeOf } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import { makeTemporaryDirectory } from '../core/temporary-place.ts';
+import { makeFingerprintKey } from './acceptances.ts';
+import { MirrorAccess, type ReaderConnection } from './access.ts';
+import {
+  type Connection,
+  connect,
+  createPrivateFile,
+  sqliteCode,
+  translated,
+  withoutVerifyHint,
+} from './database.ts';
+import { makeKindViews } from './kind-views.ts';
+import { type LockHolder, acquireWriterLock } from './lock.ts';
+import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
+import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
+import { endDeadRestores } from './restores.ts';
+import { rowSealer } from './row-seals.ts';
+import { removeStage } from './stage.ts';
+
+/** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
+const JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024;
+/** Page caches: 16 MiB while writing, 8 MiB while reading. Memory stays bounded whatever the mirror's size. */
+const WRITER_CACHE_KIB = 16_000;
+const READER_CACHE_KIB = 8_000;
 
 function openForReading(path: string, holder: LockHolder): ReaderConnection {
   try {
@@ -48,5 +71,267 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
     writer?.close();
     lock.release();
     throw error;
+  }
+}
+
+/**
+ * Makes the mirror's directory, where it is missing. Only the lock may come before this file's other work.
+ * @throws TidemarkError where the path leads to no file, or the directory cannot be made
+ */
+export function createDirectory(path: string): void {
+  const directory = dirname(path);
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw asFileError(error, directory, 'made');
+  }
+  fileSize(path);
+}
+
+/** The writer's connection. The caller holds the writer lock. */
+export function openWriter(path: string): Connection {
+  // What is not ours must not be touched, and opening for writing may already do that: so look first.
+  if (fileSize(path) > 0) lookAt(path);
+  createPrivateFile(path);
+  const connection = connect(path, { isReadonly: false });
+  try {
+    // Counts for an empty file only.
+    connection.pragma(`page_size = ${PAGE_SIZE}`);
+    // Keeping track of pages for giving them back singly would make a large commit read its whole log again (0.3 s for
+    // a million records): space returns by VACUUM instead.
+    connection.pragma('auto_vacuum = NONE');
+    connection.pragma('journal_mode = WAL');
+    connection.pragma('synchronous = NORMAL');
+    // Publishing empties the log itself, off the event loop.
+    connection.pragma('wal_autocheckpoint = 0');
+    connection.pragma(`journal_size_limit = ${JOURNAL_LIMIT_BYTES}`);
+    configure(connection, WRITER_CACHE_KIB);
+    migrate(connection, path);
+    makeKindViews(connection);
+    removeStage(path);
+    endDeadRuns(connection);
+    endDeadRestores(connection);
+    makeFingerprintKey(connection);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** Runs whose process died before they were published. */
+function endDeadRuns(connection: Connection): void {
+  const dead = connection.prepare<[], number>(`SELECT run FROM runs WHERE outcome = 'running'`).pluck().all();
+  if (dead.length === 0) return;
+  const end = connection.prepare<[number]>(
+    `UPDATE runs SET outcome = 'failed', error_code = 'interrupted',
+       error = 'the process ended before the run was published' WHERE run = ?`,
+  );
+  const seal = rowSealer(connection, 'runs');
+  connection
+    .transaction(() => {
+      for (const run of dead) {
+        end.run(run);
+        seal([run]);
+      }
+    })
+    .immediate();
+}
+
+/** 0 where there is none. */
+function fileSize(path: string): number {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return 0;
+  if (stats.isFile()) return stats.size;
+  throw new TidemarkError(
+    'file_system',
+    stats.isDirectory()
+      ? `${path} is a directory, and the mirror is a file`
+      : `${path} is not a regular file`,
+    {
+      hint: stats.isDirectory()
+        ? `set \`mirror\` (or TIDEMARK_MIRROR) to a file in it, such as ${join(path, 'mirror.db')}`
+        : 'set `mirror` (or TIDEMARK_MIRROR) to another path',
+    },
+  );
+}
+
+/** Refuses foreign and newer files without changing a byte. */
+function lookAt(path: string): void {
+  const connection = connect(path, { isReadonly: true });
+  try {
+    schemaVersion(connection, path);
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
+ * file can be written (a read-only disk), SQLite cannot share the file's log with writers: then a private copy in the
+ * temporary directory is read instead, of the state at this moment, and deleted on closing.
+ * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, or `mirror_locked` when it needs an upgrade
+ * while somebody writes
+ */
+function openReader(path: string, holder: LockHolder): ReaderConnection {
+  if (fileSize(path) === 0) throw missing(path);
+  const reader = connectReader(path, holder);
+  try {
+    const { version, latest } = schemaVersion(reader.connection, path);
+    if (version === latest) return reader;
+    if (version === 0) throw missing(path);
+  } catch (error) {
+    reader.close();
+    throw error;
+  }
+  reader.close();
+  const lock = acquireWriterLock(path, holder);
+  try {
+    openWriter(path).close();
+  } finally {
+    lock.release();
+  }
+  return connectReader(path, holder);
+}
+
+function connectReader(path: string, holder: LockHolder): ReaderConnection {
+  let connection: Connection | undefined;
+  try {
+    connection = connect(path, { isReadonly: true });
+    configure(connection, READER_CACHE_KIB);
+    // The first read opens the log.
+    connection.prepare('SELECT count(*) FROM sqlite_master').get();
+    const opened = connection;
+    return {
+      connection: opened,
+      another: () => openReader(path, holder),
+      close: () => void opened.close(),
+    };
+  } catch (error) {
+    connection?.close();
+    if (!/^SQLITE_(CANTOPEN|READONLY)/.test(sqliteCode(error) ?? '')) throw error;
+    return readBackup(takePrivateCopy(path));
+  }
+}
+
+/** All readers of one copy share it; the last one that closes deletes it. */
+function readBackup(copy: PrivateCopy): ReaderConnection {
+  let readers = 0;
+  const open = (): ReaderConnection => {
+    // The copy is ours alone, and its log has to be taken into account: that needs writing.
+    const connection = connect(copy.path, { isReadonly: false });
+    readers += 1;
+    const close = (): void => {
+      if (!connection.open) return;
+      connection.close();
+      readers -= 1;
+      if (readers === 0) copy.discard();
+    };
+    try {
+      configure(connection, READER_CACHE_KIB);
+    } catch (error) {
+      close();
+      throw error;
+    }
+    return { connection, another: open, close };
+  };
+  try {
+    return open();
+  } catch (error) {
+    copy.discard();
+    throw error;
+  }
+}
+
+function configure(connection: Connection, cacheKib: number): void {
+  connection.pragma('foreign_keys = ON');
+  connection.pragma('mmap_size = 0');
+  connection.pragma('cell_size_check = ON');
+  connection.pragma(`cache_size = -${cacheKib}`);
+}
+
+function missing(path: string): TidemarkError {
+  return new TidemarkError('mirror_missing', `there is no mirror at ${path} yet`, {
+    hint: 'run `tidemark sync` first, or set `mirror` (or TIDEMARK_MIRROR) to where it is',
+  });
+}
+
+// A copy of a mirror that is where nothing can be written, so that SQLite cannot share its log with a writer (who may
+// reach the same file by another way: a mount that is read-only here only). The copy is one committed state.
+
+/** What copying needs of the machine. */
+interface BackupEffects {
+  readonly copyFile: (from: string, to: string) => void;
+  readonly pause: (ms: number) => void;
+}
+
+const effects: BackupEffects = {
+  copyFile: copyFileSync,
+  // As SQLite waits for a lock: the caller has nothing else to do.
+  pause: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
+};
+
+/** Longer than a file system's clock tick: what is written within one leaves no trace in a file's times. */
+const SETTLED_MS = 20;
+const ATTEMPTS = 20;
+const NO_ROOM: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
+/** Bytes of the log's header: its salts change whenever the log restarts. */
+const WAL_HEADER_BYTES = 32;
+
+interface PrivateCopy {
+  readonly path: string;
+  discard(): void;
+}
+
+/**
+ * Copies file and log into the temporary directory. A writer only appends to the log until it carries it over into the
+ * file: so where the file and the log's header stayed as they were meanwhile, both belong together, and SQLite leaves
+ * out an append that was copied in part.
+ * @throws TidemarkError `mirror_locked` when it is being written all the time; file system errors as they are
+ */
+export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects = effects): PrivateCopy {
+  const directory = makeTemporaryDirectory('tidemark-copy-');
+  const discard = (): void => rmSync(directory, { recursive: true, force: true });
+  const copy = join(directory, basename(path));
+  try {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const before = stamp(path);
+      pause(SETTLED_MS);
+      if (stamp(path) !== before) continue;
+      rmSync(`${copy}-wal`, { force: true });
+      // The log first: what is carried over into the file later than this shows in the file's time.
+      if (walHeader(path) !== null) copyFile(`${path}-wal`, `${copy}-wal`);
+      copyFile(path, copy);
+      if (stamp(path) === before) return { path: copy, discard };
+    }
+  } catch (error) {
+    discard();
+    // Not the mirror's disk: the one that the copy is for.
+    throw NO_ROOM.has(systemCodeOf(error) ?? '') ? asFileError(error, dirname(directory), 'written') : error;
+  }
+  discard();
+  throw new TidemarkError('mirror_locked', `${path} is being written at this moment`, {
+    hint: 'its directory cannot be written from here, so it is read from a copy: try again in a moment',
+    isRetryable: true,
+  });
+}
+
+/** Changes whenever the file is written or its log restarts. */
+function stamp(path: string): string {
+  const { mtimeNs, size, ino } = statSync(path, { bigint: true });
+  return [mtimeNs, size, ino, walHeader(path)?.toString('hex') ?? ''].join(' ');
+}
+
+/** Null where there is no log, or an empty one. */
+function walHeader(path: string): Buffer | null {
+  const stats = statSync(`${path}-wal`, { throwIfNoEntry: false });
+  if (stats === undefined || stats.size === 0) return null;
+  const file = openSync(`${path}-wal`, 'r');
+  try {
+    const header = Buffer.alloc(WAL_HEADER_BYTES);
+    readSync(file, header, 0, WAL_HEADER_BYTES, 0);
+    return header;
+  } finally {
+    closeSync(file);
   }
 }

@@ -12,11 +12,11 @@ import { settleHeld } from './held-removals.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { type ChangedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
 import { sealRow } from './row-seals.ts';
-import { type RunDigests, digestRun } from './run-digests.ts';
+import { type RunDigests, digestRun } from './run-seals.ts';
 import { sealingRules } from './schema/record-tables.ts';
 import { runs, sweeps } from './schema/run-tables.ts';
 import { collections } from './schema/source-tables.ts';
-import { rootOf, ruleText } from './sealing.ts';
+import { rootOf, ruleText } from './run-seals.ts';
 import { wasSeen } from './stage.ts';
 import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
 

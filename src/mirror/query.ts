@@ -77,6 +77,17 @@ function nullSafe(column: Column): DriverValueEncoder<unknown, unknown> {
   return { mapToDriverValue: (value) => (value === null ? null : column.mapToDriverValue(value)) };
 }
 
+/** The columns of a table but these, to select or to set. */
+export function columnsWithout<T extends Table, Name extends keyof T['_']['columns']>(
+  table: T,
+  ...names: readonly Name[]
+): Omit<T['_']['columns'], Name> {
+  const columns = Object.entries(getTableColumns(table)).filter(
+    ([name]) => !names.some((each) => each === name),
+  );
+  return Object.fromEntries(columns) as unknown as Omit<T['_']['columns'], Name>;
+}
+
 /** For `onConflictDoUpdate`: each of these columns gets the value that the refused row has. */
 export function excluded<Columns extends Record<string, Column>>(
   columns: Columns,

@@ -10,8 +10,7 @@ import {
   readCountsAt,
 } from './changes-between.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
-import { findRecords } from './found-records.ts';
-import { type NameQuestion, readNamed } from './named-records.ts';
+import { type NameQuestion, findRecords, readNamed } from './found-records.ts';
 import {
   type ListedCollection,
   type ListRow,

@@ -8,32 +8,21 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
+import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
+import { LogSync, logBytes } from './write-ahead-log.ts';
 
-export type RestoreOutcome = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
+type StoredRestore = typeof restores.$inferSelect;
 
-/** `sent`: the request may have been sent; its result is not known; every other one but `planned` is final until it is resumed. */
-type StepOutcome = 'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual';
+export type RestoreOutcome = StoredRestore['outcome'];
 
 /** One restore, as `restores list` shows it. */
-export interface RestoreRow {
-  readonly restore: number;
-  /** Name of the source. */
-  readonly source: string;
-  readonly planHash: string;
-  /** The `tidemark.plan/1` document as approved. */
-  readonly plan: string;
+export interface RestoreRow extends Readonly<Omit<StoredRestore, 'fromRef' | 'approved'>> {
   /** The reference that the desired state came from. */
   readonly from: string;
-  /** The restore that this one undoes; null for an ordinary one. */
-  readonly undoes: number | null;
-  readonly startedAt: string;
-  /** Null while it runs, and for one whose process died. */
-  readonly finishedAt: string | null;
-  readonly outcome: RestoreOutcome;
   /** What the user approved beside the plan (`maxRemovals`, `sendEmail` …). */
   readonly approved: Readonly<Record<string, JsonValue>>;
 }
@@ -45,27 +34,13 @@ interface StoredDifference {
   readonly to?: JsonValue;
 }
 
-/** A step's row in the journal. */
-export interface RestoreStepRow {
-  readonly restore: number;
+/** A step's row in the journal. Every outcome but `planned` and `sent` is final until it is resumed. */
+export interface RestoreStepRow extends Readonly<
+  Omit<typeof restoreSteps.$inferSelect, 'step' | 'differences' | 'inverse'>
+> {
   /** The step's number in the plan. */
   readonly n: number;
-  readonly outcome: StepOutcome;
-  /** HTTP status of the last answer; null where none came. */
-  readonly status: number | null;
-  /** The id that the service gave to a created record. */
-  readonly newId: string | null;
-  /** Whether the record, read back, held what was sent; null while that is not known. */
-  readonly verified: boolean | null;
   readonly differences: readonly StoredDifference[];
-  /** Digest of the record's managed fields as read back; null where it was not read. */
-  readonly digest: string | null;
-  readonly errorCode: string | null;
-  readonly error: string | null;
-  /** Writes sent for it so far. */
-  readonly attempts: number;
-  readonly sentAt: string | null;
-  readonly endedAt: string | null;
   /** What puts back what it overwrote; null where there is nothing. */
   readonly inverse: JsonValue | null;
 }
@@ -85,17 +60,12 @@ export interface RestoreStart {
 }
 
 /** A record that came back under another id or in another place. */
-export interface IdMapping {
-  readonly source: string;
+export interface IdMapping extends Readonly<
+  Omit<typeof idMap.$inferSelect, 'kind' | 'oldScope' | 'newScope'>
+> {
   readonly kind: Kind;
   readonly oldScope: Scope;
-  readonly oldId: string;
   readonly newScope: Scope;
-  readonly newId: string;
-  /** The restore that created it. */
-  readonly restore: number;
-  /** ISO 8601. */
-  readonly at: string;
 }
 
 /** A step's new row, and the new id that it gave: of the record as it was desired, and as an earlier restore left it. */
@@ -109,9 +79,133 @@ export interface JournalEntry {
  */
 export type Durability = 'disk' | 'process';
 
-export interface RestoreFilter {
+interface RestoreFilter {
   readonly source?: string;
   readonly limit?: number;
+}
+
+/** The log is emptied when it has grown by so much: a long restore writes a page or two for each step. */
+const LOG_LIMIT_BYTES = 16 * 1024 * 1024;
+/** Number of writes between two checks of its size. */
+const LOOK_EVERY = 500;
+
+export class RestoreStore {
+  readonly #access: MirrorAccess;
+  #sync: LogSync | null = null;
+  #writes = 0;
+
+  constructor(access: MirrorAccess) {
+    this.#access = access;
+  }
+
+  /** Newest first. */
+  list(filter: RestoreFilter = {}): RestoreRow[] {
+    return this.#access.read((connection) => readRestores(connection, filter));
+  }
+
+  get(restore: number): RestoreRow | undefined {
+    return this.#access.read((connection) => readRestores(connection, { restore })[0]);
+  }
+
+  /** The journal of a restore in the order of its plan. */
+  steps(restore: number): RestoreStepRow[] {
+    const rows = this.#access.read((connection) => STEPS(connection).all({ restore }));
+    return rows.map(({ step, differences, inverse, ...row }) => ({
+      ...row,
+      n: step,
+      differences: parseLossless(differences) as unknown as StoredDifference[],
+      inverse: inverse === null ? null : parseLossless(inverse),
+    }));
+  }
+
+  /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
+  idMap(source: string): IdMapping[] {
+    const rows = this.#access.read((connection) => ID_MAP(connection).all({ source }));
+    return rows.map((row) => ({
+      ...row,
+      kind: knownKind(row.kind),
+      oldScope: storedScope(row.oldScope),
+      newScope: storedScope(row.newScope),
+    }));
+  }
+
+  /** Writes a restore and all its steps, durably, before anything is sent. Returns its number. */
+  begin({ from, undoes, approved, steps, mappings = [], ...rest }: RestoreStart): number {
+    return this.#durably((writer) => {
+      const row = { ...rest, fromRef: from, undoes: undoes ?? null, approved: JSON.stringify(approved) };
+      const restore = Number(ADD_RESTORE(writer).run(row).lastInsertRowid);
+      for (const { n, inverse, ...step } of steps) {
+        const text = inverse === null ? null : JSON.stringify(inverse);
+        ADD_STEP(writer).run({ ...step, restore, step: n, inverse: text });
+      }
+      for (const mapping of mappings) storeMapping(writer, { ...mapping, restore });
+      return restore;
+    });
+  }
+
+  /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown` */
+  resume(restore: number): void {
+    this.#setOutcome({ restore, outcome: 'running', finishedAt: null });
+  }
+
+  /** @throws TidemarkError `reference_unknown` */
+  finish(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {
+    this.#setOutcome({ restore, outcome, finishedAt: at });
+  }
+
+  /**
+   * Replaces steps' rows in one transaction; `mappings` go into the id map in the same one.
+   * @throws TidemarkError `reference_unknown` for a step that the restore does not have
+   */
+  journal(entries: readonly JournalEntry[], durability: Durability = 'disk'): void {
+    const write = (writer: Connection): void => {
+      for (const { row, mappings = [] } of entries) {
+        const differences = row.differences.length === 0 ? '[]' : JSON.stringify(row.differences);
+        const { changes } = SET_STEP(writer).run({ ...row, step: row.n, differences });
+        if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
+        for (const mapping of mappings) storeMapping(writer, mapping);
+      }
+    };
+    if (durability === 'disk') this.#durably(write);
+    else this.#access.change((writer) => writer.transaction(write).immediate(writer));
+    this.#writes += 1;
+    if (this.#writes % LOOK_EVERY !== 0 || logBytes(this.#access.path) <= LOG_LIMIT_BYTES) return;
+    // Pages that no reader needs, so that the log restarts. Does not wait.
+    this.#access.change((writer) => void writer.pragma('wal_checkpoint(PASSIVE)'));
+  }
+
+  /**
+   * Resolves once everything journaled before the call is on the disk; concurrent calls share one wait for it.
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system`
+   */
+  settled(): Promise<void> {
+    return this.#access.change(() => (this.#sync ??= new LogSync(this.#access.path)).settled());
+  }
+
+  close(): void {
+    this.#sync?.close();
+  }
+
+  #setOutcome(row: Pick<RestoreRow, 'restore' | 'outcome' | 'finishedAt'>): void {
+    this.#durably((writer) => {
+      if (SET_OUTCOME(writer).run({ ...row }).changes !== 1) throw unknownRestore(row.restore, 'restore');
+    });
+  }
+
+  /**
+   * A transaction that is on the disk when it returns. Elsewhere a commit may be lost with the power, and is made again by
+   * the next sync; a request that was sent cannot be.
+   */
+  #durably<T>(work: (writer: Connection) => T): T {
+    return this.#access.change((writer) => {
+      writer.pragma('synchronous = FULL');
+      try {
+        return writer.transaction(work).immediate(writer);
+      } finally {
+        writer.pragma('synchronous = NORMAL');
+      }
+    });
+  }
 }
 
 const RESTORES = prepared((db) =>
@@ -136,10 +230,9 @@ export function readRestores(
 ): RestoreRow[] {
   return RESTORES(connection)
     .all({ source: source ?? null, restore: restore ?? null, limit: limit ?? -1 })
-    .map(({ fromRef, outcome, approved, ...row }) => ({
+    .map(({ fromRef, approved, ...row }) => ({
       ...row,
       from: fromRef,
-      outcome: outcome as RestoreOutcome,
       approved: parseLossless(approved) as RestoreRow['approved'],
     }));
 }
@@ -153,20 +246,6 @@ const STEPS = prepared((db) =>
     .prepare(),
 );
 
-/** In the order of the plan. */
-export function readRestoreSteps(connection: Connection, restore: number): RestoreStepRow[] {
-  return STEPS(connection)
-    .all({ restore })
-    .map(({ step, outcome, errorCode, differences, inverse, ...row }) => ({
-      ...row,
-      n: step,
-      outcome: outcome as StepOutcome,
-      errorCode: errorCode,
-      differences: parseLossless(differences) as unknown as StoredDifference[],
-      inverse: inverse === null ? null : parseLossless(inverse),
-    }));
-}
-
 const ID_MAP = prepared((db) =>
   db
     .select()
@@ -175,18 +254,6 @@ const ID_MAP = prepared((db) =>
     .orderBy(asc(idMap.restore), asc(idMap.at), asc(idMap.kind), asc(idMap.newScope), asc(idMap.newId))
     .prepare(),
 );
-
-/** Oldest first, so that a later one follows what it continues. */
-export function readIdMap(connection: Connection, source: string): IdMapping[] {
-  return ID_MAP(connection)
-    .all({ source })
-    .map((row) => ({
-      ...row,
-      kind: knownKind(row.kind),
-      oldScope: storedScope(row.oldScope),
-      newScope: storedScope(row.newScope),
-    }));
-}
 
 const ADD_RESTORE = prepared((db) => {
   const { source, planHash, plan, fromRef, undoes, startedAt, approved } = paramsOf(restores);
@@ -204,33 +271,6 @@ const ADD_STEP = prepared((db) => {
     .prepare();
 });
 
-/** The new restore's number; its steps are in the journal. */
-export function beginRestore(writer: Connection, start: RestoreStart): number {
-  return inOneDurably(writer, () => {
-    const { from, undoes = null, approved, steps, mappings = [], ...rest } = start;
-    const row = { ...rest, fromRef: from, undoes, approved: JSON.stringify(approved) };
-    const restore = Number(ADD_RESTORE(writer).run(row).lastInsertRowid);
-    for (const { n, inverse, ...step } of steps) {
-      ADD_STEP(writer).run({
-        ...step,
-        restore,
-        step: n,
-        inverse: inverse === null ? null : JSON.stringify(inverse),
-      });
-    }
-    for (const mapping of mappings) storeMapping(writer, { ...mapping, restore });
-    return restore;
-  });
-}
-
-/**
- * Takes an ended restore up again.
- * @throws TidemarkError `reference_unknown`
- */
-export function resumeRestore(writer: Connection, restore: number): void {
-  setOutcome(writer, { restore, outcome: 'running', finishedAt: null });
-}
-
 const STORE_MAPPING = prepared((db) => {
   const { oldScope, oldId, restore, at } = getTableColumns(idMap);
   return db
@@ -244,18 +284,8 @@ const STORE_MAPPING = prepared((db) => {
 });
 
 /** Replaces the one of the same key. */
-export function storeMapping(writer: Connection, { oldScope, newScope, ...rest }: IdMapping): void {
+function storeMapping(writer: Connection, { oldScope, newScope, ...rest }: IdMapping): void {
   STORE_MAPPING(writer).run({ ...rest, oldScope: scopeKey(oldScope), newScope: scopeKey(newScope) });
-}
-
-/** @throws TidemarkError `reference_unknown` */
-export function finishRestore(
-  writer: Connection,
-  restore: number,
-  outcome: Exclude<RestoreOutcome, 'running'>,
-  at: string,
-): void {
-  setOutcome(writer, { restore, outcome, finishedAt: at });
 }
 
 const END_DEAD = prepared((db) =>
@@ -272,35 +302,32 @@ const SET_OUTCOME = prepared((db) => {
   return db.update(restores).set({ outcome, finishedAt }).where(eq(restores.restore, restore)).prepare();
 });
 
-/** @throws TidemarkError `reference_unknown` */
-function setOutcome(
-  writer: Connection,
-  row: { readonly restore: number; readonly outcome: RestoreOutcome; readonly finishedAt: string | null },
-): void {
-  inOneDurably(writer, () => {
-    if (SET_OUTCOME(writer).run(row).changes !== 1) throw unknownRestore(row.restore, 'restore');
-  });
-}
+const SET_STEP = prepared((db) => {
+  const { restore, step, outcome, status, newId, verified, differences, digest } = paramsOf(restoreSteps);
+  const { errorCode, error, attempts, sentAt, endedAt } = paramsOf(restoreSteps);
+  return (
+    db
+      .update(restoreSteps)
+      // The inverse stays as it was when the restore began.
+      .set({
+        outcome,
+        status,
+        newId,
+        verified,
+        differences,
+        digest,
+        errorCode,
+        error,
+        attempts,
+        sentAt,
+        endedAt,
+      })
+      .where(and(eq(restoreSteps.restore, restore), eq(restoreSteps.step, step)))
+      .prepare()
+  );
+});
 
-/**
- * Commits that are on the disk when it returns. Elsewhere a commit may be lost with the power, and is made again by the
- * next sync; a request that was sent cannot be.
- */
-export function durably<T>(writer: Connection, commit: () => T): T {
-  writer.pragma('synchronous = FULL');
-  try {
-    return commit();
-  } finally {
-    writer.pragma('synchronous = NORMAL');
-  }
-}
-
-/** `work` in one such transaction. */
-function inOneDurably<T>(writer: Connection, work: () => T): T {
-  return durably(writer, () => writer.transaction(work).immediate());
-}
-
-export function unknownRestore(restore: number, what: string): TidemarkError {
+function unknownRestore(restore: number, what: string): TidemarkError {
   return new TidemarkError('reference_unknown', `there is no ${what} ${restore}`, {
     hint: '`tidemark restores list` lists them',
   });

@@ -1,13 +1,9 @@
-/** What retention would drop, drops, and dropped. */
+/** What retention would drop, drops, and dropped: the runs that went, and the kept runs that have their changes now. */
+import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
+import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';
+import type { Connection } from './database.ts';
 import { type ForgetRow, readForgets } from './forget-records.ts';
-import {
-  type ForgottenBefore,
-  type ForgottenRunRow,
-  readForgottenBefore,
-  readForgottenRun,
-  readSourcesForgottenAt,
-} from './forgotten-runs.ts';
 import {
   type ForgetChoice,
   type ForgetOptions,
@@ -15,7 +11,28 @@ import {
   forgetRuns,
   planForget,
 } from './forgetting.ts';
-import type { RetentionPlan } from './retention.ts';
+import { param, prepared } from './query.ts';
+import { type RetentionPlan, rangesOf } from './retention.ts';
+import { forgets, replacedRoots } from './schema/retention-tables.ts';
+import { runs } from './schema/run-tables.ts';
+import { sources } from './schema/source-tables.ts';
+
+interface ForgottenRunRow {
+  readonly run: number;
+  /** When retention dropped it, ISO 8601. */
+  readonly at: string;
+  /** The kept run that has its changes now; null where it made none. */
+  readonly into: number | null;
+}
+
+/** The runs of a source that retention dropped between two that it kept: their changes are part of the later one. */
+export interface ForgottenBefore {
+  readonly count: number;
+  /** As ranges, ascending; runs of other sources can be within them. */
+  readonly runs: readonly (readonly [first: number, last: number])[];
+  /** When retention dropped the last of them, ISO 8601. */
+  readonly at: string;
+}
 
 export class RetentionStore {
   readonly #access: MirrorAccess;
@@ -64,3 +81,112 @@ export class RetentionStore {
     return await forgetRuns(this.#access.writerForForget(), options);
   }
 }
+
+/** Undefined for a run that was never dropped. */
+function readForgottenRun(connection: Connection, run: number): ForgottenRunRow | undefined {
+  const found = readForgets(connection).find(({ runs }) =>
+    runs.some(([first, last]) => first <= run && run <= last),
+  );
+  if (found === undefined) return undefined;
+  return { run, at: found.at, into: readTargets(connection)(run) ?? null };
+}
+
+/**
+ * Names of the sources whose state as of a kept run retention dropped: what changed in them up to it, and since the run
+ * of theirs that is kept before it, is in a later run now. Sorted; mostly none, because the run beside is kept too.
+ */
+function readSourcesForgottenAt(connection: Connection, run: number): string[] {
+  const target = readTargets(connection);
+  // What went before any source's kept run is in that one, or in an earlier one.
+  const later = GONE_WITHIN(connection)
+    .all({ run })
+    .flatMap(({ run: gone }) => target(gone) ?? [])
+    .filter((into) => into > run);
+  const sources = [...new Set(later)].flatMap(
+    (into) => SOURCE_OF(connection).get({ run: into })?.source ?? [],
+  );
+  return [...new Set(sources)].sort();
+}
+
+/** Undefined where a kept run has only its own changes. */
+function readForgottenBefore(connection: Connection, run: number): ForgottenBefore | undefined {
+  const target = readTargets(connection);
+  const gone = GONE_BEFORE(connection)
+    .all({ run })
+    .filter((row) => target(row.run) === run);
+  if (gone.length === 0) return undefined;
+  const at = gone.reduce((latest, row) => (row.at > latest ? row.at : latest), '');
+  return { count: gone.length, runs: rangesOf(gone.map((row) => row.run)), at };
+}
+
+/** A run may have gone into one that went later itself. */
+function readTargets(connection: Connection): (run: number) => number | undefined {
+  const next = (run: number): number | undefined => INTO(connection).get({ run })?.into ?? undefined;
+  return (run) => {
+    let at: number | undefined;
+    for (let into = next(run); into !== undefined; into = next(into)) at = into;
+    return at;
+  };
+}
+
+const INTO = prepared((db) =>
+  db
+    .select({ into: replacedRoots.intoRun })
+    .from(replacedRoots)
+    .where(and(eq(replacedRoots.run, param('run')), isNotNull(replacedRoots.intoRun)))
+    .limit(1)
+    .prepare(),
+);
+
+const SOURCE_OF = prepared((db) =>
+  db
+    .select({ source: sources.name })
+    .from(runs)
+    .innerJoin(sources, eq(sources.id, runs.source))
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+);
+
+/** Runs that went, up to this one, and since the oldest of the sources' states as of it. */
+const GONE_WITHIN = prepared((db) => {
+  const shown = db
+    .select({ run: max(runs.run) })
+    .from(runs)
+    .where(and(eq(runs.source, sources.id), lte(runs.run, param('run')), isNotNull(runs.root)));
+  const oldestShown = db.select({ run: sql<number>`min(ifnull(${shown}, 0))` }).from(sources);
+  return db
+    .select({ run: replacedRoots.run })
+    .from(replacedRoots)
+    .where(
+      and(
+        isNotNull(replacedRoots.intoRun),
+        lte(replacedRoots.run, param('run')),
+        gt(replacedRoots.run, oldestShown),
+      ),
+    )
+    .prepare();
+});
+
+/** Runs that went since the published run of the same source before this one. */
+const GONE_BEFORE = prepared((db) => {
+  const [own, earlier] = [alias(runs, 'own'), alias(runs, 'earlier')];
+  const previous = db
+    .select({ run: max(earlier.run) })
+    .from(own)
+    .innerJoin(earlier, eq(earlier.source, own.source))
+    .where(and(eq(own.run, param('run')), lt(earlier.run, param('run')), isNotNull(earlier.root)));
+  return db
+    .select({ run: replacedRoots.run, at: sql<string>`max(${forgets.at})` })
+    .from(replacedRoots)
+    .innerJoin(forgets, eq(forgets.forget, replacedRoots.forget))
+    .where(
+      and(
+        isNotNull(replacedRoots.intoRun),
+        lt(replacedRoots.run, param('run')),
+        gt(replacedRoots.run, sql`ifnull(${previous}, 0)`),
+      ),
+    )
+    .groupBy(replacedRoots.run)
+    .orderBy(asc(replacedRoots.run))
+    .prepare();
+});

@@ -1,80 +1,39 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
-import { and, asc, desc, eq, gte, inArray, isNotNull, isNull, lte, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gte, inArray, isNotNull, isNull, lte, ne, or, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { TidemarkError, ErrorCode } from '../core/errors.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
-import type { CollectionStage } from './collection-stage.ts';
 import type { Connection } from './database.ts';
-import { param, prepared, queryBuilder, unlessGiven } from './query.ts';
+import { columnsWithout, param, prepared, unlessGiven } from './query.ts';
 import { runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { knownKind, storedScope } from './stored-names.ts';
-import type { RunOutcome, SweepOutcome, StoredError, SweepResult } from './sweep-result.ts';
+import type { RunOutcome } from './sweep-result.ts';
 
-export interface RunRow {
-  readonly run: number;
-  readonly source: string;
-  readonly trigger: string;
-  /** The kinds that it was narrowed to; null for a run of all that the configuration includes. */
-  readonly kinds: readonly Kind[] | null;
-  readonly startedAt: string;
-  /** Null while it runs, and for a run that died. */
-  readonly finishedAt: string | null;
-  readonly outcome: RunOutcome;
-  readonly requests: number;
-  readonly retries: number;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
-  readonly errorCode: ErrorCode | null;
-  readonly error: string | null;
-  /** Hex; null unless published. */
-  readonly root: string | null;
-}
+type StoredRun = typeof runs.$inferSelect;
 
-export interface SweepRow {
-  readonly run: number;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly outcome: SweepOutcome;
-  readonly mode: 'full' | 'head' | null;
-  readonly pages: number;
-  readonly count: number | null;
-  readonly records: number;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
-  readonly held: number;
-  readonly errorCode: ErrorCode | null;
-  readonly error: string | null;
-}
+/** As in the table, with the source's name and the root in hex; null unless published. */
+export type RunRow = Readonly<
+  Omit<StoredRun, 'source' | 'changeDigest' | 'sweepDigest' | 'previousRoot' | 'root'> & {
+    source: string;
+    root: string | null;
+  }
+>;
 
-export interface CollectionRow {
-  readonly id: number;
-  readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  /** Current records. */
-  readonly records: number;
-  readonly lastRun: number | null;
-  /** When the latest sweep's run ended. */
-  readonly lastAt: string | null;
-  readonly lastCompleteRun: number | null;
-  readonly lastCompleteAt: string | null;
-  /** The latest complete sweep of the whole list, not only from its head. */
-  readonly lastFullRun: number | null;
-  readonly lastFullAt: string | null;
-  readonly lastOutcome: SweepOutcome | null;
-  readonly lastErrorCode: ErrorCode | null;
-  readonly lastError: string | null;
-  readonly pageCap: number | null;
-  /** The run in which it went away with its parent record. */
-  readonly retiredRun: number | null;
-}
+export type SweepRow = Readonly<
+  Omit<typeof sweeps.$inferSelect, 'collection'> & { kind: Kind; scope: Scope }
+>;
+
+/** As in the table, with the source's name. */
+export type CollectionRow = Readonly<
+  Omit<
+    typeof collections.$inferSelect,
+    'source' | 'kind' | 'scope' | 'organizationId' | 'projectId' | 'roleId'
+  > & {
+    source: string;
+    kind: Kind;
+    scope: Scope;
+  }
+>;
 
 const SOURCES = prepared((db) =>
   db.select({ name: sources.name }).from(sources).orderBy(asc(sources.name)).prepare(),
@@ -109,7 +68,10 @@ export interface RunFilter {
 /** From the newest run on, each with its source (a cross join keeps that order): few are read where few are wanted. */
 const RUNS = prepared((db) =>
   db
-    .select({ run: runs, source: sources.name })
+    .select({
+      run: columnsWithout(runs, 'source', 'changeDigest', 'sweepDigest', 'previousRoot'),
+      source: sources.name,
+    })
     .from(runs)
     .crossJoin(sources)
     .where(
@@ -141,23 +103,10 @@ export function readRuns(connection: Connection, filter: RunFilter & { readonly 
     isOfAllKinds: filter.isOfAllKinds === true ? 1 : null,
     limit: filter.limit ?? -1,
   });
-  return rows.map(({ run, source }) => ({
-    run: run.run,
+  return rows.map(({ run: { root, ...run }, source }) => ({
+    ...run,
     source,
-    trigger: run.trigger,
-    kinds: run.kinds === null ? null : (JSON.parse(run.kinds) as Kind[]),
-    startedAt: run.startedAt,
-    finishedAt: run.finishedAt,
-    outcome: run.outcome as RunOutcome,
-    requests: run.requests,
-    retries: run.retries,
-    added: run.added,
-    changed: run.changed,
-    removed: run.removed,
-    unchanged: run.unchanged,
-    errorCode: run.errorCode as ErrorCode | null,
-    error: run.error,
-    root: run.root?.toString('hex') ?? null,
+    root: root?.toString('hex') ?? null,
   }));
 }
 
@@ -177,63 +126,46 @@ export function readFirstStart(connection: Connection, source: string): string |
   return FIRST_START(connection).get({ source })?.startedAt ?? null;
 }
 
-/** In catalog order, then by scope. */
-export function readSweeps(connection: Connection, run: number): SweepRow[] {
-  const rows = queryBuilder(connection)
-    .select({ sweep: sweeps, kind: collections.kind, scope: collections.scope })
+const SWEEPS = prepared((db) =>
+  db
+    .select({ row: columnsWithout(sweeps, 'collection'), kind: collections.kind, scope: collections.scope })
     .from(sweeps)
     .innerJoin(collections, eq(collections.id, sweeps.collection))
-    .where(eq(sweeps.run, run))
-    .all();
-  return inCatalogOrder(rows).map(({ sweep, kind, scope }) => ({
-    run: sweep.run,
+    .where(eq(sweeps.run, param('run')))
+    .prepare(),
+);
+
+/** In catalog order, then by scope. */
+export function readSweeps(connection: Connection, run: number): SweepRow[] {
+  return inCatalogOrder(SWEEPS(connection).all({ run })).map(({ row, kind, scope }) => ({
+    ...row,
     kind: knownKind(kind),
     scope: storedScope(scope),
-    outcome: sweep.outcome as SweepOutcome,
-    mode: sweep.mode as 'full' | 'head' | null,
-    pages: sweep.pages,
-    count: sweep.count,
-    records: sweep.records,
-    added: sweep.added,
-    changed: sweep.changed,
-    removed: sweep.removed,
-    unchanged: sweep.unchanged,
-    held: sweep.held,
-    errorCode: sweep.errorCode as ErrorCode | null,
-    error: sweep.error,
   }));
 }
 
-/** In catalog order, then by source and scope. */
-export function readCollections(connection: Connection, source?: string): CollectionRow[] {
-  const rows = queryBuilder(connection)
+const COLLECTIONS = prepared((db) =>
+  db
     .select({
-      row: collections,
+      row: columnsWithout(collections, 'source', 'kind', 'scope', 'organizationId', 'projectId', 'roleId'),
       kind: collections.kind,
       scope: collections.scope,
       source: sources.name,
     })
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(source === undefined ? undefined : eq(sources.name, source))
-    .all();
-  return inCatalogOrder(rows).map(({ row, ...facts }) => ({
-    id: row.id,
-    source: facts.source,
-    kind: knownKind(row.kind),
-    scope: storedScope(row.scope),
-    records: row.records,
-    lastRun: row.lastRun,
-    lastAt: row.lastAt,
-    lastCompleteRun: row.lastCompleteRun,
-    lastCompleteAt: row.lastCompleteAt,
-    lastFullRun: row.lastFullRun,
-    lastFullAt: row.lastFullAt,
-    lastOutcome: row.lastOutcome as SweepOutcome | null,
-    lastErrorCode: row.lastErrorCode as ErrorCode | null,
-    lastError: row.lastError,
-    pageCap: row.pageCap,
-    retiredRun: row.retiredRun,
+    .where(unlessGiven('source', eq(sources.name, param('source'))))
+    .prepare(),
+);
+
+/** In catalog order, then by source and scope. */
+export function readCollections(connection: Connection, source?: string): CollectionRow[] {
+  const rows = COLLECTIONS(connection).all({ source: source ?? null });
+  return inCatalogOrder(rows).map(({ row, kind, scope, source: name }) => ({
+    ...row,
+    source: name,
+    kind: knownKind(kind),
+    scope: storedScope(scope),
   }));
 }
 
@@ -246,76 +178,91 @@ function inCatalogOrder<T extends { kind: string; scope: string; source?: string
   );
 }
 
-// One run from its beginning to its publication, as the sync sees it.
+// The completeness of a source's collections, from their rows alone: no record is read or counted.
 
-export interface RunOptions {
-  readonly source: { readonly name: string; readonly baseUrl: string };
-  /** What started it, e.g. `sync` or the schedule's name. */
-  readonly trigger: string;
-  /** The kinds that it is narrowed to; null, or left out, for all that the configuration includes. */
-  readonly kinds?: readonly Kind[] | null;
-  /** Members that the stable text leaves out, per kind: exactly those that the records are scanned with. */
-  readonly volatileFields: ReadonlyMap<Kind, ReadonlySet<string>>;
-  readonly definitions: readonly ResourceDefinition[];
-  /** The one comparison: true when two bodies of a kind are equal by value. */
-  readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
-  /** What is staged, hashed and stored in place of a record as received; left out: the record itself. */
-  readonly redact?: (kind: Kind, record: ScannedRecord) => ScannedRecord;
+/** All collections of one kind of a source. */
+export interface KindStatus {
+  readonly kind: Kind;
+  readonly collections: number;
+  readonly records: number;
+  /** Collections whose latest sweep is complete. */
+  readonly whole: number;
+  /** When the least recently completed one was last complete, ISO 8601; null if one never was. */
+  readonly oldestWholeAt: string | null;
 }
 
-/** Requests of a run so far. */
-export interface RunFigures {
-  readonly requests: number;
-  readonly retries: number;
+/** A collection whose latest sweep is not complete. */
+export interface UnreadCollection {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Null before the first sweep. */
+  readonly outcome: CollectionRow['lastOutcome'];
+  readonly errorCode: CollectionRow['lastErrorCode'];
+  readonly error: string | null;
+  readonly lastCompleteAt: string | null;
 }
 
-export interface PublishInput extends RunFigures {
-  readonly outcome: Exclude<RunOutcome, 'running'>;
-  readonly sweeps: readonly SweepResult[];
-  readonly error?: StoredError | null;
+const BY_KIND = prepared((db) =>
+  db
+    .select({
+      kind: collections.kind,
+      collections: sql<number>`count(*)`,
+      records: sql<number>`sum(${collections.records})`,
+      whole: sql<number>`total(${collections.lastOutcome} = 'complete')`,
+      oldestWholeAt: sql<string | null>`CASE WHEN count(${collections.lastCompleteAt}) = count(*)
+        THEN min(${collections.lastCompleteAt}) END`,
+    })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(and(unlessGiven('source', eq(sources.name, param('source'))), isNull(collections.retiredRun)))
+    .groupBy(collections.kind)
+    .prepare(),
+);
+
+/** In catalog order; of one source, or of all. */
+export function readKindStatuses(connection: Connection, source: string | null): KindStatus[] {
+  return BY_KIND(connection)
+    .all({ source })
+    .map(({ kind, ...row }) => ({ kind: knownKind(kind), ...row }))
+    .sort(byKind);
 }
 
-export interface PublishedRun {
-  readonly run: number;
-  readonly outcome: Exclude<RunOutcome, 'running'>;
-  readonly startedAt: string;
-  readonly finishedAt: string;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
-  /** Hex; null for a failed run. */
-  readonly root: string | null;
-  /**
-   * What went wrong after the commit (a disk too full to empty the log): nothing of the run is lost, and the next opening
-   * for writing tidies up. Null as a rule.
-   */
-  readonly cleanupError: TidemarkError | null;
+const UNREAD = prepared((db) =>
+  db
+    .select({
+      kind: collections.kind,
+      scope: collections.scope,
+      outcome: collections.lastOutcome,
+      errorCode: collections.lastErrorCode,
+      error: collections.lastError,
+      lastCompleteAt: collections.lastCompleteAt,
+    })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        isNull(collections.retiredRun),
+        or(isNull(collections.lastOutcome), ne(collections.lastOutcome, 'complete')),
+      ),
+    )
+    .orderBy(asc(collections.id))
+    .limit(param('limit'))
+    .prepare(),
+);
+
+/** In catalog order; at most `limit`, the oldest collections of the mirror first. */
+export function readUnreadCollections(
+  connection: Connection,
+  source: string,
+  limit: number,
+): UnreadCollection[] {
+  return UNREAD(connection)
+    .all({ source, limit })
+    .map(({ kind, scope, ...row }) => ({ ...row, kind: knownKind(kind), scope: storedScope(scope) }))
+    .sort(byKind);
 }
 
-export interface RunWriter {
-  readonly run: number;
-  readonly startedAt: string;
-  /** The stage of one collection; the same object for the same kind and scope. */
-  stage(kind: Kind, scope: Scope): CollectionStage;
-  /** The collection went away with its parent record: its current records become tombstones. Returns how many. */
-  retire(kind: Kind, scope: Scope): Promise<number>;
-  /**
-   * For a kind that is read one by one: its records whose parent record is not there any more, or goes in this run, go
-   * as well. Call it when the parents are settled. Returns how many; 0 for other kinds.
-   */
-  removeOrphans(kind: Kind, scope: Scope): Promise<number>;
-  /** For a kind that is read one by one: how many of its parents no run has asked for yet, this one included. */
-  countUnchecked(kind: Kind, scope: Scope): Promise<number>;
-  /**
-   * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. Asynchronous only to give
-   * the event loop air. A failed run publishes its own row and its sweeps, no record.
-   * @throws TidemarkError (`disk_full` and others); then nothing was published, and `abandon` is still possible
-   */
-  publish(input: PublishInput): Promise<PublishedRun>;
-  /**
-   * Ends the run as failed, deletes the stage, changes nothing else. Where even that cannot be written (a full disk),
-   * the next opening for writing ends it. `stats` are the requests sent until then.
-   */
-  abandon(error: StoredError, stats?: RunFigures): void;
+function byKind(one: { readonly kind: Kind }, other: { readonly kind: Kind }): number {
+  return KINDS.indexOf(one.kind) - KINDS.indexOf(other.kind);
 }

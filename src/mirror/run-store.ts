@@ -12,28 +12,24 @@ import {
   readChangingRuns,
   readFirstReads,
 } from './change-counts.ts';
-import {
-  type KindStatus,
-  type UnreadCollection,
-  readKindStatuses,
-  readUnreadCollections,
-} from './collection-status.ts';
 import { type SweepAsOf, readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
 import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
-import { openRun } from './open-run.ts';
+import { type RunOptions, type RunWriter, openRun } from './run-writer.ts';
 import type { RunTime } from './record-page.ts';
 import {
   type CollectionRow,
+  type KindStatus,
   type RunFilter,
-  type RunOptions,
   type RunRow,
-  type RunWriter,
   type SweepRow,
+  type UnreadCollection,
   readCollections,
   readFirstStart,
+  readKindStatuses,
   readRuns,
   readSources,
   readSweeps,
+  readUnreadCollections,
 } from './run-rows.ts';
 import { type SchemaChange, type SchemaChangeFilter, readSchemaChanges } from './schema-changes.ts';
 

@@ -10,15 +10,7 @@ import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { isSealed, readSealedSnapshots, snapshotSeal } from './verify-chain.ts';
 
-export interface SnapshotRow {
-  readonly name: string;
-  /** The published run whose state it is. */
-  readonly run: number;
-  /** When it was pinned, ISO 8601. */
-  readonly pinnedAt: string;
-  /** True for the one that drift is measured from; at most one is. */
-  readonly isBaseline: boolean;
-}
+export type SnapshotRow = Readonly<Omit<typeof snapshots.$inferSelect, 'seal'>>;
 
 const MAX_NAME = 100;
 

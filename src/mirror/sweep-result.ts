@@ -13,6 +13,9 @@ export type SweepOutcome =
   | 'failed'
   | 'skipped';
 
+/** `full`: the whole list; `head`: from the head until known. */
+export type SweepMode = 'full' | 'head';
+
 /** Why something failed, fit to store: a `TidemarkError` is one. */
 export interface StoredError {
   readonly code: ErrorCode;
@@ -24,8 +27,8 @@ export interface SweepResult {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly outcome: SweepOutcome;
-  /** `full`: the whole list; `head`: from the head until known; null where nothing was walked. */
-  readonly mode: 'full' | 'head' | null;
+  /** Null where nothing was walked. */
+  readonly mode: SweepMode | null;
   readonly pages: number;
   /** `count` as the service said it. */
   readonly count: number | null;

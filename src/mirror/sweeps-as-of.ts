@@ -35,13 +35,7 @@ export interface SweepAsOf {
 export function readSweepsAsOf(connection: Connection, source: string, run: number): SweepAsOf[] {
   return AS_OF(connection)
     .all({ source, run })
-    .map(({ kind, scope, errorCode, outcome, ...row }) => ({
-      ...row,
-      kind: knownKind(kind),
-      scope: storedScope(scope),
-      outcome: outcome as SweepOutcome,
-      errorCode: errorCode as ErrorCode | null,
-    }));
+    .map(({ kind, scope, ...row }) => ({ ...row, kind: knownKind(kind), scope: storedScope(scope) }));
 }
 
 const AS_OF = prepared((db) => {
@@ -92,17 +86,17 @@ const AS_OF = prepared((db) => {
     .groupBy(carriedSweeps.collection, carriedSweeps.seenRun);
   const [last, complete] = [carried.as('last_carried'), carried.as('complete_carried')];
   const completeRuns = alias(runs, 'complete_runs');
-  const ofLast = (own: SQLWrapper, other: SQLWrapper) =>
-    sql<string | null>`iif(${sweeps.run} IS NULL, ${other}, ${own})`;
+  const ofLast = <T>(own: SQLWrapper, other: SQLWrapper) =>
+    sql<T>`iif(${sweeps.run} IS NULL, ${other}, ${own})`;
   return db
     .with(seen, latest)
     .select({
       kind: collections.kind,
       scope: collections.scope,
       lastRun: latest.run,
-      outcome: ofLast(sweeps.outcome, last.outcome),
-      errorCode: ofLast(sweeps.errorCode, last.errorCode),
-      error: ofLast(sweeps.error, last.error),
+      outcome: ofLast<SweepOutcome>(sweeps.outcome, last.outcome),
+      errorCode: ofLast<ErrorCode | null>(sweeps.errorCode, last.errorCode),
+      error: ofLast<string | null>(sweeps.error, last.error),
       readRun: latest.readRun,
       completeRun: latest.completeRun,
       completeAt: sql<string | null>`ifnull(${completeRuns.finishedAt}, ${complete.seenAt})`,

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
-import { type RunDigests, digestRun } from './run-digests.ts';
-import { rootOf } from './sealing.ts';
-import type { Findings } from './verify-findings.ts';
+import { type RunDigests, digestRun } from './run-seals.ts';
+import { rootOf } from './run-seals.ts';
+import type { Findings } from './verify-records.ts';
 
 /** A published run with its seal. */
 export interface SealedRun extends RunDigests {

@@ -25,9 +25,9 @@ import {
   setContribution,
 } from './row-seals.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
-import { type SealingRule, readRules } from './sealing.ts';
+import { type SealingRule, readRules } from './run-seals.ts';
 import { verifyChain } from './verify-chain.ts';
-import type { Findings, VerifyNote, VerifyProblem } from './verify-findings.ts';
+import type { Findings, VerifyNote, VerifyProblem } from './verify-records.ts';
 import { verifyCollection } from './verify-records.ts';
 
 export interface VerifyResult {

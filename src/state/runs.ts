@@ -1,8 +1,7 @@
 /** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
 import type { StateReference } from '../diff/change.ts';
-import type { ForgottenBefore } from '../mirror/forgotten-runs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RetentionStore } from '../mirror/retention-store.ts';
+import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 

@@ -6,7 +6,7 @@ import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RunWriter } from '../mirror/run-rows.ts';
+import type { RunWriter } from '../mirror/run-writer.ts';
 import type { SyncEvents } from './events.ts';
 import type { AcceptedRemovals, RemovalLimits } from './removals.ts';
 import type { ParentFilter } from './run-extent.ts';

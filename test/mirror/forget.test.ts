@@ -7,7 +7,7 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import type { ForgetResult } from '../../src/mirror/forgetting.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import type { RetentionPolicy } from '../../src/config/config.ts';
-import type { PublishedRun } from '../../src/mirror/run-rows.ts';
+import type { PublishedRun } from '../../src/mirror/run-writer.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
 import { resolvePoint } from '../../src/state/point.ts';
 import {

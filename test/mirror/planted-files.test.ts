@@ -21,7 +21,7 @@ import { connect } from '../../src/mirror/database.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { MirrorAccess } from '../../src/mirror/access.ts';
 import { Mirror } from '../../src/mirror/mirror.ts';
-import { openWriter } from '../../src/mirror/opening.ts';
+import { openWriter } from '../../src/mirror/open.ts';
 import { attachStage } from '../../src/mirror/stage.ts';
 import { ORG, begin, open, temporaryDirectory, testClock } from './fixture.ts';
 

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { temporaryPlace } from '../../src/core/temporary-place.ts';
-import { takePrivateCopy } from '../../src/mirror/opening.ts';
+import { takePrivateCopy } from '../../src/mirror/open.ts';
 import { temporaryDirectory } from './fixture.ts';
 
 const copies = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('tidemark-copy-'));

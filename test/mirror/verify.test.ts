@@ -2,7 +2,7 @@ import { openSync, readFileSync, writeSync, closeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { VerifyResult } from '../../src/mirror/verify.ts';
-import type { VerifyProblem } from '../../src/mirror/verify-findings.ts';
+import type { VerifyProblem } from '../../src/mirror/verify-records.ts';
 import { ORG, PROJECT, begin, open, sync } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { LogSync } from '../../src/mirror/step-journal.ts';
+import { LogSync } from '../../src/mirror/write-ahead-log.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { NO_EVENTS } from '../../src/restore/apply/apply.ts';
 import type { Plan } from '../../src/restore/plan/plan.ts';

@@ -20,9 +20,8 @@ import {
 import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
 import type { SourceState } from '../../state/documents.ts';
-import type { KindStatus, UnreadCollection } from '../../mirror/collection-status.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
-import type { RunRow } from '../../mirror/run-rows.ts';
+import type { KindStatus, RunRow, UnreadCollection } from '../../mirror/run-rows.ts';
 
 /** The state of daemon and mirror at one time, for a page. */
 export interface HealthSnapshot {

@@ -5,7 +5,7 @@ import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
-import type { VerifyProblem } from '../../mirror/verify-findings.ts';
+import type { VerifyProblem } from '../../mirror/verify-records.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';

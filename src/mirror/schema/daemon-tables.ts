@@ -1,5 +1,8 @@
 /** What the daemon must remember across restarts: when what is due, what its jobs did, and which notices are pending. */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+import type { JsonValue } from '../../core/json.ts';
+
+type JsonObject = Readonly<Record<string, JsonValue>>;
 
 /** The state of one schedule of the configuration. */
 export const schedules = sqliteTable('schedules', {
@@ -22,20 +25,22 @@ export const jobs = sqliteTable(
   {
     job: integer('job').primaryKey({ autoIncrement: true }),
     /** `sync`, `drift`, `verify`, `forget`, `drill` or `backup`. */
-    name: text('name').notNull(),
+    name: text('name').notNull().$type<'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup'>(),
     /** Name of the source; NULL for what concerns the mirror as a whole. */
     source: text('source'),
     /** `schedule`, `overdue` (missed while down), `request` (by HTTP or the command line) or `after_run`. */
-    trigger: text('trigger').notNull(),
+    trigger: text('trigger').notNull().$type<'schedule' | 'overdue' | 'request' | 'after_run'>(),
     startedAt: text('started_at').notNull(),
     /** NULL while it runs, and for one whose process died. */
     finishedAt: text('finished_at'),
     /** `running`, `done`, `partial`, `failed`, `refused` (the key) or `interrupted`. */
-    outcome: text('outcome').notNull(),
+    outcome: text('outcome')
+      .notNull()
+      .$type<'running' | 'done' | 'partial' | 'failed' | 'refused' | 'interrupted'>(),
     /** `runs.run` of a sync; NULL for the others. */
     run: integer('run'),
     /** What came out, as a JSON object that depends on `name`; without secrets and without names of people. */
-    summary: text('summary').notNull(),
+    summary: text('summary', { mode: 'json' }).notNull().$type<JsonObject>(),
     /** Why it failed: a code and a line for people; NULL where it did not. */
     errorCode: text('error_code'),
     error: text('error'),
@@ -55,7 +60,7 @@ export const noticeStates = sqliteTable(
     state: text('state').notNull(),
     since: text('since').notNull(),
     /** The details whose change counts as another state, as a JSON object. */
-    detail: text('detail').notNull(),
+    detail: text('detail', { mode: 'json' }).notNull().$type<JsonObject>(),
   },
   (table) => [primaryKey({ columns: [table.source, table.subject] })],
 );
@@ -69,7 +74,7 @@ export const notices = sqliteTable('notices', {
   /** E.g. `run_failed`, `run_recovered`, `drift_new`. */
   event: text('event').notNull(),
   /** The content from which each channel makes its message, as a JSON object; secrets masked. */
-  content: text('content').notNull(),
+  content: text('content', { mode: 'json' }).notNull().$type<JsonObject>(),
 });
 
 /** A notice on its way through one channel; kept until delivered or given up. */

@@ -19,7 +19,7 @@ export const restores = sqliteTable('restores', {
   /** When it ended last; NULL while it runs, and for one whose process died. */
   finishedAt: text('finished_at'),
   /** `running`, `complete`, `partial`, `failed` or `interrupted`. */
-  outcome: text('outcome').notNull(),
+  outcome: text('outcome').notNull().$type<'running' | 'complete' | 'partial' | 'failed' | 'interrupted'>(),
   /** What the user approved beside the plan, as a JSON object. */
   approved: text('approved').notNull(),
 });
@@ -33,7 +33,9 @@ export const restoreSteps = sqliteTable(
     /** The step's number in the plan. */
     step: integer('step').notNull(),
     /** `planned`, `sent`, `applied`, `failed`, `skipped`, `blocked` or `manual`. `sent`: the answer is not known. */
-    outcome: text('outcome').notNull(),
+    outcome: text('outcome')
+      .notNull()
+      .$type<'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual'>(),
     /** HTTP status of the last answer; NULL where none came. */
     status: integer('status'),
     /** The id that the service gave to a created record. */

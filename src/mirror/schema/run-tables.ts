@@ -1,5 +1,8 @@
 /** Runs, and what each found of each collection. */
 import { blob, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { RunOutcome, SweepMode, SweepOutcome } from '../sweep-result.ts';
 import { sources } from './source-tables.ts';
 
 /** One sync pass of one source. */
@@ -13,12 +16,12 @@ export const runs = sqliteTable('runs', {
   /** What started it: the command, or the schedule's name. */
   trigger: text('trigger').notNull(),
   /** The kinds that it was narrowed to, as a JSON array; NULL for a run of all that the configuration includes. */
-  kinds: text('kinds'),
+  kinds: text('kinds', { mode: 'json' }).$type<readonly Kind[]>(),
   startedAt: text('started_at').notNull(),
   /** NULL while it runs, and for a run that died. */
   finishedAt: text('finished_at'),
   /** `running`, `complete`, `partial` or `failed`; only complete and partial ones changed records. */
-  outcome: text('outcome').notNull(),
+  outcome: text('outcome').notNull().$type<RunOutcome>(),
   /** HTTP requests sent, retries among them. */
   requests: integer('requests').notNull(),
   /** How many of them were retries. */
@@ -32,7 +35,7 @@ export const runs = sqliteTable('runs', {
   /** Records read and found as they were. */
   unchanged: integer('unchanged').notNull(),
   /** Why the whole run failed: a code. */
-  errorCode: text('error_code'),
+  errorCode: text('error_code').$type<ErrorCode>(),
   /** The same for people. */
   error: text('error'),
   /** SHA-256 over the run's revisions in key order; NULL unless published. */
@@ -54,9 +57,9 @@ export const sweeps = sqliteTable(
     /** `collections.id`. */
     collection: integer('collection').notNull(),
     /** `complete`, `incomplete`, `held`, `denied`, `missing`, `failed` or `skipped`. */
-    outcome: text('outcome').notNull(),
+    outcome: text('outcome').notNull().$type<SweepOutcome>(),
     /** `full` or `head`; NULL where nothing was walked. */
-    mode: text('mode'),
+    mode: text('mode').$type<SweepMode>(),
     /** Pages read. */
     pages: integer('pages').notNull(),
     /** `count` as the service said it; NULL where it did not. */
@@ -69,7 +72,7 @@ export const sweeps = sqliteTable(
     unchanged: integer('unchanged').notNull(),
     /** Removals found and held back. */
     held: integer('held').notNull(),
-    errorCode: text('error_code'),
+    errorCode: text('error_code').$type<ErrorCode>(),
     error: text('error'),
   },
   (table) => [primaryKey({ columns: [table.run, table.collection] })],
@@ -93,9 +96,9 @@ export const carriedSweeps = sqliteTable(
     /** 1 where that run was published: what another one read does not count. */
     isPublished: integer('is_published', { mode: 'boolean' }).notNull(),
     /** As in `sweeps`. */
-    outcome: text('outcome').notNull(),
-    mode: text('mode'),
-    errorCode: text('error_code'),
+    outcome: text('outcome').notNull().$type<SweepOutcome>(),
+    mode: text('mode').$type<SweepMode>(),
+    errorCode: text('error_code').$type<ErrorCode>(),
     error: text('error'),
   },
   (table) => [primaryKey({ columns: [table.run, table.collection, table.seenRun] })],

@@ -7,6 +7,8 @@
  */
 import { sql } from 'drizzle-orm';
 import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { SweepOutcome } from '../sweep-result.ts';
 
 /** One configured remote. */
 export const sources = sqliteTable('sources', {
@@ -56,9 +58,9 @@ export const collections = sqliteTable(
     lastFullRun: integer('last_full_run'),
     lastFullAt: text('last_full_at'),
     /** Outcome of the latest sweep, as in `sweeps`. */
-    lastOutcome: text('last_outcome'),
+    lastOutcome: text('last_outcome').$type<SweepOutcome>(),
     /** Why the latest sweep was not complete: a code. */
-    lastErrorCode: text('last_error_code'),
+    lastErrorCode: text('last_error_code').$type<ErrorCode>(),
     /** The same for people. */
     lastError: text('last_error'),
     /** Largest page that the service gave; NULL while unknown. */

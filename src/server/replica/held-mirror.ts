@@ -18,7 +18,7 @@ interface MirrorPlace {
 /** How long a client should wait before it asks again. */
 const RETRY_AFTER_SECONDS = 5;
 /**
- * Where the mirror's directory cannot be written, what is read is a copy (mirror/opening.ts): taken again when the
+ * Where the mirror's directory cannot be written, what is read is a copy (mirror/open.ts): taken again when the
  * mirror moved on, but no more often than this, since it is as large as the mirror.
  */
 const COPY_AGE_MS = 30_000;

@@ -8,7 +8,8 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { checkpoint } from './step-journal.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import { checkpoint } from './write-ahead-log.ts';
 import { CollectionStage } from './collection-stage.ts';
 import { commitInSlices } from './forgetting.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
@@ -16,8 +17,7 @@ import { RunShapes } from './field-shapes-store.ts';
 import { countUnchecked, removeOrphans, type LinkedCollections } from './absence.ts';
 import { type PublishFacts, type PublishedTotals, publishSteps, type TouchedCollection } from './publish.ts';
 import { sealRow } from './row-seals.ts';
-import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-rows.ts';
-import { type SealingRule, readRules, ruleText } from './sealing.ts';
+import { type SealingRule, readRules, ruleText } from './run-seals.ts';
 import {
   type SeenRecords,
   type StageStatements,
@@ -32,7 +32,7 @@ import { excluded, param, paramsOf, prepared } from './query.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
-import type { StoredError, SweepResult } from './sweep-result.ts';
+import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
 
 const PUT_SOURCE = prepared((db) => {
   const { name, baseUrl } = paramsOf(sources);
@@ -100,6 +100,51 @@ const COLLECTION_ID = prepared((db) =>
     .prepare(),
 );
 
+export interface RunOptions {
+  readonly source: { readonly name: string; readonly baseUrl: string };
+  /** What started it, e.g. `sync` or the schedule's name. */
+  readonly trigger: string;
+  /** The kinds that it is narrowed to; null, or left out, for all that the configuration includes. */
+  readonly kinds?: readonly Kind[] | null;
+  /** Members that the stable text leaves out, per kind: exactly those that the records are scanned with. */
+  readonly volatileFields: ReadonlyMap<Kind, ReadonlySet<string>>;
+  readonly definitions: readonly ResourceDefinition[];
+  /** The one comparison: true when two bodies of a kind are equal by value. */
+  readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
+  /** What is staged, hashed and stored in place of a record as received; left out: the record itself. */
+  readonly redact?: (kind: Kind, record: ScannedRecord) => ScannedRecord;
+}
+
+/** Requests of a run so far. */
+interface RunFigures {
+  readonly requests: number;
+  readonly retries: number;
+}
+
+interface PublishInput extends RunFigures {
+  readonly outcome: Exclude<RunOutcome, 'running'>;
+  readonly sweeps: readonly SweepResult[];
+  readonly error?: StoredError | null;
+}
+
+export interface PublishedRun {
+  readonly run: number;
+  readonly outcome: Exclude<RunOutcome, 'running'>;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** Hex; null for a failed run. */
+  readonly root: string | null;
+  /**
+   * What went wrong after the commit (a disk too full to empty the log): nothing of the run is lost, and the next opening
+   * for writing tidies up. Null as a rule.
+   */
+  readonly cleanupError: TidemarkError | null;
+}
+
 /** What a run uses of the mirror. */
 interface RunContext {
   readonly writer: Connection;
@@ -118,7 +163,7 @@ export function openRun(context: RunContext, options: RunOptions): RunWriter {
   const { writer, path } = context;
   return translated(path, () => {
     try {
-      return new OpenRun(context, options, attachStage(writer, path));
+      return new RunWriter(context, options, attachStage(writer, path));
     } catch (error) {
       if (isStageAttached(writer)) detachStage(writer);
       removeStage(path);
@@ -127,7 +172,8 @@ export function openRun(context: RunContext, options: RunOptions): RunWriter {
   });
 }
 
-class OpenRun implements RunWriter {
+/** One run from its beginning to its publication, as the sync sees it. */
+export class RunWriter {
   readonly run: number;
   readonly startedAt: string;
   readonly #context: RunContext;
@@ -164,7 +210,7 @@ class OpenRun implements RunWriter {
         const { lastInsertRowid } = ADD_RUN(writer).run({
           source: id,
           trigger,
-          kinds: kinds === null ? null : JSON.stringify(kinds),
+          kinds,
           startedAt: this.startedAt,
         });
         return [id, Number(lastInsertRowid)];
@@ -183,6 +229,7 @@ class OpenRun implements RunWriter {
     this.#rules.set(kind, rules);
   }
 
+  /** The stage of one collection; the same object for the same kind and scope. */
   stage(kind: Kind, scope: Scope): CollectionStage {
     this.#check();
     const collection = this.#collections.of(kind, scope);
@@ -214,12 +261,17 @@ class OpenRun implements RunWriter {
     );
   }
 
+  /** The collection went away with its parent record: its current records become tombstones. Returns how many. */
   async retire(kind: Kind, scope: Scope): Promise<number> {
     const removed = await this.stage(kind, scope).decideAbsent('remove');
     this.#collections.of(kind, scope).isRetired = true;
     return removed;
   }
 
+  /**
+   * For a kind that is read one by one: its records whose parent record is not there any more, or goes in this run, go
+   * as well. Call it when the parents are settled. Returns how many; 0 for other kinds.
+   */
   async removeOrphans(kind: Kind, scope: Scope): Promise<number> {
     this.#check();
     const linked = this.#collections.linked(kind, scope);
@@ -238,6 +290,7 @@ class OpenRun implements RunWriter {
     });
   }
 
+  /** For a kind that is read one by one: how many of its parents no run has asked for yet, this one included. */
   async countUnchecked(kind: Kind, scope: Scope): Promise<number> {
     this.#check();
     const linked = this.#collections.linked(kind, scope);
@@ -245,6 +298,11 @@ class OpenRun implements RunWriter {
     return await countUnchecked(this.#context.writer, this.#context.path, linked);
   }
 
+  /**
+   * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. Asynchronous only to give
+   * the event loop air. A failed run publishes its own row and its sweeps, no record.
+   * @throws TidemarkError (`disk_full` and others); then nothing was published, and `abandon` is still possible
+   */
   async publish(input: PublishInput): Promise<PublishedRun> {
     this.#check(input.outcome !== 'failed');
     const finishedAt = isoTime(this.#context.clock.now());
@@ -315,6 +373,10 @@ class OpenRun implements RunWriter {
     };
   }
 
+  /**
+   * Ends the run as failed, deletes the stage, changes nothing else. Where even that cannot be written (a full disk),
+   * the next opening for writing ends it. `stats` are the requests sent until then.
+   */
   abandon(error: StoredError, stats: RunFigures = { requests: 0, retries: 0 }): void {
     if (this.#state === 'over') return;
     const { writer, path, clock, onEnd } = this.#context;

@@ -1,0 +1,94 @@
+/** The write-ahead log: brought to the disk off the event loop, and emptied into the mirror's file. */
+import { close, existsSync, fdatasync, open, statSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { asFileError } from '../core/file-errors.ts';
+import type { Connection } from './database.ts';
+import { inWorker, performTaskNow } from './file-task.ts';
+
+const openFile = promisify(open);
+const syncFile = promisify(fdatasync);
+
+/**
+ * Brings a mirror's write-ahead log to the disk, for commits that must outlive a power cut: SQLite itself would hold up the
+ * event loop at each of them until the disk has answered (`synchronous = FULL`). With `synchronous = NORMAL` a commit is in the log when it returns, and
+ * the log's checksums make whatever of it reached the disk count up to its last whole commit; SQLite syncs the log itself
+ * before it takes anything out of it or begins it again. So a commit is durable once the log was synced after it.
+ */
+export class LogSync {
+  readonly #path: string;
+  /** The log's descriptor. SQLite holds its locks on other files, so that closing this one frees none of them. */
+  #file: Promise<number> | null = null;
+  #running: Promise<void> = Promise.resolve();
+  #next: Promise<void> | null = null;
+  /** A failed sync may have thrown away what it should have written: no later one can vouch for it. */
+  #failure: Error | null = null;
+
+  constructor(mirrorPath: string) {
+    this.#path = `${mirrorPath}-wal`;
+  }
+
+  /**
+   * Resolves once all that was committed before the call is on the disk. Calls that come while the disk is busy share the
+   * sync that follows.
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system`: from then on always
+   */
+  settled(): Promise<void> {
+    if (this.#next === null) {
+      const next = this.#running.then(() => {
+        this.#next = null;
+        return this.#sync();
+      });
+      this.#next = next;
+      // `next` itself reports the error; here only its end matters.
+      this.#running = next.catch(() => undefined);
+    }
+    return this.#next;
+  }
+
+  close(): void {
+    const file = this.#file;
+    this.#file = null;
+    file?.then(
+      (descriptor) => close(descriptor),
+      // It was never open: those who waited for it got the error.
+      () => undefined,
+    );
+  }
+
+  async #sync(): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    try {
+      // Windows syncs only what is open for writing.
+      await syncFile(await (this.#file ??= openFile(this.#path, 'r+')));
+    } catch (error) {
+      const problem = asFileError(error, this.#path, 'written');
+      this.#failure = problem instanceof Error ? problem : new Error(String(problem));
+      throw this.#failure;
+    }
+  }
+}
+
+// Moves what was committed from the write-ahead log into the mirror's file. After a large publish that writes a hundred
+// megabytes, so a worker thread does it; a small log is not worth starting one.
+
+/** Above this many bytes of log the work would be felt (some 10 ms per 4 MB). */
+const INLINE_LIMIT_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Empties the log as far as readers allow; a reader that still needs it only delays that.
+ * @throws what SQLite throws
+ */
+export async function checkpoint(writer: Connection, path: string): Promise<void> {
+  if (logBytes(path) <= INLINE_LIMIT_BYTES) checkpointNow(writer);
+  else await inWorker(path, 'checkpoint');
+}
+
+export function checkpointNow(connection: Connection): void {
+  performTaskNow(connection, 'checkpoint');
+}
+
+/** Bytes of the write-ahead log. */
+export function logBytes(path: string): number {
+  const log = `${path}-wal`;
+  return existsSync(log) ? statSync(log).size : 0;
+}
