@@ -98,7 +98,10 @@ const IGNORE_RULE = z
     path: pattern.optional(),
     reason: z.string().refine((reason) => reason.trim() !== ''),
   })
-  .refine(({ kind, id, path }) => kind !== undefined || id !== undefined || path !== undefined)
+  .refine(
+    ({ kind, id, path }) => kind !== undefined || id !== undefined || path !== undefined,
+    'expected a reason and at least one of kind, id and path',
+  )
   .superRefine(({ kind, id, path }, context) => {
     // The same as `isWidePattern` of the comparison, which this module must not import.
     const isWide = path

@@ -433,8 +433,8 @@ describe('the rules of the configuration', () => {
     );
     for (const [rule, message] of [
       ['{ kind: domains }', 'reason'],
-      ['{ reason: "everything" }', 'reason and at least one of kind, id and path'],
-      ['{ path: comment, reason: x }', 'path as a JSON pointer'],
+      ['{ reason: "everything" }', 'a reason and at least one of kind, id and path'],
+      ['{ path: comment, reason: x }', 'expected a JSON pointer'],
       ['{ kind: domans, reason: x }', 'drift.ignore[0]'],
     ] as const) {
       writeFileSync(join(directory, 'tidemark.yaml'), `sources: []\ndrift:\n  ignore:\n    - ${rule}\n`);

@@ -122,7 +122,7 @@ describe('a period', () => {
 
     for (const wrong of [
       ['--since', 'run:3', '--until', 'run:1'],
-      ['--since', 'yesterday'],
+      ['--since', 'someday'],
       ['--until', 'run:77'],
     ]) {
       const ended = await run('changes', ...wrong);
