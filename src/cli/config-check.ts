@@ -1,5 +1,6 @@
 /** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
-import type { RateLimits } from '../config/config.ts';
+import { statSync } from 'node:fs';
+import type { BackupConfig, RateLimits } from '../config/config.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { readConfig } from '../wire.ts';
@@ -14,6 +15,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
+  const warnings = [...config.warnings, ...backupWarnings(config.backup)];
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.config_check/1',
@@ -24,7 +26,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
         base_url: baseUrl.href,
         profile,
       })),
-      warnings: config.warnings,
+      warnings,
     };
     await print(context, `${JSON.stringify(document)}\n`);
     return EXIT.done;
@@ -36,12 +38,30 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
       ({ name, baseUrl, profile, rate }) =>
         `source ${name}: ${baseUrl.href}, profile ${profile}, ${rateText(rate)}`,
     ),
-    ...config.warnings.map((warning) => `warning: ${warning}`),
-    config.warnings.length === 0 ? 'no mistakes' : 'no mistakes, see the warnings',
+    ...warnings.map((warning) => `warning: ${warning}`),
+    warnings.length === 0 ? 'no mistakes' : 'no mistakes, see the warnings',
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;
 }
+
+/** What would make a backup fail, or leave it readable for anybody who gets hold of it. */
+function backupWarnings(backup: BackupConfig | null): string[] {
+  if (backup === null) return [];
+  const missing = backup.targets.flatMap((target) => {
+    if (target.type !== 'directory') return [];
+    const facts = statSync(target.path, { throwIfNoEntry: false });
+    if (facts?.isDirectory() === true) return [];
+    const problem = facts === undefined ? 'does not exist' : 'is not a directory';
+    return [`backup.targets: ${target.path} ${problem}: backups there fail until it is a directory`];
+  });
+  const isEncrypted = backup.recipients.length > 0 || backup.recipientsFile !== null;
+  return isEncrypted ? missing : [...missing, `backup: ${UNENCRYPTED}`];
+}
+
+/** Said by `init` too, before anything is written. */
+export const UNENCRYPTED =
+  'without backup.recipients backups are not encrypted; they hold every value the service returned, secrets included';
 
 function rateText({ perMinute, perHour, concurrency, kinds = [] }: RateLimits): string {
   const limits = [

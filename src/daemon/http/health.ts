@@ -235,7 +235,7 @@ function backupReasons({ backups, sources, now, startedAt }: HealthFacts): Healt
   const dueAt = lastAt === null ? null : Date.parse(lastAt) + everyMs;
   const hadItsRun = dueAt !== null && completeAt.some((at) => Date.parse(at) >= dueAt);
   const ageMs = now - Date.parse(since);
-  if (hadItsRun || ageMs <= INTERVALS_ALLOWED * everyMs) return [];
+  if (hadItsRun || ageMs <= BACKUP_INTERVALS_ALLOWED * everyMs) return [];
   return [
     {
       code: 'backup_overdue',
@@ -270,10 +270,12 @@ function of(source: string | null): string {
   return source === null ? '' : ` of ${source}`;
 }
 
-/** Two intervals: one sync, or backup, may be late or fail if the next succeeds. */
-const INTERVALS_ALLOWED = 2;
+/** A quarter of an interval late: a nightly sync that did not happen is known in the morning. Failed runs are reported at once. */
+const INTERVALS_ALLOWED = 1.25;
+/** Backups are made after complete runs, of which one may just miss the due time. */
+const BACKUP_INTERVALS_ALLOWED = 2;
 
-/** The allowed age of a source's last complete run: two intervals, the jitter, and the duration of that run. */
+/** The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. */
 export function allowedAgeMs({
   schedule,
   lastComplete,

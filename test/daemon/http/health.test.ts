@@ -65,8 +65,8 @@ function source(more: Partial<SourceFacts>): HealthFacts {
 describe('health', () => {
   it.each<[string, HealthFacts, string, string[]]>([
     ['all is well', FACTS, 'ok', []],
-    ['just within what is allowed', source({ lastComplete: run(63) }), 'ok', []],
-    ['a minute beyond it', source({ lastComplete: run(64) }), 'failing', ['stale']],
+    ['just within what is allowed', source({ lastComplete: run(40) }), 'ok', []],
+    ['a minute beyond it', source({ lastComplete: run(41) }), 'failing', ['stale']],
     ['however old without a schedule', source({ schedule: null, lastComplete: run(9000) }), 'ok', []],
     [
       'the first sync still to come',
@@ -241,9 +241,11 @@ describe('health', () => {
     ).toEqual(codes);
   });
 
-  it('allows two intervals, the jitter, and as long as the run took', () => {
-    expect(allowedAgeMs(SOURCE)).toBe(63 * MINUTE_MS);
-    expect(allowedAgeMs({ ...SOURCE, lastComplete: null })).toBe(61 * MINUTE_MS);
+  it('allows 1.25 intervals, the jitter, and as long as the run took', () => {
+    expect(allowedAgeMs(SOURCE)).toBe(40.5 * MINUTE_MS);
+    expect(allowedAgeMs({ ...SOURCE, lastComplete: null })).toBe(38.5 * MINUTE_MS);
+    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0 };
+    expect(allowedAgeMs({ schedule: nightly, lastComplete: null })).toBe(30 * 60 * MINUTE_MS);
     expect(allowedAgeMs({ ...SOURCE, schedule: null })).toBeNull();
   });
 });

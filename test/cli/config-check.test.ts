@@ -1,0 +1,33 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandLine } from '../journeys/command-line.ts';
+import { scratch } from '../journeys/harness.ts';
+
+const RECIPIENT = 'age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p';
+
+async function check(backup: string, directory = scratch()): Promise<string> {
+  writeFileSync(join(directory, 'tidemark.yaml'), backup);
+  const env = { TIDEMARK_BASE_URL: 'https://a.example.com', TIDEMARK_API_KEY: 'k' };
+  const { code, stdout } = await commandLine(['config', 'check'], { env, cwd: directory });
+  expect(code).toBe(0);
+  return stdout;
+}
+
+describe('config check on backups', () => {
+  it('warns of a directory that is missing, or no directory, and of backups without recipients', async () => {
+    const stdout = await check('backup: { targets: [./away, ./tidemark.yaml, "s3://bucket/a"] }\n');
+    expect(stdout).toMatch(/warning: backup.targets: .*\/away does not exist/);
+    expect(stdout).toMatch(/warning: backup.targets: .*tidemark.yaml is not a directory/);
+    expect(stdout).toContain('warning: backup: without backup.recipients backups are not encrypted');
+    expect(stdout.match(/warning:/g)).toHaveLength(3);
+  });
+
+  it('has nothing to say of a directory that is there and encrypted backups', async () => {
+    const directory = scratch();
+    mkdirSync(join(directory, 'backups'));
+    const stdout = await check(`backup: { targets: [./backups], recipients: [${RECIPIENT}] }\n`, directory);
+    expect(stdout).not.toContain('warning:');
+    expect(await check('{}')).not.toContain('warning:');
+  });
+});
