@@ -48,5 +48,5 @@ STOPSIGNAL SIGTERM
 # Asks the daemon by the file beside the mirror, wherever it listens. During the first sync, which may take hours, it is well.
 HEALTHCHECK --interval=60s --timeout=15s --start-period=120s --retries=3 CMD ["node", "/app/dist/main.js", "daemon", "--check"]
 # Node handles SIGTERM itself, and ends what it started (`backup.command`) before itself.
-ENTRYPOINT ["node", "--max-semi-space-size=8", "--heap-growing-percent=100", "/app/dist/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=4", "--heap-growing-percent=50", "/app/dist/main.js"]
 CMD ["daemon"]

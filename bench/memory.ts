@@ -29,7 +29,7 @@ export async function run(context: BenchContext): Promise<Line[]> {
   const n = context.large.toLocaleString('en');
   const against = `${megabytes(small.first.peakBytes)} at ${context.records.toLocaleString('en')}`;
   return [
-    atMost(`peak memory, first sync of ${n}`, large.first.peakBytes, 250e6, megabytes),
+    atMost(`peak memory, first sync of ${n}`, large.first.peakBytes, 220e6, megabytes),
     atMostTimes(
       'flatness of the peak',
       megabytes(large.first.peakBytes),
