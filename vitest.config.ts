@@ -7,7 +7,7 @@ const SLOW = [
   'test/daemon/*.test.ts',
   'test/daemon/http/**',
   'test/cli/reasons.test.ts',
-  'test/mirror/{absence,bit-flips,crash,field-shapes,forget,history,verify}.test.ts',
+  'test/mirror/{absence,bit-flips,crash,field-shapes,forget,history,litestream,verify}.test.ts',
   'test/restore/{apply*,look-and-write,lost-refused,sent-again,undo-*}.test.ts',
 ];
 

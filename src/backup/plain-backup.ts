@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { type BackupOptions, dropUnendedBackupJobs } from '../mirror/backup.ts';
+import { type BackupOptions, takeOutOfBackup } from '../mirror/backup.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
@@ -39,7 +39,7 @@ export async function takePlainBackup(
   } finally {
     mirror.close();
   }
-  dropUnendedBackupJobs(path, mirrorPath);
+  takeOutOfBackup(path, mirrorPath);
   return await checkPlainBackup(path, `the backup of ${mirrorPath}`, options);
 }
 

@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';
+import { dropLitestreamTables } from './migrations.ts';
 
 interface BackupProgress {
   /** Pages of the file. */
@@ -57,16 +58,18 @@ function discard(path: string): void {
 }
 
 /**
- * Takes the backup jobs that have not ended out of the backup at `path`, which nobody else uses yet: the one that
- * makes this backup ends after it, and would count as interrupted in a mirror restored from it.
+ * Takes out of the backup at `path`, which nobody else uses yet, what belongs to the mirror only: backup jobs that have
+ * not ended (the one that makes this backup ends after it, and would count as interrupted in a mirror restored from it),
+ * and the tables of Litestream.
  * @param original the mirror: what is damaged in its backup is damaged in it
  * @throws TidemarkError `mirror_corrupt` about `original`, or what keeps `path` from being written
  */
-export function dropUnendedBackupJobs(path: string, original: string): void {
+export function takeOutOfBackup(path: string, original: string): void {
   try {
     const connection = connect(path, { isReadonly: false });
     try {
       connection.exec(`DELETE FROM jobs WHERE name = 'backup' AND outcome = 'running'`);
+      dropLitestreamTables(connection);
     } finally {
       connection.close();
     }

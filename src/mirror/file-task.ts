@@ -4,6 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { formatInteger } from '../core/wording.ts';
 import { workerFile } from '../core/package-root.ts';
 import { type Connection, BUSY_TIMEOUT_MS, connect, sqliteCode } from './database.ts';
+import { isReplicated } from './migrations.ts';
 
 /** `checkpoint` moves the write-ahead log into the file; `vacuum` rebuilds the file without its free pages. */
 export type FileTask = 'checkpoint' | 'vacuum';
@@ -36,7 +37,8 @@ export function performTask(connection: Connection, task: FileTask): void {
     case 'checkpoint':
       break;
   }
-  connection.pragma('wal_checkpoint(TRUNCATE)');
+  // Litestream reads all the time, so the log cannot be emptied but by itself: waiting for it would be in vain.
+  connection.pragma(`wal_checkpoint(${isReplicated(connection) ? 'PASSIVE' : 'TRUNCATE'})`);
 }
 
 /**

@@ -16,6 +16,12 @@ export const APPLICATION_ID = 0x54444d4b;
 /** 8 KiB: records of about 900 bytes leave less of a page empty than with SQLite's usual 4 KiB. */
 export const PAGE_SIZE = 8192;
 
+/**
+ * Condition on `sqlite_master`: Litestream keeps two tables of its own in each file that it replicates (docs/litestream.md).
+ * They are no part of the mirror.
+ */
+const NOT_LITESTREAM = `tbl_name NOT GLOB '_litestream_*'`;
+
 /** One step from a version to the next, as statements. */
 interface Migration {
   readonly sql: readonly string[];
@@ -40,7 +46,10 @@ export function schemaVersion(
   const id = connection.pragma('application_id', { simple: true });
   const version = connection.pragma('user_version', { simple: true }) as number;
   if (id !== APPLICATION_ID) {
-    const objects = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get();
+    const objects = connection
+      .prepare(`SELECT count(*) FROM sqlite_master WHERE ${NOT_LITESTREAM}`)
+      .pluck()
+      .get();
     if (id !== 0 || version !== 0 || objects !== 0) throw foreignFile(path);
     return { version: 0, latest };
   }
@@ -138,7 +147,7 @@ function expectedSchema(all: readonly Migration[]): Map<string, string> {
 function readSchema(connection: Connection): Map<string, string> {
   const rows = connection
     .prepare<[], { type: string; name: string; sql: string | null }>(
-      `SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'`,
+      `SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%' AND ${NOT_LITESTREAM}`,
     )
     .all();
   return new Map(
@@ -146,4 +155,21 @@ function readSchema(connection: Connection): Map<string, string> {
       .filter(({ sql }) => sql === null || !isKindView(sql))
       .map(({ type, name, sql }) => [`${type} ${name}`, (sql ?? '').replaceAll(/\s+/g, ' ')]),
   );
+}
+
+/** True for a mirror that Litestream replicates, or did: its tables stay. */
+export function isReplicated(connection: Connection): boolean {
+  return litestreamTables(connection).length > 0;
+}
+
+/** Takes Litestream's tables out of a backup: they number the log of the file that was copied. */
+export function dropLitestreamTables(connection: Connection): void {
+  for (const name of litestreamTables(connection)) connection.exec(`DROP TABLE "${name}"`);
+}
+
+function litestreamTables(connection: Connection): string[] {
+  return connection
+    .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'table' AND NOT (${NOT_LITESTREAM})`)
+    .pluck()
+    .all();
 }
