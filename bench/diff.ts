@@ -1,10 +1,9 @@
-/** A diff of two runs beside GNU `diff` of their two exports, and its cost beside the number of records. */
-import { writeFileSync } from 'node:fs';
+/** A diff of two runs beside one SQL query that finds the changed records, and its cost beside the number of records. */
 import { join } from 'node:path';
-import { measure, measureCommand, median, medianRatio } from './measure.ts';
+import { measure, median, medianRatio } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
 import { offline } from './recordings.ts';
-import { atMostTimes, milliseconds, program, type BenchContext, type Line } from './section.ts';
+import { atMostTimes, here, milliseconds, program, type BenchContext, type Line } from './section.ts';
 
 /** The share of the records that changed between the two runs. */
 const SHARE = 0.01;
@@ -21,30 +20,25 @@ export async function run(context: BenchContext): Promise<Line[]> {
   note(`two runs of ${records.toLocaleString('en')} and of ${(records * LARGER).toLocaleString('en')}`);
   await twoRuns(small, records, SHARE);
   await twoRuns(large, records * LARGER, SHARE / LARGER);
-  const exports = [join(scratch, 'one.ndjson'), join(scratch, 'two.ndjson')] as const;
-  for (const [index, file] of exports.entries()) {
-    const args = [program, 'export', '--quiet', '--at', `run:${index + 1}`];
-    writeFileSync(file, (await measure(args, { env: offline(small) })).stdout);
-  }
   for (const mirror of [small, large]) {
     const { changed } = (JSON.parse(await diff(mirror, '--json')) as { summary: { changed: number } })
       .summary;
     if (changed !== changes) throw new Error(`${changed} changes were found where ${changes} were made`);
   }
-  const [own, larger, gnu]: [number[], number[], number[]] = [[], [], []];
+  const [own, larger, query]: [number[], number[], number[]] = [[], [], []];
   for (let round = 1; round <= rounds; round += 1) {
     note(`${changes.toLocaleString('en')} changes, round ${round} of ${rounds}`);
     own.push(await timed(() => diff(small)));
-    gnu.push(await timed(() => measureCommand('diff', exports, { exitCodes: [1] })));
+    query.push(await timed(() => measure([here('bare-diff.ts'), small])));
     larger.push(await timed(() => diff(large)));
   }
   return [
     atMostTimes(
       `diff of two runs, ${changes} of ${records} changed`,
       milliseconds(median(own)),
-      medianRatio(own, gnu),
-      1,
-      `GNU diff of the exports, ${milliseconds(median(gnu))}`,
+      medianRatio(own, query),
+      3,
+      `one SQL query, ${milliseconds(median(query))}`,
     ),
     atMostTimes(
       `the same changes among ${records * LARGER}`,

@@ -22,7 +22,7 @@ const DEPTH = 150;
 /** Which recording it is. */
 const SHOWN = 7;
 const LOOKS = 15;
-const MOST_MS = 5;
+const MOST_MS = 50;
 
 export async function run(context: BenchContext): Promise<Line[]> {
   return [...(await space(context)), ...(await pointInTime(context))];

@@ -1,7 +1,7 @@
 /**
  * Serves one organization, one project and N session recordings of about 800 bytes, newest first, from memory: as fast
  * as a server can be, so that what is measured is the client. `node bench/page-server.ts COUNT [beyond-latin-1]` prints its URL;
- * with the second word, names that take two bytes a character once they are read.
+ * with the second word, names that take two bytes a character once they are read. POST /delay?ms=N makes each page wait.
  * GET /requests tells the requests by path since it was last asked; POST /change?share=S&times=N puts it N changes after
  * its beginning, each of which altered another such share of the recordings, spread over the whole list.
  */
@@ -50,9 +50,17 @@ function list(response: ServerResponse, records: object[]): void {
   );
 }
 
+/** Before each page, as a service far away or busy has it. */
+let delayMs = 0;
+
 let requests: Record<string, number> = {};
 const server = createServer((request, response) => {
   const url = new URL(request.url ?? '/', `http://${request.headers.host ?? 'localhost'}`);
+  if (url.pathname === '/delay') {
+    delayMs = Number(url.searchParams.get('ms'));
+    response.writeHead(204).end();
+    return;
+  }
   if (request.method === 'POST') {
     const every = Math.round(1 / Number(url.searchParams.get('share')));
     const times = Number(url.searchParams.get('times'));
@@ -76,12 +84,15 @@ const server = createServer((request, response) => {
     const to = Math.min(total, from + limit);
     const next =
       to < total ? JSON.stringify(`${url.origin}${url.pathname}?limit=${limit}&offset=${to}`) : 'null';
-    send(
-      response,
-      Buffer.from(`{"count":${total},"next":${next},"previous":null,"results":[`),
-      bytes.subarray(offsets[from], Math.max(offsets[from]!, offsets[to]! - 1)),
-      Buffer.from(']}'),
-    );
+    const page = (): void =>
+      send(
+        response,
+        Buffer.from(`{"count":${total},"next":${next},"previous":null,"results":[`),
+        bytes.subarray(offsets[from], Math.max(offsets[from]!, offsets[to]! - 1)),
+        Buffer.from(']}'),
+      );
+    if (delayMs === 0) page();
+    else setTimeout(page, delayMs);
     return;
   }
   if (url.pathname.startsWith(`/api/organizations/${organization}/`)) {

@@ -11,6 +11,8 @@ export interface PageSource extends AsyncDisposable {
   requests(): Promise<ReadonlyMap<string, number>>;
   /** What it serves from now on is `times` changes from its beginning, each of another such share of the recordings. */
   change(share: number, times?: number): Promise<void>;
+  /** Each page of recordings waits as long from now on. */
+  delay(ms: number): Promise<void>;
 }
 
 export const RECORDINGS_PATH = '/api/projects/1/session_recordings/';
@@ -34,6 +36,9 @@ export async function startPageSource(
         new Map(Object.entries((await (await fetch(`${url}/requests`)).json()) as Record<string, number>)),
       change: async (share, times = 1) => {
         await fetch(`${url}/change?share=${share}&times=${times}`, { method: 'POST' });
+      },
+      delay: async (ms) => {
+        await fetch(`${url}/delay?ms=${ms}`, { method: 'POST' });
       },
       [Symbol.asyncDispose]: async () => {
         child.kill();

@@ -8,5 +8,5 @@ export async function run(context: BenchContext): Promise<Line[]> {
   context.note(`--help, ${ROUNDS} times`);
   const help: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) help.push((await measure([program, '--help'])).wallMs);
-  return [atMost(`--help, median of ${ROUNDS}`, median(help), 120, milliseconds)];
+  return [atMost(`--help, median of ${ROUNDS}`, median(help), 250, milliseconds)];
 }

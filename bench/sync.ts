@@ -1,8 +1,12 @@
-/** First and no-change syncs beside a bare loop over the same pages, in turn; requests, growth and size of the mirror. */
+/**
+ * Syncs, export and verification beside a bare loop over the same pages, in turn; requests, growth and size of the mirror. Pages of
+ * 1,000 records of about 800 bytes, with characters beyond Latin-1.
+ */
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { measure, median, medianRatio } from './measure.ts';
 import { RECORDINGS_PATH, environment, startPageSource } from './page-source.ts';
+import { offline } from './recordings.ts';
 import {
   atMost,
   atMostTimes,
@@ -25,12 +29,24 @@ interface Rounds {
   readonly full: number[];
   readonly head: number[];
   readonly growth: number[];
+  /** With `DELAY_MS` for each page. */
+  readonly bareFar: number[];
+  readonly far: number[];
+  /** After 1 % changed. */
+  readonly changed: number[];
+  readonly exported: number[];
+  readonly verified: number[];
 }
+
+const DELAY_MS = 50;
 
 export async function run(context: BenchContext): Promise<Line[]> {
   const { records, rounds, scratch } = context;
-  await using source = await startPageSource(records);
-  const told: Rounds = { bare: [], bareHead: [], first: [], full: [], head: [], growth: [] };
+  await using source = await startPageSource(records, { beyondLatin1: true });
+  const told: Rounds = {
+    ...{ bare: [], bareHead: [], first: [], full: [], head: [], growth: [] },
+    ...{ bareFar: [], far: [], changed: [], exported: [], verified: [] },
+  };
   let requests: ReadonlyMap<string, number> = new Map();
   let mirrorBytes = 0;
   for (let round = 1; round <= rounds; round += 1) {
@@ -51,7 +67,19 @@ export async function run(context: BenchContext): Promise<Line[]> {
     told.growth.push(sizeOf(mirror) - mirrorBytes);
     told.bareHead.push(await bareLoop('head.db', '1'));
     told.head.push(await sync());
-    for (const file of readdirSync(scratch)) rmSync(join(scratch, file));
+    await source.change(0.01);
+    told.changed.push(await sync('--full'));
+    await source.change(0.01, 0);
+    const own = async (...args: string[]): Promise<number> =>
+      (await measure([program, ...args], { env: offline(mirror) })).wallMs;
+    told.exported.push(await own('export', '--quiet', '--output', join(scratch, 'export')));
+    told.verified.push(await own('verify', '--quiet'));
+    for (const file of readdirSync(scratch)) rmSync(join(scratch, file), { recursive: true });
+    await source.delay(DELAY_MS);
+    told.bareFar.push(await bareLoop('far.db'));
+    told.far.push(await sync());
+    await source.delay(0);
+    for (const file of readdirSync(scratch)) rmSync(join(scratch, file), { recursive: true });
   }
   return lines(context, told, { requests, mirrorBytes, receivedBytes: source.bytes });
 }
@@ -63,6 +91,20 @@ function lines(
 ): Line[] {
   const shown = (values: readonly number[]): string =>
     `${milliseconds(median(values))} (${milliseconds(Math.min(...values))} to ${milliseconds(Math.max(...values))})`;
+  const ratio = (
+    name: string,
+    own: readonly number[],
+    other: readonly number[],
+    most: number,
+    against: string,
+  ): Line =>
+    atMostTimes(
+      name,
+      shown(own),
+      medianRatio(own, other),
+      most,
+      `${against} of ${milliseconds(median(other))}`,
+    );
   const bare = `bare loop of ${milliseconds(median(told.bare))}`;
   const bareHead = `bare head read of ${milliseconds(median(told.bareHead))}`;
   const pages = Math.ceil(records / PAGE);
@@ -70,10 +112,14 @@ function lines(
   const others = [...last.requests].filter(([path]) => path !== RECORDINGS_PATH).map(([, count]) => count);
   return [
     {
-      ...atMostTimes('first sync', shown(told.first), medianRatio(told.first, told.bare), 1.8, bare),
+      ...atMostTimes('first sync', shown(told.first), medianRatio(told.first, told.bare), 1.5, bare),
       name: `first sync, median of ${rounds}`,
     },
-    atMostTimes('no-change sync, full', shown(told.full), medianRatio(told.full, told.bare), 1.2, bare),
+    atMostTimes('no-change sync, full', shown(told.full), medianRatio(told.full, told.bare), 1, bare),
+    ratio(`first sync, ${DELAY_MS} ms a page`, told.far, told.bareFar, 1.4, 'the same loop'),
+    ratio('sync with 1 % changed, full', told.changed, told.bare, 1.5, 'bare loop'),
+    ratio('export', told.exported, told.bare, 1.3, 'bare loop'),
+    ratio('verify', told.verified, told.bare, 2.5, 'bare loop'),
     atMostTimes(
       'no-change sync, from the head',
       shown(told.head),
