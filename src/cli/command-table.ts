@@ -82,8 +82,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'status',
-    description: 'Show freshness and completeness of each collection',
-    examples: ['tidemark status', 'tidemark status --json'],
+    description: 'Show whether the backup is fresh, complete, verified and restorable, and what drifted',
+    examples: ['tidemark status', 'tidemark status --verbose', 'tidemark status --json'],
     load: async () => (await import('./status.ts')).status,
   },
   {

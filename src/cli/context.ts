@@ -38,6 +38,8 @@ export interface GlobalOptions {
   readonly source?: readonly string[];
   readonly json?: boolean;
   readonly quiet?: boolean;
+  /** Everything, not only what is new or wrong. */
+  readonly verbose?: boolean;
   readonly logLevel?: LogLevel;
   readonly color?: boolean;
 }

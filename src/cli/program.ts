@@ -174,7 +174,7 @@ function optionOf({ flags, description, choices, parse = String, isRepeatable }:
   return made;
 }
 
-const EVERY_COMMAND_TAKES = `\nAnd those of \`tidemark --help\`: ${GLOBAL_OPTIONS.map(({ flags }) => flags.split(' ')[0]).join(', ')}`;
+const EVERY_COMMAND_TAKES = `\nAnd those of \`tidemark --help\`: ${GLOBAL_OPTIONS.map(({ flags }) => flags.replace(/ <.*/, '')).join(', ')}`;
 
 function examplesText(examples: readonly string[]): string {
   return `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`;

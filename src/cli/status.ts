@@ -1,27 +1,52 @@
-/** `tidemark status`: how fresh and how whole the mirror is. Reads no record. */
-import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode, type ErrorCode } from '../core/errors.ts';
-import { plural, count } from '../core/wording.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
-import { escapeControlCharacters } from '../core/escape-control.ts';
+/**
+ * `tidemark status`: the five answers of the dashboard (fresh, complete, verified, restorable, drift) with what needs a
+ * person, what runs next and where backups are; with `--verbose` each kind. Reads the mirror only.
+ */
+import { hostname } from 'node:os';
+import { createColors } from 'picocolors';
+import { BackupCatalog, type BackupsShown } from '../backup/list.ts';
+import type { Config, TargetConfig } from '../config/config.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
+import { count, duration, plural } from '../core/wording.ts';
+import { DriftNow } from '../daemon/http/drift-now.ts';
 import {
+  type Answer,
+  type DriftCounts,
+  driftCounts,
+  fiveAnswers,
+  needsOf,
+  verdictText,
+} from '../daemon/http/five-answers.ts';
+import {
+  type HealthSnapshot,
+  type HealthView,
+  lookAtBackups,
+  readHealthSnapshot,
+} from '../daemon/http/health-snapshot.ts';
+import { ahead, byteSize } from '../daemon/http/wording.ts';
+import { findDaemon } from '../daemon/lockfile.ts';
+import { Timetable } from '../daemon/schedule/timetable.ts';
+import type { ScheduleView } from '../daemon/view.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
+import {
+  type SourceStatus,
+  isStuck,
+  nextSteps,
   recentSchemaChanges,
-  sourceDocument,
-  type ShownStatus,
-  type SourceState,
-} from '../state/documents.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/runs.ts';
+  sourceDocuments,
+} from '../state/source-status.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
-import { print, printReason, type CommandContext } from './context.ts';
+import { isColoured, print, printReason, type CommandContext } from './context.ts';
 import { schemaChangeLines } from './run.ts';
-import { renderTable } from './table.ts';
+import { foldedLine, renderTable, terminalWidth } from './table.ts';
 import { age, runFailure } from './export-notes.ts';
 
 /**
- * Exit 0 when the copy of every configured source is whole, 3 when something is not, 1 when nothing was ever published.
- * A source that is no longer configured is shown and does not count.
+ * Exit 0 when the mirror of every configured source is complete, 3 when something is not, 1 when nothing was ever
+ * published. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -29,27 +54,40 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   try {
     const now = systemClock.now();
     const configured = config.sources.map(({ name }) => name);
-    const mirrored = mirror.runs.sources();
-    // Without a configured source, the mirror itself knows whose records it holds.
-    const asked = configured.length > 0 ? configured : mirrored;
-    const others =
-      context.options.source === undefined ? mirrored.filter((name) => !asked.includes(name)) : [];
-    const statusOf = (source: string, isConfigured: boolean): SourceStatus => ({
-      ...sourceStatus(mirror, source, { isConfigured, now }),
-      schemaChanges: recentSchemaChanges(mirror, source, now),
+    const looker = { pid: context.pid, host: hostname(), now };
+    const hasDaemon = findDaemon(config.mirror, looker) !== null;
+    const view = healthView(config, mirror, now, hasDaemon);
+    const isNarrowed = context.options.source !== undefined;
+    const snapshot = readHealthSnapshot(view, now, {
+      // Without a configured source, the mirror itself knows whose records it holds.
+      sources: configured.length > 0 ? configured : mirror.runs.sources(),
+      ...(isNarrowed ? { others: [] } : {}),
     });
-    const sources = [
-      ...asked.map((source) => statusOf(source, true)),
-      ...others.map((source) => statusOf(source, false)),
-    ];
+    const statuses = snapshot.sourceStatuses;
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(statusDocument(mirror.path, sources))}\n`);
+      const sources = sourceDocuments(mirror, statuses, now);
+      const document = { schema: 'tidemark.status/1', mirror: mirror.path, sources };
+      await print(context, `${JSON.stringify(document)}\n`);
+    } else if (statuses.length === 0) {
+      await print(context, `${EMPTY}\n`);
     } else {
-      const hasOthers = sources.length > 1;
-      const text = sources.map((source) => renderStatus(source, { mirror: mirror.path, now, hasOthers }));
-      await print(context, sources.length === 0 ? `${EMPTY}\n` : text.join('\n'));
+      const names = statuses.map(({ source }) => source);
+      const found = await new DriftNow().ofAll(mirror, config, names, now);
+      const backups = await lookAtBackups(view);
+      await print(
+        context,
+        statusText(context, {
+          config,
+          mirror,
+          snapshot,
+          drift: driftCounts(snapshot, found),
+          backups,
+          schedules: view.schedules(),
+          hasDaemon,
+        }),
+      );
     }
-    const own = sources.filter(({ isConfigured }) => isConfigured);
+    const own = statuses.filter(({ isConfigured }) => isConfigured);
     const code = exitCode(own);
     if (code !== EXIT.done) printReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
     return code;
@@ -60,33 +98,30 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
 
-/** Why the copy of a source is not whole, for stderr; nothing where it is. */
-function statusReason({
-  source,
-  state,
-  lastEnded,
-  lastWholeEnded,
-  collections,
-  held,
-}: SourceStatus): string[] {
-  if (state === 'whole') return [];
-  const sync = `  → run \`tidemark sync --source ${source}\``;
-  if (state === 'never_synced') return [`${source} was never synced`, sync];
-  if (state === 'unpublished') return [`no run of ${source} was published yet`, sync];
-  const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
-  const unread = groupAlike(
-    collections.filter((collection) => !isWhole(collection)),
-    ({ kind, lastOutcome }) => `${kind} ${lastOutcome ?? ''}`,
-  );
-  return [
-    `the copy of ${source} is not whole`,
-    ...(run === undefined || run === null
-      ? []
-      : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
-    ...unread.map((group) => `  ${groupText(group)}: ${group[0].lastOutcome ?? 'not read yet'}`),
-    ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
-    `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,
-  ];
+/** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
+function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: boolean): HealthView {
+  const timetable = new Timetable({ random: () => 0, hasJitter: false });
+  const rows = mirror.daemon.schedules();
+  // Schedules that no daemon ever served are in force for nobody.
+  if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => false);
+  const catalog = new BackupCatalog(systemClock);
+  // Nothing is sent: what a bucket holds is for \`tidemark backup\`.
+  const local = (targets: readonly TargetConfig[]): TargetConfig[] =>
+    targets.filter(({ type }) => type === 'directory');
+  return {
+    startedAt: isoTime(now),
+    config: () => config,
+    configProblem: () => null,
+    mirror: () => mirror,
+    backups: {
+      look: (targets, own) => catalog.look(local(targets), own),
+      known: (targets, own) => catalog.known(local(targets), own),
+    },
+    schedules: () => timetable.views(),
+    running: () => [],
+    queued: () => [],
+    problems: () => [],
+  };
 }
 
 function exitCode(sources: readonly SourceStatus[]): ExitCode {
@@ -94,54 +129,137 @@ function exitCode(sources: readonly SourceStatus[]): ExitCode {
   return sources.every(({ state }) => state === 'whole') ? EXIT.done : EXIT.partial;
 }
 
-// `tidemark.status/1`: the status of every source as one JSON document.
-
-/** Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
-function statusDocument(mirror: string, sources: readonly SourceStatus[]): object {
-  return {
-    schema: 'tidemark.status/1',
-    mirror,
-    sources: sources.map((status) => sourceDocument(status, nextSteps(status, sources.length > 1))),
-  };
+/** Why the mirror of a source is not complete, for stderr; nothing where it is. */
+function statusReason({ source, state, lastEnded, lastWholeEnded, unread, held }: SourceStatus): string[] {
+  if (state === 'whole') return [];
+  const sync = `  → run \`tidemark sync --source ${source}\``;
+  if (state === 'never_synced') return [`${source} was never synced`, sync];
+  if (state === 'unpublished') return [`no run of ${source} was published yet`, sync];
+  const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
+  const groups = groupAlike(unread, ({ kind, outcome }) => `${kind} ${outcome ?? ''}`);
+  return [
+    `the mirror of ${source} is not up to date`,
+    ...(run === undefined || run === null
+      ? []
+      : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
+    ...groups.map((group) => `  ${groupText(group)}: ${group[0].outcome ?? 'not read yet'}`),
+    ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
+    `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,
+  ];
 }
 
-// The status of a source for people: a tired reader finds what is wrong, since when, and what to do.
+// The text: one screen of 80 columns, but for what is wrong.
 
-/** Ends with a line break. `hasOthers`: other sources are shown beside it. */
-function renderStatus(
-  status: SourceStatus,
-  facts: { readonly mirror: string; readonly now: number; readonly hasOthers: boolean },
-): string {
-  const { now } = facts;
-  const steps = nextSteps(status, facts.hasOthers);
+interface StatusFacts {
+  readonly config: Config;
+  readonly mirror: Mirror;
+  readonly snapshot: HealthSnapshot;
+  /** Null where there is no baseline. */
+  readonly drift: DriftCounts | null;
+  readonly backups: BackupsShown | null;
+  readonly schedules: readonly ScheduleView[];
+  readonly hasDaemon: boolean;
+}
+
+function statusText(context: CommandContext, facts: StatusFacts): string {
+  const { snapshot, mirror, drift } = facts;
+  const { sourceStatuses: statuses, now } = snapshot;
+  const { bold } = createColors(isColoured(context));
+  const width = terminalWidth(context);
+  const records = statuses.reduce((sum, status) => sum + status.records, 0);
+  const names = statuses.map(({ source }) => source).join(', ');
   const lines = [
-    `source ${status.source}, mirror ${facts.mirror}`,
-    ...runLines(status, now),
-    ...(status.lastPublished === null ? [] : contentLines(status, now)),
-    ...(steps.length === 0 ? [] : ['', ...steps.map((step) => `→ ${step}`)]),
+    `${names}: ${plural(records, 'record')}, mirror ${mirror.path}`,
+    ...needsLines(facts),
+    ...statuses.flatMap((status) => sourceLines(status, facts, context.options.verbose === true)),
+    '',
+    nextLine(facts),
+    backupLine(facts.config, facts.backups, now),
   ];
-  return `${lines.map((line) => line.split('\n').map(escapeControlCharacters).join('\n')).join('\n')}\n`;
+  const needs = needsOf(snapshot).length;
+  const text = [
+    bold(`${verdictText(snapshot, drift, needs)}.`),
+    ...answerLines(context, fiveAnswers(snapshot, drift), width),
+    '',
+    ...lines
+      .flatMap((line) => line.split('\n'))
+      .flatMap((line) => foldedLine(line, width, indentOf(line) + 2)),
+  ];
+  return `${text.join('\n')}\n`;
+}
+
+function indentOf(line: string): number {
+  return line.length - line.trimStart().length;
+}
+
+/** A line an answer: the question, the word, and what it rests on. */
+function answerLines(
+  context: CommandContext,
+  answers: readonly Answer[],
+  width: number | undefined,
+): string[] {
+  const { green, yellow, red, dim } = createColors(isColoured(context));
+  const color = { good: green, warn: yellow, bad: red, plain: dim };
+  const longest = Math.max(...answers.map(({ word }) => word.length));
+  return answers.flatMap(({ question, tone, word, line }) => {
+    const head = `  ${question.padEnd(12)}${color[tone](word)}${' '.repeat(longest - word.length + 2)}`;
+    const indent = 2 + 12 + longest + 2;
+    const [first = '', ...rest] = foldedLine(line, width === undefined ? undefined : width - indent, 0);
+    return [head + first, ...rest.map((each) => ' '.repeat(indent) + each)];
+  });
+}
+
+/** What concerns a source is explained with the source. */
+function needsLines({ snapshot }: StatusFacts): string[] {
+  const needs = needsOf(snapshot);
+  if (needs.length === 0) return [];
+  return [
+    '',
+    'Needs a person:',
+    ...needs.flatMap(({ source, message, since, hint }) => [
+      `  ${source === null ? '' : `${source}: `}${message}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
+      ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
+    ]),
+  ];
+}
+
+/** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
+function sourceLines(status: SourceStatus, { mirror, snapshot }: StatusFacts, isVerbose: boolean): string[] {
+  const { sourceStatuses, now } = snapshot;
+  const hasOthers = sourceStatuses.length > 1;
+  const steps = nextSteps(status, hasOthers).map((step) => `  → ${step}`);
+  const isTold = isVerbose || steps.length > 0;
+  const changes = recentSchemaChanges(mirror, status.source, now);
+  return [
+    ...(isTold ? ['', `${status.source}:`, ...runLines(status, now).map((line) => `  ${line}`)] : []),
+    ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
+    ...unreadLines(status, now, isVerbose),
+    ...(isTold && isVerbose ? [''] : []),
+    ...steps,
+    ...schemaLines(changes, now),
+  ];
 }
 
 function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus, now: number): string[] {
   if (lastRun === null || state === 'never_synced') return ['never synced'];
   const lines: string[] = [];
   if (lastRun.outcome === 'running') {
+    const began = `run ${lastRun.run} began ${age(lastRun.startedAt, now)}`;
     lines.push(
       isStuck(lastRun, now)
-        ? `run ${lastRun.run} began ${age(lastRun.startedAt, now)} and never ended: its process probably died`
-        : `run ${lastRun.run} began ${age(lastRun.startedAt, now)} and has not ended: it runs, or its process died`,
+        ? `${began} and never ended: its process probably died`
+        : `${began} and has not ended: it is running, or its process died`,
     );
   } else {
-    lines.push(
-      `last run: ${lastRun.run}, ${runOutcome(lastRun)}${narrowing(lastRun)}, ${age(lastRun.finishedAt ?? lastRun.startedAt, now)}`,
-    );
+    const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
+    const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);
+    lines.push(`last run: ${lastRun.run}, ${outcome}${narrowing(lastRun)}, ${ended}`);
   }
   if (lastPublished === null) {
     lines.push('no run was published yet: the mirror holds nothing of this source');
   } else if (lastPublished.run !== lastRun.run) {
     lines.push(
-      `what the mirror holds is of run ${lastPublished.run}: ${lastPublished.outcome}${narrowing(lastPublished)}, ${age(lastPublished.finishedAt, now)}`,
+      `the mirror holds run ${lastPublished.run}: ${lastPublished.outcome}${narrowing(lastPublished)}, ${age(lastPublished.finishedAt, now)}`,
     );
   }
   if (lastPublished !== null && lastComplete?.run !== lastRun.run) {
@@ -154,37 +272,70 @@ function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus,
   return lines;
 }
 
-function runOutcome(run: NonNullable<SourceStatus['lastRun']>): string {
-  return run.outcome === 'failed' ? runFailure(run) : run.outcome;
-}
-
-/** ` (roles only)` where it was narrowed to some kinds. */
+/** ` (roles only)` for a run that was limited to some kinds. */
 function narrowing({ kinds }: Pick<RunRow, 'kinds'>): string {
   return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
 }
 
-function contentLines(status: SourceStatus, now: number): string[] {
-  const { collections, schemaChanges } = status;
-  const lines = [
-    `${plural(status.records, 'record')} in ${plural(collections.length, 'collection')}`,
-    '',
-    kindTable(collections, now),
+function kindTable({ kinds, sampledKinds }: SourceStatus, now: number): string {
+  return renderTable(
+    ['kind', 'collections', 'records', 'last complete', 'state'],
+    kinds.map(({ kind, collections, records, whole, oldestWholeAt }) => {
+      const sampled = sampledKinds.find((each) => each.kind === kind);
+      const stale = collections - whole;
+      const word = oldestWholeAt === null ? 'incomplete' : 'stale';
+      const current =
+        sampled === undefined ? 'complete' : `sampled, ${count(records)} of ${count(sampled.of)}`;
+      return [
+        kind,
+        count(collections),
+        count(records),
+        age(oldestWholeAt, now),
+        stale === 0 ? current : stale === collections ? word : `${count(stale)} ${word}`,
+      ];
+    }),
+    ['left', 'right', 'right', 'right', 'left'],
+  );
+}
+
+const UNREAD_SHOWN = 5; // groups of collections; `--verbose` has the rest
+
+/** What the last attempt could not read. What was skipped was skipped for one cause elsewhere: one line for all of it. */
+function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbose: boolean): string[] {
+  if (unread.length === 0) return [];
+  const groups = groupAlike(unread, ({ kind, outcome, error }) =>
+    JSON.stringify([outcome === 'skipped' ? null : kind, outcome, error]),
+  );
+  const shown = isVerbose ? groups : groups.slice(0, UNREAD_SHOWN);
+  return [
+    `  the last attempt did not read ${plural(unreadCount, 'collection')}:`,
+    ...shown.flatMap((rows) => {
+      const [{ outcome, error }] = rows;
+      const kinds = new Set(rows.map(({ kind }) => kind)).size;
+      const names = kinds === 1 ? groupText(rows) : `${plural(rows.length, 'collection')} of ${kinds} kinds`;
+      const why = `${outcome ?? 'never read'}${error === null ? '' : `: ${error}`}`;
+      return [`    ${names}: ${why}`, `      ${lastCompleteText(rows, now)}`];
+    }),
+    ...(groups.length > shown.length ? [`    and more: \`tidemark status --verbose\``] : []),
   ];
-  const unread = collections.filter((collection) => !isWhole(collection));
-  if (unread.length > 0) lines.push('', 'not whole:', ...problemLines(unread, now));
-  lines.push(...schemaLines(schemaChanges, now));
-  return lines;
+}
+
+function lastCompleteText(rows: readonly UnreadCollection[], now: number): string {
+  const oldest = oldestOf(rows.map(({ lastCompleteAt }) => lastCompleteAt));
+  if (oldest !== null) return `last complete ${age(oldest, now)}`;
+  return rows.every(({ lastCompleteAt }) => lastCompleteAt === null)
+    ? 'never complete'
+    : 'some of them never complete';
 }
 
 const SCHEMA_CHANGES_SHOWN = 20; // lines over all runs: `--json` has the rest
 
 /** By the run that found them, newest first. */
-function schemaLines(changes: SourceStatus['schemaChanges'], now: number): string[] {
+function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: number): string[] {
   const shown = changes.slice(0, SCHEMA_CHANGES_SHOWN);
   const more = changes.length - shown.length;
-  const byRun = [...Map.groupBy(shown, ({ run }) => run)];
   return [
-    ...byRun.flatMap(([run, own]) => {
+    ...[...Map.groupBy(shown, ({ run }) => run)].flatMap(([run, own]) => {
       const [heading = '', ...rest] = schemaChangeLines(own);
       const at = own[0]?.at;
       return ['', `run ${run}${at === undefined ? '' : `, ${age(at, now)}`}: ${heading}`, ...rest];
@@ -193,161 +344,22 @@ function schemaLines(changes: SourceStatus['schemaChanges'], now: number): strin
   ];
 }
 
-function problemLines(unread: readonly CollectionRow[], now: number): string[] {
-  // What was skipped was skipped for one cause elsewhere: one line for all of it.
-  const groups = groupAlike(unread, ({ kind, lastOutcome, lastError }) =>
-    JSON.stringify([lastOutcome === 'skipped' ? null : kind, lastOutcome, lastError]),
+function nextLine({ schedules, hasDaemon, snapshot }: StatusFacts): string {
+  const due = schedules.flatMap(({ schedule, dueAt }) =>
+    dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
   );
-  return groups.flatMap((rows) => {
-    const [{ lastOutcome, lastError }] = rows;
-    const error = lastError === null ? '' : `: ${lastError}`;
-    return [`  ${namesText(rows)}: ${lastOutcome ?? 'never read'}${error}`, `    ${wholeText(rows, now)}`];
-  });
+  if (!hasDaemon && due.length === 0) return 'Next: nothing by itself, no daemon is running';
+  if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
+  return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }
 
-function namesText(rows: readonly [CollectionRow, ...CollectionRow[]]): string {
-  const kinds = new Set(rows.map(({ kind }) => kind)).size;
-  return kinds === 1 ? groupText(rows) : `${plural(rows.length, 'collection')} of ${kinds} kinds`;
-}
-
-function wholeText(rows: readonly CollectionRow[], now: number): string {
-  const oldest = oldestWhole(rows);
-  if (oldest !== null) return `last read whole ${age(oldest, now)}`;
-  return rows.every(({ lastCompleteAt }) => lastCompleteAt === null)
-    ? 'never read whole'
-    : 'some of them never read whole';
-}
-
-function kindTable(collections: readonly CollectionRow[], now: number): string {
-  return renderTable(
-    ['kind', 'collections', 'records', 'oldest whole copy', 'state'],
-    groupAlike(collections, ({ kind }) => kind).map((rows) => {
-      const bad = rows.filter((row) => !isWhole(row)).length;
-      return [
-        rows[0].kind,
-        count(rows.length),
-        count(rows.reduce((sum, { records }) => sum + records, 0)),
-        age(oldestWhole(rows), now),
-        bad === 0 ? 'whole' : bad === rows.length ? 'not whole' : `${count(bad)} not whole`,
-      ];
-    }),
-    ['left', 'right', 'right', 'right', 'left'],
-  );
-}
-
-function oldestWhole(rows: readonly CollectionRow[]): string | null {
-  return oldestOf(rows.map(({ lastCompleteAt }) => lastCompleteAt));
-}
-
-// What a person can do about the state of a source: one sentence each, the most pressing first.
-
-/** Empty where nothing is to be done. `hasOthers`: commands then name the source. */
-function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
-  const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
-  if (!status.isConfigured)
-    return [
-      `${status.source} is no longer configured: its records stay as they were; configure a source of that name to go on`,
-    ];
-  if (status.state === 'never_synced') return [`run \`${sync}\``];
-  const code = status.lastEnded?.errorCode ?? null;
-  if (status.state === 'unpublished')
-    return [`${code === null ? '' : (REMEDY[code] ?? '')}run \`${sync}\` again`];
-  if (status.state === 'whole') return [];
-
-  const steps: string[] = [];
-  const held = status.held.reduce((sum, { records }) => sum + records, 0);
-  const ceiling = status.held.reduce((sum, { records, below }) => sum + records + below, 0);
-  if (held > 0) {
-    const them = held === 1 ? 'it' : 'them';
-    steps.push(
-      `the service no longer shows ${plural(held, 'record')}, too many to believe at once: if ${them === 'it' ? 'it' : 'they'} really went, ` +
-        `remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
-    );
-  }
-  const codes = new Set(
-    status.collections
-      .filter((row) => !isWhole(row) && row.lastOutcome !== 'held')
-      .map(({ lastErrorCode }) => lastErrorCode),
-  );
-  if (status.lastEnded?.outcome === 'failed') codes.add(code);
-  for (const each of codes) {
-    const remedy = each === null ? undefined : REMEDY[each];
-    if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
-  }
-  if (steps.length === 0) steps.push(`run \`${sync}\` again`);
-  if (status.lastEnded !== null && status.lastEnded.outcome !== 'complete')
-    steps.push(`\`tidemark runs show ${status.lastEnded.run}\` has every collection of that run`);
-  return steps;
-}
-
-/** What comes before the next run, by what went wrong. What time may heal has none. */
-const REMEDY: Partial<Record<ErrorCode, string>> = {
-  unauthorized: 'check the key of this source (`tidemark config check`), then ',
-  forbidden: 'give the key the permissions named above, or leave those kinds out (kinds.exclude), then ',
-  not_found: 'leave out what the service does not offer (kinds.exclude), then ',
-  unreachable: 'check the base URL and that the service is up, then ',
-  disk_full: 'free some space, then ',
-  read_only: "check the owner and mode of the mirror's directory, then ",
-};
-
-// What the mirror knows of how fresh and how whole its copy of a source is, and what that asks of a person.
-
-interface SourceStatus extends ShownStatus {
-  /** Null while the only runs have not ended. */
-  readonly lastEnded: RunRow | null;
-  /** The same of runs that were not narrowed to some kinds. */
-  readonly lastWholeEnded: RunRow | null;
-}
-
-/** A killed writer leaves its run without an end until the next one starts: a few of the newest may be such runs. */
-const UNENDED_RUNS = 5;
-/** A run that began longer ago and has not ended is taken for dead: the next writer of the mirror will say so. */
-const LONGEST_RUN_MS = 24 * 60 * 60 * 1000;
-
-function sourceStatus(
-  mirror: Mirror,
-  source: string,
-  facts: { readonly isConfigured: boolean; readonly now: number },
-): SourceStatus {
-  const runs = mirror.runs.list({ source, limit: UNENDED_RUNS });
-  const lastPublished = mirror.runs.latest(source) ?? null;
-  const collections = mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null);
-  const known = {
-    source,
-    isConfigured: facts.isConfigured,
-    lastRun: runs[0] ?? null,
-    lastEnded: runs.find(({ outcome }) => outcome !== 'running') ?? null,
-    lastPublished,
-    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
-    lastComplete: lastCompleteRun(mirror, source),
-    oldestWholeAt: oldestOf(collections.map(({ lastCompleteAt }) => lastCompleteAt)),
-    records: collections.reduce((sum, { records }) => sum + records, 0),
-    collections,
-    held: mirror.runs.heldRemovals(source),
-    schemaChanges:
-      lastPublished === null ? [] : mirror.runs.schemaChanges({ source, run: lastPublished.run }),
-  };
-  return { ...known, state: stateOf(known, facts.now) };
-}
-
-/** True when the latest look at the collection proved its list whole. */
-function isWhole(collection: CollectionRow): boolean {
-  return collection.lastOutcome === 'complete';
-}
-
-/** True for a run that has not ended in longer than any run takes. */
-function isStuck(run: RunRow, now: number): boolean {
-  return run.outcome === 'running' && now - Date.parse(run.startedAt) > LONGEST_RUN_MS;
-}
-
-function stateOf(
-  { lastRun, lastEnded, lastWholeEnded, lastPublished, collections, held }: Omit<SourceStatus, 'state'>,
-  now: number,
-): SourceState {
-  if (lastRun === null) return 'never_synced';
-  if (lastPublished === null) return 'unpublished';
-  // A run under way takes nothing from what is there.
-  const isDone =
-    lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete' && !isStuck(lastRun, now);
-  return isDone && held.length === 0 && collections.every(isWhole) ? 'whole' : 'partial';
+function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
+  if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
+  if (shown === null) return 'Backups: their directory has not answered';
+  if (shown.problem !== null) return `Backups: not readable: ${shown.problem}`;
+  const [latest] = shown.whole;
+  if (latest === undefined) return `Backups: none yet; one is due every ${duration(backup.everyMs)}`;
+  const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
+  const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;
+  return `Backups: ${count(shown.whole.length)}, the latest ${age(isoTime(Date.parse(latest.madeAt)), now)}, as of run ${latest.run}, ${byteSize(latest.bytes)}${encrypted}${damaged}`;
 }

@@ -30,7 +30,7 @@ describe('from the table', () => {
     ['commands of a command', ['drift', 'acc'], ['accept', 'accepted']],
     ['nothing behind an argument that is none', ['status', ''], []],
     ['options', ['sync', '--f'], ['--full', '--from-schedule']],
-    ['options of the program', ['--ver'], ['--version']],
+    ['options of the program', ['--vers'], ['--version']],
     ['options of every command', ['catalog', '--js'], ['--json']],
     ['an option that may be given again', ['sync', '--kind', 'roles', '--ki'], ['--kind']],
     ['none that may not', ['sync', '--full', '--fu'], []],

@@ -25,7 +25,9 @@ describe('the command table', () => {
     for (const { description } of [...(row.options ?? []), ...(row.arguments ?? [])])
       expect(description).toMatch(/^[^A-Z\s][^\n]*[^.\s]$/);
     for (const note of row.notes ?? []) expect(note.length).toBeLessThanOrEqual(120);
-    const flags = [...(row.options ?? []), ...GLOBAL_OPTIONS].map((option) => option.flags.split(' ')[0]);
+    const flags = [...(row.options ?? []), ...GLOBAL_OPTIONS].map(
+      ({ flags: text }) => /--\S+/.exec(text)?.[0],
+    );
     expect(new Set(flags).size).toBe(flags.length);
   });
 

@@ -48,7 +48,7 @@ describe('status', () => {
     expect(text).toMatch(/last run: 1, failed: .*interrupted.*, (just now|\d+ s ago)/);
     expect(text).toContain('no run was published yet');
     expect(text).toContain('→ run `tidemark sync` again');
-    expect(text).not.toContain('oldest whole copy');
+    expect(text).not.toContain('last complete ');
     expect(document).toMatchObject({
       schema: 'tidemark.status/1',
       sources: [{ source: 'default', state: 'unpublished', last_published_run: null, schema_changes: [] }],
@@ -93,7 +93,7 @@ describe('status', () => {
     const run = (...args: string[]): ReturnType<typeof commandLine> =>
       commandLine(args, { env, cwd: directory });
     expect((await run('sync')).code).toBe(0);
-    expect((await run('status')).stdout).toMatch(/recording_sharing +1 +1 +just now +whole/);
+    expect((await run('status', '-v')).stdout).toMatch(/recording_sharing +1 +1 +just now +complete/);
     service.quirks.push(({ path }, response) =>
       path === recordings ? forbidden(response, 'session_recording:read') : false,
     );
@@ -111,10 +111,10 @@ describe('status', () => {
         error: { code: 'forbidden' },
       },
     ]);
-    const { stdout } = await run('status');
-    expect(stdout).toMatch(/recording_sharing +1 +1 +just now +not whole/);
+    const { stdout } = await run('status', '-v');
+    expect(stdout).toMatch(/recording_sharing +1 +1 +just now +stale/);
     expect(stdout).toMatch(
-      /recording_sharing \(project 1\): skipped: .*session_recording:read.*\n {4}last read whole/,
+      /recording_sharing \(project 1\): skipped: .*session_recording:read.*\n {6}last complete/,
     );
     const exported = await run('export', '--kind', 'recording_sharing');
     expect(exported.stderr).toContain('recording_sharing (project 1): skipped; last read whole');
@@ -126,11 +126,37 @@ describe('status', () => {
     });
     expect((await run('sync')).code).toBe(5);
     const refused = (await run('status')).stdout;
-    expect(refused).toMatch(/ {2}14 collections of 14 kinds: skipped: /);
+    expect(refused).toMatch(/ {4}14 collections of 14 kinds: skipped: /);
     expect(refused.match(/skipped/g)).toHaveLength(1);
     service.quirks.length = 0;
     expect((await run('sync')).code).toBe(0);
     expect((await run('status')).code).toBe(0);
+  });
+
+  it('a kind that is read in samples is not called complete', async () => {
+    const service = await FakeService.start();
+    const recordings = '/api/projects/1/session_recordings/';
+    const ids = Array.from({ length: 5 }, (_each, index) => `r${index}`);
+    service.lists.set(
+      recordings,
+      ids.map((id) => JSON.stringify({ id, start_time: '2026-03-01T00:00:00Z' })),
+    );
+    for (const id of ids) service.objects.set(`${recordings}${id}/sharing/`, '{"enabled":true}');
+    const directory = scratch();
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      `mirror: ./mirror.db\nsources:\n  - { name: a, baseUrl: "${service.url}", apiKey: test-key-of-some-length, recordings: { sharingPerRun: 2 } }\n`,
+    );
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env: {}, cwd: directory });
+    expect((await run('sync')).code).toBe(0);
+    const { stdout } = await run('status', '--verbose');
+    expect(stdout).toMatch(/Complete +All but samples +.*sharings sampled \(2 of 5\), as of run 1/);
+    expect(stdout).toMatch(/recording_sharing +1 +2 +.*sampled, 2 of 5/);
+    const document = JSON.parse((await run('status', '--json')).stdout) as {
+      sources: { sampled: object[] }[];
+    };
+    expect(document.sources[0]?.sampled).toEqual([{ kind: 'recording_sharing', read: 2, of: 5 }]);
   });
 
   it('held removals wait through a run that could not look', async () => {
@@ -184,7 +210,7 @@ describe('status', () => {
     ]);
     expect(document.sources[0]?.next_steps).toEqual([]);
     expect(text).toContain('run `tidemark sync --source fresh`');
-    expect(text).toMatch(/plugins \(organization .*\): denied: .*\n {4}never read whole/);
+    expect(text).toMatch(/plugins \(organization .*\): denied: .*\n {6}never complete/);
     expect(text).toContain('old is no longer configured');
     configure('first');
     expect((await status({}, directory)).code).toBe(0);

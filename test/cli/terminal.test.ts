@@ -47,7 +47,7 @@ describe('a terminal of 80 columns', () => {
     await shown('snapshots', 'baseline', 'start');
     const tables: Record<string, string> = {
       sync: first,
-      status: await shown('status'),
+      status: await shown('status', '-v'),
       runs: await shown('runs'),
       'runs show': await shown('runs', 'show', '1'),
       snapshots: await shown('snapshots'),

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
 import { optionRows } from '../../src/config/environment.ts';
-import { RESTORABLE } from '../../src/daemon/dashboard/answers.ts';
+import { RESTORABLE } from '../../src/daemon/http/five-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { execForm, parseDockerfile } from './dockerfile.ts';
 import { typeOf } from './promql.ts';

@@ -195,8 +195,8 @@ describe('how fresh the copy is', () => {
       last_complete_run: { run: 1 },
     });
     const { stdout: text } = await story.cli('status');
-    expect(text).toMatch(/^last run: 3, complete \(roles only\), /m);
-    expect(text).toMatch(/^last complete run: 1, /m);
+    expect(text).toMatch(/^ {2}last run: 3, complete \(roles only\), /m);
+    expect(text).toMatch(/^ {2}last complete run: 1, /m);
 
     expect((await story.cli('sync')).code).toBe(3);
     const forgotten = await story.cli('forget', '--keep-last', '1');

@@ -1,5 +1,4 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs a person. */
-import { SEVERITIES } from '../../catalog/definition.ts';
 import type { BackupManifest } from '../../backup/manifest.ts';
 import type { BackupsShown } from '../../backup/list.ts';
 import type { BackupConfig } from '../../config/config.ts';
@@ -7,16 +6,15 @@ import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import type { SourceStatus } from '../../state/source-status.ts';
 import type { DayOfChanges } from '../http/changes.ts';
-import type { HealthReason } from '../http/health.ts';
-import type { HealthSnapshot, SourceStatus } from '../http/health-snapshot.ts';
+import { type Need, driftCounts, needsOf } from '../http/five-answers.ts';
+import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import { ahead, byteSize, tookMs } from '../http/wording.ts';
-import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import { jobButtons } from './actions.ts';
-import { answersHtml, type DriftCounts, verdictHtml } from './answers.ts';
+import { answersHtml, verdictHtml } from './answers.ts';
 import { changeChart } from './charts.ts';
 import {
   ageHtml,
@@ -61,7 +59,7 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const { view, snapshot, canAct } = facts;
   const { mirror, now } = snapshot;
   const needs = needsOf(snapshot);
-  const counts = driftCounts(facts);
+  const counts = driftCounts(snapshot, { drifts: facts.drifts, problem: facts.driftProblem });
   const history =
     mirror === null
       ? NOTHING
@@ -77,25 +75,6 @@ ${backupsSection(view.config().backup, facts.backups, now)}</div></div>
 ${noticesSection(snapshot)}`;
   const open = needs.length > 0 ? `(${needs.length}) Overview` : 'Overview';
   return { title: snapshot.health.state === 'failing' ? '✕ Failing' : open, body };
-}
-
-/** From what is compared now; where too much changed for that, from the latest drift job. */
-function driftCounts({ snapshot, drifts, driftProblem }: OverviewFacts): DriftCounts | null {
-  if (snapshot.mirror?.snapshots.baseline() === undefined) return null;
-  if (drifts.length === 0 && driftProblem.length === 0) return null;
-  const severities = { critical: 0, high: 0, medium: 0, low: 0 };
-  const add = (own: Readonly<typeof severities>): void => {
-    for (const level of SEVERITIES) severities[level] += own[level];
-  };
-  for (const { open } of drifts) add(severityCounts(open));
-  const compared = new Set(drifts.map(({ source }) => source));
-  for (const job of driftProblem.length === 0 ? [] : snapshot.lastJobs.finished('drift')) {
-    const summary = summaryOf('drift', job);
-    if (summary !== null && !compared.has(job.source ?? '')) add(summary.severities);
-  }
-  const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
-  const only = drifts.length === 1 && driftProblem.length === 0 ? drifts[0]?.document.to : undefined;
-  return { open, severities, run: only?.run ?? null, at: only?.at ?? null };
 }
 
 function summaryLine(view: DaemonView, { sourceStatuses, now }: HealthSnapshot): string {
@@ -220,22 +199,6 @@ function noticesSection({ pending, now }: HealthSnapshot): Html {
   ];
   const table = tableHtml('Notices that are not delivered yet', columns, rows);
   return section('notices', 'Notices on their way', NOTHING, table);
-}
-
-// What needs a person, worst first, each with what to do.
-
-interface Need extends HealthReason {
-  /** Null for what concerns the daemon as a whole. */
-  readonly source: string | null;
-}
-
-/** A first sync under way needs no action. */
-function needsOf({ health }: HealthSnapshot): Need[] {
-  const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
-  return [{ source: null, reasons: health.reasons }, ...health.sources]
-    .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
-    .filter(({ code, hint }) => code !== 'first_sync' || hint !== null)
-    .sort((a, b) => rank(a) - rank(b));
 }
 
 function needsHtml(needs: readonly Need[], now: number): Html {

@@ -4,9 +4,7 @@ import { CATALOG, isKind } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import type { SourceDrift } from '../../state/drift.ts';
+import { TidemarkError } from '../../core/errors.ts';
 import { previousRun } from '../../state/runs.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import {
@@ -78,7 +76,10 @@ export function createDashboard(parts: DashboardParts): Hono {
     const shown = await lookAtBackups(view);
     const snapshot = readHealthSnapshot(view, clock.now());
     const { mirror } = snapshot;
-    const found = mirror === null ? { drifts: [], problem: [] } : await findDrifts(parts, mirror);
+    const found =
+      mirror === null
+        ? { drifts: [], problem: [] }
+        : await parts.drift.ofAll(mirror, view.config(), knownSources(view, mirror), clock.now());
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
     const { drifts, problem } = found;
     return overviewPage({
@@ -93,7 +94,12 @@ export function createDashboard(parts: DashboardParts): Hono {
   });
   page('/drift', async () => {
     const mirror = view.mirror();
-    const { drifts, problem } = await findDrifts(parts, mirror);
+    const { drifts, problem } = await parts.drift.ofAll(
+      mirror,
+      view.config(),
+      knownSources(view, mirror),
+      clock.now(),
+    );
     return driftPage(mirror, drifts, problem, { now: clock.now(), canAct: parts.needsLogin });
   });
   page(
@@ -161,28 +167,6 @@ function answer(
   const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
   const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
-}
-
-/** Every source's drift, and a line for each whose drift could not be found. */
-async function findDrifts(
-  { view, drift, clock }: DashboardParts,
-  mirror: Mirror,
-): Promise<{ readonly drifts: readonly SourceDrift[]; readonly problem: readonly string[] }> {
-  const drifts: SourceDrift[] = [];
-  const problem: string[] = [];
-  const sources = knownSources(view, mirror);
-  for (const source of sources) {
-    try {
-      const found = await drift.of(mirror, view.config(), source, clock.now());
-      if (found !== null) drifts.push(found);
-    } catch (error) {
-      const { message, hint } = asTidemarkError(error);
-      const name = sources.length > 1 ? `${source}: ` : '';
-      const what = hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`;
-      problem.push(`${name}${message}${what}`);
-    }
-  }
-  return { drifts, problem };
 }
 
 async function changes(

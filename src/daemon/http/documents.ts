@@ -2,10 +2,10 @@
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { isoTime } from '../../core/clock.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import { recentSchemaChanges, errorDocument, sourceDocument } from '../../state/documents.ts';
+import { errorDocument } from '../../state/documents.ts';
+import { sourceDocuments } from '../../state/source-status.ts';
 import type { DaemonView, JobIdentity, RequestStatus } from '../view.ts';
-import type { HealthSnapshot, SourceStatus } from './health-snapshot.ts';
+import type { HealthSnapshot } from './health-snapshot.ts';
 import type { HealthReason, Health } from './health.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
@@ -102,8 +102,7 @@ export function statusDocument(view: DaemonView, snapshot: HealthSnapshot): obje
   return {
     schema: 'tidemark.status/1',
     mirror: mirror?.path ?? view.config().mirror,
-    sources:
-      mirror === null ? [] : sourceStatuses.map((sourceStatus) => documentOf(mirror, sourceStatus, snapshot)),
+    sources: mirror === null ? [] : sourceDocuments(mirror, sourceStatuses, now),
     daemon: {
       started_at: view.startedAt,
       at: isoTime(now),
@@ -139,17 +138,4 @@ export function statusDocument(view: DaemonView, snapshot: HealthSnapshot): obje
       notices_pending: snapshot.pending.length,
     },
   };
-}
-
-function documentOf(mirror: Mirror, sourceStatus: SourceStatus, { health, now }: HealthSnapshot): object {
-  const { source, lastPublished } = sourceStatus;
-  const own = health.sources.find((each) => each.source === source);
-  return sourceDocument(
-    {
-      ...sourceStatus,
-      schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
-      collections: mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null),
-    },
-    (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
-  );
 }

@@ -3,7 +3,7 @@
  * latest run, the acceptances or the configuration change.
  */
 import type { Config } from '../../config/config.ts';
-import { TidemarkError } from '../../core/errors.ts';
+import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import { formatInteger } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
@@ -11,6 +11,7 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from './changes.ts';
+import type { FoundDrifts } from './five-answers.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;
@@ -57,6 +58,24 @@ export class DriftNow {
       if (this.#kept.get(source) === found) this.#kept.delete(source);
       throw error;
     }
+  }
+
+  /** Every source's drift, and a line for each whose drift could not be found. */
+  async ofAll(mirror: Mirror, config: Config, sources: readonly string[], now: number): Promise<FoundDrifts> {
+    const drifts: SourceDrift[] = [];
+    const problem: string[] = [];
+    for (const source of sources) {
+      try {
+        const found = await this.of(mirror, config, source, now);
+        if (found !== null) drifts.push(found);
+      } catch (error) {
+        const { message, hint } = asTidemarkError(error);
+        const name = sources.length > 1 ? `${source}: ` : '';
+        const what = hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`;
+        problem.push(`${name}${message}${what}`);
+      }
+    }
+    return { drifts, problem };
   }
 }
 

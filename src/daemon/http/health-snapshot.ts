@@ -1,6 +1,4 @@
 /** The facts for the health check, from the running daemon and the mirror. */
-import { definitionOf } from '../../catalog/catalog.ts';
-import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
@@ -18,10 +16,8 @@ import {
   expectedSince,
 } from './health.ts';
 import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
-import type { SourceState } from '../../state/documents.ts';
-import type { HeldRemovals } from '../../mirror/held-removals.ts';
-import type { KindStatus, RunRow, UnreadCollection } from '../../mirror/run-rows.ts';
+import { lastCompleteRun } from '../../state/runs.ts';
+import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
 /** The state of daemon and mirror at one time, for a page. */
 export interface HealthSnapshot {
@@ -47,8 +43,27 @@ const LOCKED_LONG_MS = 15 * 60_000;
 /** A notice that is pending for longer failed at the first attempts. */
 const PENDING_LONG_MS = 15 * 60_000;
 
+/** What health is assessed from: the running daemon, or what the command line knows without one. */
+export type HealthView = Pick<
+  DaemonView,
+  | 'startedAt'
+  | 'config'
+  | 'configProblem'
+  | 'mirror'
+  | 'backups'
+  | 'schedules'
+  | 'running'
+  | 'queued'
+  | 'problems'
+>;
+
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
-export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapshot {
+export function readHealthSnapshot(
+  view: HealthView,
+  now: number,
+  /** The sources to show; without: the configured ones, and the others that the mirror holds. */
+  shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
+): HealthSnapshot {
   const config = view.config();
   const configProblem = view.configProblem()?.message ?? null;
   const base = { now, startedAt: view.startedAt, configProblem };
@@ -57,7 +72,9 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
     return mirror.atOnce((): HealthSnapshot => {
       const sourceStatuses = readSourceStatuses(
         mirror,
-        config.sources.map(({ name }) => name),
+        shown.sources ?? config.sources.map(({ name }) => name),
+        now,
+        shown.others,
       );
       const lastJobs = readLastJobs(mirror);
       const state = mirror.daemon;
@@ -114,7 +131,7 @@ export interface Freshness {
  * @param names the requested sources; all without
  */
 export function readFreshness(
-  view: DaemonView,
+  view: HealthView,
   names?: readonly string[],
 ): { readonly mirror: Mirror; readonly sources: readonly Freshness[] } | null {
   const config = view.config();
@@ -144,7 +161,7 @@ export function readFreshness(
 }
 
 /** The backups in their directory, after a short wait; null if unknown. */
-export async function lookAtBackups(view: DaemonView): Promise<BackupsShown | null> {
+export async function lookAtBackups(view: HealthView): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
   let mirror: Mirror;
@@ -163,7 +180,7 @@ export function isMirrorGone(view: Pick<DaemonView, 'problems'>): boolean {
 }
 
 /** Problems that no other reason reports, without a mirror that another process has locked for a short time. */
-function lastingProblems(view: DaemonView, now: number): HealthFacts['problems'] {
+function lastingProblems(view: HealthView, now: number): HealthFacts['problems'] {
   return view.problems().flatMap(({ about, since, error }) => {
     if (about === 'config' || about === 'mirror' || about.startsWith('job:')) return [];
     if (about === 'lock' && now - Date.parse(since) < LOCKED_LONG_MS) return [];
@@ -175,7 +192,7 @@ function lastingProblems(view: DaemonView, now: number): HealthFacts['problems']
  * Jobs that failed with a local error (the disk is full, the mirror is damaged or cannot be written) that could not be
  * recorded, until the next job of that name gets further.
  */
-function unreportedJobProblems(view: DaemonView, jobs: LastJobs): HealthFacts['problems'] {
+function unreportedJobProblems(view: HealthView, jobs: LastJobs): HealthFacts['problems'] {
   return view.problems().flatMap(({ about, since, error }) => {
     const [word, name, ...rest] = about.split(':');
     if (word !== 'job' || name === undefined || !isLocalError(error.code)) return [];
@@ -196,7 +213,7 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs)
 }
 
 /** The daemon's own backups from its jobs, all others from the directory. */
-function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['backups'] {
+function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts['backups'] {
   const { backup } = view.config();
   if (backup === null) return null;
   const found = backupsShown(view.backups.known(backup.targets, mirror))?.whole ?? [];
@@ -211,7 +228,7 @@ function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts
 }
 
 function sourceFacts(
-  view: DaemonView,
+  view: HealthView,
   config: Config,
   sourceStatus: SourceStatus,
   lastSync: JobRow | null,
@@ -234,7 +251,7 @@ function sourceFacts(
 }
 
 /** The facts about a source without the mirror. */
-function unreadSource(view: DaemonView, config: Config, source: string): SourceFacts {
+function unreadSource(view: HealthView, config: Config, source: string): SourceFacts {
   const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
   return {
     source,
@@ -302,106 +319,4 @@ function failingChannels(
       },
     ];
   });
-}
-
-// The freshness and completeness of a source, by a few cheap queries: no record is read or counted.
-
-export interface SourceStatus {
-  readonly source: string;
-  /** False for a source that the configuration no longer names. */
-  readonly isConfigured: boolean;
-  readonly state: SourceState;
-  readonly records: number;
-  /** In catalog order. */
-  readonly kinds: readonly KindStatus[];
-  /** In catalog order, at most `UNREAD_READ`. */
-  readonly unread: readonly UnreadCollection[];
-  /** How many there are in all. */
-  readonly unreadCount: number;
-  readonly oldestWholeAt: string | null;
-  readonly lastRun: RunRow | null;
-  readonly lastEnded: RunRow | null;
-  /** Likewise, of runs that were not limited to some kinds. */
-  readonly lastWholeEnded: RunRow | null;
-  readonly lastPublished: RunRow | null;
-  /** Of all kinds as well. */
-  readonly lastComplete: RunRow | null;
-  /** When the oldest known run began, ISO 8601. */
-  readonly firstTriedAt: string | null;
-  readonly held: readonly HeldRemovals[];
-  /** Kinds that are read a few records in each run, and not yet all of them. */
-  readonly sampledKinds: readonly SampledKind[];
-}
-
-interface SampledKind {
-  readonly kind: Kind;
-  readonly title: string;
-  readonly read: number;
-  readonly of: number;
-}
-
-const UNREAD_READ = 200;
-/** A crashed writer leaves its run without an end until the next one starts: there may be a few. */
-const UNENDED_RUNS = 5;
-
-/** Call it within `atOnce`, so that all queries see one snapshot. */
-function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
-  const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
-  const kinds = mirror.runs.kindStatuses(source);
-  const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
-  const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
-  const known = {
-    source,
-    isConfigured,
-    records: kinds.reduce((sum, { records }) => sum + records, 0),
-    kinds,
-    unread: unreadCount === 0 ? [] : mirror.runs.unreadCollections(source, UNREAD_READ),
-    unreadCount,
-    oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
-    lastRun: newest[0] ?? null,
-    lastEnded: newest.find(({ outcome }) => isEnded(outcome)) ?? null,
-    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
-    lastPublished: mirror.runs.latest(source) ?? null,
-    lastComplete: lastCompleteRun(mirror, source),
-    firstTriedAt: mirror.runs.firstStartedAt(source),
-    held: mirror.runs.heldRemovals(source),
-    sampledKinds: sampledOf(kinds),
-  };
-  return { ...known, state: stateOf(known) };
-}
-
-/** A kind that is read record by record of another one (`reading: 'each'`) may have fewer records than that. */
-function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
-  return kinds.flatMap(({ kind, records }) => {
-    const { discovery, reading, title } = definitionOf(kind);
-    const of = kinds.find((each) => reading === 'each' && each.kind === discovery.from)?.records ?? 0;
-    return records < of ? [{ kind, title: title.many, read: records, of }] : [];
-  });
-}
-
-/** The configured sources first, then the other ones of the mirror. */
-function readSourceStatuses(mirror: Mirror, configured: readonly string[]): SourceStatus[] {
-  const others = mirror.runs.sources().filter((name) => !configured.includes(name));
-  return [
-    ...configured.map((name) => readSourceStatus(mirror, name, true)),
-    ...others.map((name) => readSourceStatus(mirror, name, false)),
-  ];
-}
-
-function isEnded(outcome: string): boolean {
-  return outcome !== 'running';
-}
-
-function stateOf({
-  lastRun,
-  lastEnded,
-  lastWholeEnded,
-  lastPublished,
-  unreadCount,
-  held,
-}: Omit<SourceStatus, 'state'>): SourceState {
-  if (lastRun === null) return 'never_synced';
-  if (lastPublished === null) return 'unpublished';
-  const isDone = lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete';
-  return isDone && held.length === 0 && unreadCount === 0 ? 'whole' : 'partial';
 }

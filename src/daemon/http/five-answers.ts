@@ -1,0 +1,218 @@
+/**
+ * The five answers (is the backup fresh, complete, verified, restorable; what drifted), the sentence above them and what
+ * needs a person: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
+ */
+import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
+import { count, duration, plural } from '../../core/wording.ts';
+import { severityCounts } from '../../report/drift-document.ts';
+import type { SourceDrift } from '../../state/drift.ts';
+import type { SourceStatus } from '../../state/source-status.ts';
+import { summaryOf } from '../jobs/summaries.ts';
+import { drillScores } from '../last-jobs.ts';
+import type { HealthReason } from './health.ts';
+import type { HealthSnapshot } from './health-snapshot.ts';
+import { age, percent } from './wording.ts';
+
+/** What is known of drift. */
+export interface DriftCounts {
+  readonly open: number;
+  readonly severities: Readonly<Record<Severity, number>>;
+  /** The run that was compared, where there is one for all sources. */
+  readonly run: number | null;
+  /** When that run ended, ISO 8601. */
+  readonly at: string | null;
+}
+
+/** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). */
+export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
+
+export interface Answer {
+  readonly question: string;
+  readonly tone: 'good' | 'warn' | 'bad' | 'plain';
+  readonly word: string;
+  readonly line: string;
+}
+
+/** @param drift null where there is no baseline */
+export function fiveAnswers(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer[] {
+  return [
+    { question: 'Fresh', ...fresh(snapshot) },
+    { question: 'Complete', ...complete(snapshot) },
+    { question: 'Verified', ...verified(snapshot) },
+    { question: 'Restorable', ...restorable(snapshot) },
+    { question: 'Drift', ...drifted(snapshot, drift) },
+  ];
+}
+
+type Answered = Omit<Answer, 'question'>;
+
+function fresh({ health, now }: HealthSnapshot): Answered {
+  if (health.sources.length === 0)
+    return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
+  const times = health.sources.map(({ lastCompleteAt }) => lastCompleteAt);
+  const oldest = times.includes(null) ? null : (times.toSorted()[0] ?? null);
+  const isLate = health.sources.some(({ reasons }) =>
+    reasons.some(({ code }) => code === 'stale' || code === 'never_complete'),
+  );
+  if (oldest === null) {
+    const line = 'no complete run of every source so far';
+    return isLate ? { tone: 'bad', word: 'No copy', line } : { tone: 'plain', word: 'Not yet', line };
+  }
+  const when = `last complete sync ${age(oldest, now)}`;
+  if (isLate) return { tone: 'bad', word: 'Too old', line: when };
+  // Without a schedule nobody said how old it may be.
+  const allowed = health.sources[0]?.allowedMs ?? null;
+  if (allowed === null) return { tone: 'plain', word: 'No schedule', line: when };
+  return { tone: 'good', word: 'Yes', line: `${when} (limit: ${duration(allowed)})` };
+}
+
+/** What the mirror holds may be complete though the last attempt was not. */
+function complete({ sourceStatuses, health, now }: HealthSnapshot): Answered {
+  const own = sourceStatuses.filter(({ isConfigured }) => isConfigured);
+  if (own.every(({ lastPublished }) => lastPublished === null))
+    return { tone: 'plain', word: 'Not yet', line: 'nothing has been copied' };
+  const sum = (of: (status: SourceStatus) => number): number =>
+    own.reduce((all, status) => all + of(status), 0);
+  const records = plural(
+    sum((each) => each.records),
+    'record',
+  );
+  const unread = sum(({ unreadCount }) => unreadCount);
+  const attempt = lastAttempt(own, health);
+  if (unread > 0 || attempt !== null) {
+    const since = own.map(({ lastComplete }) => lastComplete);
+    const [first] = since;
+    if (since.includes(null)) {
+      const line = `${plural(unread, 'collection')} could not be read completely, ${records}`;
+      return { tone: 'warn', word: 'Not all', line };
+    }
+    const oldest = since.map((run) => run?.finishedAt ?? '').toSorted()[0] ?? '';
+    const word = own.length === 1 ? `As of run ${first?.run ?? 0}` : 'As of before';
+    const why = attempt ?? `the last run left out ${plural(unread, 'collection')}`;
+    return { tone: 'warn', word, line: `complete ${age(oldest, now)}; ${why}` };
+  }
+  const held = sum((each) => each.held.reduce((all, { records: removals }) => all + removals, 0));
+  if (held > 0)
+    return { tone: 'warn', word: 'In doubt', line: `${plural(held, 'removal')} held, ${records}` };
+  const collections = sum(({ kinds }) => kinds.reduce((all, kind) => all + kind.collections, 0));
+  const sampled = own.flatMap(({ sampledKinds }) => sampledKinds);
+  const apart = sampled.map(({ title, read, of }) => `, ${title} sampled (${count(read)} of ${count(of)})`);
+  const [only] = own;
+  const when = own.length === 1 ? `, as of run ${only?.lastPublished?.run ?? 0}` : '';
+  return {
+    tone: 'good',
+    word: sampled.length === 0 ? 'Yes' : 'All but samples',
+    line: `${records} in ${plural(collections, 'collection')}${apart.join('')}${when}`,
+  };
+}
+
+/** Why the last attempt brought nothing. */
+function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['health']): string | null {
+  const names = own.map(({ source }) => source);
+  const reason = sources
+    .filter(({ source }) => names.includes(source))
+    .flatMap(({ reasons }) => reasons)
+    .find(({ code }) => code === 'run_failed' || code === 'key_refused' || code === 'run_partial');
+  if (reason === undefined) return null;
+  return reason.code === 'run_partial' ? 'the last sync was partial' : (reason.message.split(':')[0] ?? '');
+}
+
+function verified({ lastJobs, now }: HealthSnapshot): Answered {
+  const job = lastJobs.of('verify')[0];
+  if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'never verified' };
+  const summary = summaryOf('verify', job);
+  if (summary === null)
+    return { tone: 'warn', word: 'Failed', line: 'the last verification did not complete' };
+  const when = age(job.finishedAt ?? job.startedAt, now);
+  if (summary.problems > 0)
+    return { tone: 'bad', word: plural(summary.problems, 'problem'), line: `found ${when}` };
+  return { tone: 'good', word: 'Yes', line: `${count(summary.revisions)} revisions match, ${when}` };
+}
+
+function restorable({ mirror, lastJobs, now }: HealthSnapshot): Answered {
+  const jobs = lastJobs.of('drill');
+  const scores = mirror === null ? [] : jobs.map(({ source }) => drillScores(mirror, source));
+  const known = scores.flatMap(({ last }) => last ?? []);
+  const at = jobs.map(({ finishedAt, startedAt }) => finishedAt ?? startedAt).sort()[0];
+  if (at === undefined || known.length === 0)
+    return { tone: 'plain', word: 'Not tried', line: 'no restore drill so far' };
+  const score = Math.min(...known);
+  const hasFallen = scores.some(({ last, before }) => last !== null && before !== null && last < before);
+  const isFailed = jobs.some(({ outcome }) => outcome === 'failed');
+  const isDoubtful = hasFallen || isFailed || score < RESTORABLE.most;
+  const what = isFailed ? 'the last drill failed' : hasFallen ? 'less than before' : 'by the last drill';
+  return {
+    tone: score < RESTORABLE.some ? 'bad' : isDoubtful ? 'warn' : 'good',
+    word: score === 1 ? 'All of it' : percent(score),
+    line: `${what}, ${age(at, now)}`,
+  };
+}
+
+function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
+  if (drift === null) return { tone: 'plain', word: 'No baseline', line: 'nothing to compare with' };
+  const run = drift.run === null ? 'the latest runs' : `run ${drift.run}`;
+  const when = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
+  if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
+  const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
+  return {
+    tone: drift.severities.critical > 0 ? 'bad' : 'warn',
+    word: plural(drift.open, 'finding'),
+    line: `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}, ${when}`,
+  };
+}
+
+/** The sentence at the top. `needs`: how many things need a person. */
+export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): string {
+  const { state } = snapshot.health;
+  if (state === 'failing')
+    return needs === 1 ? 'One thing is failing and needs you' : 'The backup is failing and needs you';
+  const isFirst = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null);
+  if (isFirst || state === 'starting') return 'The first sync has not completed yet';
+  if (needs === 1) return 'One thing needs you';
+  if (needs > 1) return `${count(needs)} things need you`;
+  if ((drift?.open ?? 0) > 0) return 'The backup is current; the service has drifted';
+  const untested = [
+    ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
+    ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill yet'] : []),
+  ];
+  return untested.length === 0 ? 'Everything is fine' : `The backup is current; ${untested.join(', ')}`;
+}
+
+/** Every source's drift, and a line for each whose drift could not be found. */
+export interface FoundDrifts {
+  readonly drifts: readonly SourceDrift[];
+  readonly problem: readonly string[];
+}
+
+/** From what is compared now; where too much changed for that, from the latest drift job. */
+export function driftCounts(snapshot: HealthSnapshot, { drifts, problem }: FoundDrifts): DriftCounts | null {
+  if (snapshot.mirror?.snapshots.baseline() === undefined) return null;
+  if (drifts.length === 0 && problem.length === 0) return null;
+  const severities = { critical: 0, high: 0, medium: 0, low: 0 };
+  const add = (own: Readonly<typeof severities>): void => {
+    for (const level of SEVERITIES) severities[level] += own[level];
+  };
+  for (const { open } of drifts) add(severityCounts(open));
+  const compared = new Set(drifts.map(({ source }) => source));
+  for (const job of problem.length === 0 ? [] : snapshot.lastJobs.finished('drift')) {
+    const summary = summaryOf('drift', job);
+    if (summary !== null && !compared.has(job.source ?? '')) add(summary.severities);
+  }
+  const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
+  const only = drifts.length === 1 && problem.length === 0 ? drifts[0]?.document.to : undefined;
+  return { open, severities, run: only?.run ?? null, at: only?.at ?? null };
+}
+
+export interface Need extends HealthReason {
+  /** Null for what concerns the daemon as a whole. */
+  readonly source: string | null;
+}
+
+/** What needs a person, worst first. A first sync under way needs no action. */
+export function needsOf({ health }: HealthSnapshot): Need[] {
+  const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
+  return [{ source: null, reasons: health.reasons }, ...health.sources]
+    .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
+    .filter(({ code, hint }) => code !== 'first_sync' || hint !== null)
+    .sort((a, b) => rank(a) - rank(b));
+}

@@ -1,0 +1,248 @@
+/**
+ * How fresh and complete the mirror is for a source, and what a person can do about it: the one computation that
+ * `tidemark status`, `GET /api/v1/status`, health and the dashboard show. A few queries; no record is read or counted.
+ */
+import { definitionOf } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
+import type { HeldRemovals } from '../mirror/held-removals.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mirror/run-rows.ts';
+import type { SchemaChange } from '../mirror/schema-changes.ts';
+import { errorDocument, runDocument } from './documents.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
+
+/**
+ * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
+ * was complete, so was the latest one of all kinds and the latest sweep of every collection, and no removal is held.
+ * `partial`: anything else; the mirror holds a copy, and part of it is old, incomplete or in doubt.
+ */
+type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
+
+export interface SourceStatus {
+  readonly source: string;
+  /** False for a source that the configuration no longer names. */
+  readonly isConfigured: boolean;
+  readonly state: SourceState;
+  readonly records: number;
+  /** In catalog order. */
+  readonly kinds: readonly KindStatus[];
+  /** In catalog order, at most `UNREAD_READ`. */
+  readonly unread: readonly UnreadCollection[];
+  /** How many there are in all. */
+  readonly unreadCount: number;
+  readonly oldestWholeAt: string | null;
+  readonly lastRun: RunRow | null;
+  readonly lastEnded: RunRow | null;
+  /** Likewise, of runs that were not limited to some kinds. */
+  readonly lastWholeEnded: RunRow | null;
+  readonly lastPublished: RunRow | null;
+  /** Of all kinds as well. */
+  readonly lastComplete: RunRow | null;
+  /** When the oldest known run began, ISO 8601. */
+  readonly firstTriedAt: string | null;
+  readonly held: readonly HeldRemovals[];
+  /** Kinds that are read a few records in each run, and not yet all of them. */
+  readonly sampledKinds: readonly SampledKind[];
+}
+
+interface SampledKind {
+  readonly kind: Kind;
+  readonly title: string;
+  readonly read: number;
+  readonly of: number;
+}
+
+const UNREAD_READ = 200;
+/** A crashed writer leaves its run without an end until the next one starts: there may be a few. */
+const UNENDED_RUNS = 5;
+
+function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean, now: number): SourceStatus {
+  const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
+  const kinds = mirror.runs.kindStatuses(source);
+  const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
+  const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
+  const known = {
+    source,
+    isConfigured,
+    records: kinds.reduce((sum, { records }) => sum + records, 0),
+    kinds,
+    unread: unreadCount === 0 ? [] : mirror.runs.unreadCollections(source, UNREAD_READ),
+    unreadCount,
+    oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
+    lastRun: newest[0] ?? null,
+    lastEnded: newest.find(({ outcome }) => outcome !== 'running') ?? null,
+    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
+    lastPublished: mirror.runs.latest(source) ?? null,
+    lastComplete: lastCompleteRun(mirror, source),
+    firstTriedAt: mirror.runs.firstStartedAt(source),
+    held: mirror.runs.heldRemovals(source),
+    sampledKinds: sampledOf(kinds),
+  };
+  return { ...known, state: stateOf(known, now) };
+}
+
+/** A kind that is read record by record of another one (`reading: 'each'`) may have fewer records than that. */
+function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
+  return kinds.flatMap(({ kind, records }) => {
+    const { discovery, reading, title } = definitionOf(kind);
+    const of = kinds.find((each) => reading === 'each' && each.kind === discovery.from)?.records ?? 0;
+    return records < of ? [{ kind, title: title.many, read: records, of }] : [];
+  });
+}
+
+/**
+ * The configured sources first, then the others that the mirror holds. Call it within `atOnce`, so that all queries see
+ * one snapshot.
+ */
+export function readSourceStatuses(
+  mirror: Mirror,
+  configured: readonly string[],
+  now: number,
+  others: readonly string[] = mirror.runs.sources().filter((name) => !configured.includes(name)),
+): SourceStatus[] {
+  return [
+    ...configured.map((name) => readSourceStatus(mirror, name, true, now)),
+    ...others.map((name) => readSourceStatus(mirror, name, false, now)),
+  ];
+}
+
+/** A run that began longer ago and has not ended is taken for dead: the next writer of the mirror records that. */
+const LONGEST_RUN_MS = 24 * 60 * 60 * 1000;
+
+/** True for a run that has not ended in longer than any run takes. */
+export function isStuck(run: RunRow, now: number): boolean {
+  return run.outcome === 'running' && now - Date.parse(run.startedAt) > LONGEST_RUN_MS;
+}
+
+function stateOf(
+  { lastRun, lastEnded, lastWholeEnded, lastPublished, unreadCount, held }: Omit<SourceStatus, 'state'>,
+  now: number,
+): SourceState {
+  if (lastRun === null) return 'never_synced';
+  if (lastPublished === null) return 'unpublished';
+  const isDone =
+    lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete' && !isStuck(lastRun, now);
+  return isDone && held.length === 0 && unreadCount === 0 ? 'whole' : 'partial';
+}
+
+// What a person can do about the state of a source: one sentence each, the most pressing first.
+
+/** Empty where nothing is to be done. `hasOthers`: commands then name the source. */
+export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
+  const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
+  if (!status.isConfigured)
+    return [
+      `${status.source} is no longer configured: its records stay as they were; configure a source of that name to go on`,
+    ];
+  if (status.state === 'never_synced') return [`run \`${sync}\``];
+  const code = status.lastEnded?.errorCode ?? null;
+  if (status.state === 'unpublished')
+    return [`${code === null ? '' : (REMEDY[code] ?? '')}run \`${sync}\` again`];
+  if (status.state === 'whole') return [];
+
+  const steps: string[] = [];
+  const held = status.held.reduce((sum, { records }) => sum + records, 0);
+  const ceiling = status.held.reduce((sum, { records, below }) => sum + records + below, 0);
+  if (held > 0) {
+    const them = held === 1 ? 'it' : 'them';
+    steps.push(
+      `the service no longer shows ${plural(held, 'record')}, too many to believe at once: if ${them === 'it' ? 'it' : 'they'} really went, ` +
+        `remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
+    );
+  }
+  const codes = new Set(
+    status.unread.filter(({ outcome }) => outcome !== 'held').map(({ errorCode }) => errorCode),
+  );
+  if (status.lastEnded?.outcome === 'failed') codes.add(code);
+  for (const each of codes) {
+    const remedy = each === null ? undefined : REMEDY[each];
+    if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
+  }
+  if (steps.length === 0) steps.push(`run \`${sync}\` again`);
+  if (status.lastEnded !== null && status.lastEnded.outcome !== 'complete')
+    steps.push(`\`tidemark runs show ${status.lastEnded.run}\` has every collection of that run`);
+  return steps;
+}
+
+/** What comes before the next run, by what went wrong. What time may heal has none. */
+const REMEDY: Partial<Record<ErrorCode, string>> = {
+  unauthorized: 'check the key of this source (`tidemark config check`), then ',
+  forbidden: 'give the key the missing permissions, or leave those kinds out (kinds.exclude), then ',
+  not_found: 'leave out what the service does not offer (kinds.exclude), then ',
+  unreachable: 'check the base URL and that the service is up, then ',
+  disk_full: 'free some space, then ',
+  read_only: "check the owner and mode of the mirror's directory, then ",
+};
+
+/** The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
+export function sourceDocuments(mirror: Mirror, statuses: readonly SourceStatus[], now: number): object[] {
+  const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run));
+  return statuses.map((status) => ({
+    source: status.source,
+    is_configured: status.isConfigured,
+    state: status.state,
+    records: status.records,
+    oldest_whole_at: status.oldestWholeAt,
+    last_run: runOf(status.lastRun),
+    last_published_run: runOf(status.lastPublished),
+    last_complete_run: runOf(status.lastComplete),
+    held_removals: status.held,
+    sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
+    schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
+    next_steps: nextSteps(status, statuses.length > 1),
+    collections: mirror.runs
+      .collections(status.source)
+      .filter(({ retiredRun }) => retiredRun === null)
+      .map(collectionDocument),
+  }));
+}
+
+function schemaChangeDocument({ run, at, kind, field, change, before, after }: DatedSchemaChange): object {
+  return { run, ...(at === undefined ? {} : { at }), kind, field, change, before, after };
+}
+
+function collectionDocument(collection: CollectionRow): object {
+  const { lastCompleteRun, lastFullRun, lastErrorCode, lastError } = collection;
+  return {
+    kind: collection.kind,
+    scope: collection.scope,
+    records: collection.records,
+    outcome: collection.lastOutcome,
+    last_complete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: collection.lastCompleteAt },
+    last_full: lastFullRun === null ? null : { run: lastFullRun, at: collection.lastFullAt },
+    error: errorDocument({ errorCode: lastErrorCode, error: lastError }),
+  };
+}
+
+// Changes of the form of records that are still news: a later run without any does not hide them.
+
+const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
+
+/** A change of form and when the run that found it ended. */
+interface DatedSchemaChange extends SchemaChange {
+  /** ISO 8601. */
+  readonly at?: string;
+}
+
+/** What the published runs of a source found in the last 30 days, newest run first. `now` in milliseconds. */
+export function recentSchemaChanges(
+  mirror: Pick<Mirror, 'runs'>,
+  source: string,
+  now: number,
+): DatedSchemaChange[] {
+  const times = new Map<number, string | undefined>();
+  const recent: DatedSchemaChange[] = [];
+  for (const change of mirror.runs.schemaChanges({ source })) {
+    if (!times.has(change.run)) {
+      const run = mirror.runs.get(change.run);
+      times.set(change.run, run?.finishedAt ?? run?.startedAt);
+    }
+    const at = times.get(change.run);
+    // Newest first: what comes now is older still.
+    if (at !== undefined && now - Date.parse(at) > RECENT_MS) break;
+    recent.push({ ...change, ...(at === undefined ? {} : { at }) });
+  }
+  return recent;
+}
