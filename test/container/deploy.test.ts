@@ -283,7 +283,7 @@ function refuseUnknown(expression: string): void {
   }
   const known = new Set(reads.flatMap(({ metric }) => rows.get(metric)?.labels ?? []));
   for (const [, group = ''] of expression.matchAll(/\b(?:by|on) \(([^)]+)\)/g))
-    for (const label of group.split(',')) expect([...known], expression).toContain(label.trim());
+    for (const label of group.split(',')) expect([...known, ...SCRAPED], expression).toContain(label.trim());
   expect(typeOf(expression), expression).toBe('instant');
 }
 
