@@ -161,6 +161,8 @@ export interface KindDefinition<Name extends string> {
   readonly rate?: KindRate;
   /** Kinds whose list can show the same record under the same id (the pipeline families share the plugin rows). */
   readonly family: string | null;
+  /** True where its list shows what the lists of its family show: such a record is compared once, in the other list. */
+  readonly isUnionOfFamily?: true;
   /** Pointers to what a body holds of other records, each before what is below it; `*` is every element. */
   readonly embeds?: { readonly records?: readonly string[]; readonly users?: readonly string[] };
   /** Response-only arrays without order in kinds whose payload is not shown: names of members that no row describes. */

@@ -8,6 +8,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
+import { withoutRepeats } from '../diff/unions.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -252,8 +253,9 @@ export function changesBetween(
       filter.kinds?.includes(key.kind) !== true && firstReads.isUnknown(key, change),
     through: (changes) => again.joined(changes, filter),
   });
-  const changes = document.changes.map((change) => again.withRecreation(change)).sort(compareKeys);
-  return { ...document, changes, left_out: firstReads.leftOut() };
+  const once = withoutRepeats(document, filter.kinds);
+  const changes = once.changes.map((change) => again.withRecreation(change)).sort(compareKeys);
+  return { ...once, changes, left_out: firstReads.leftOut() };
 }
 
 /** Records of its source as of a run: not what a first run added, since retention may have dropped runs before it. */

@@ -6,6 +6,7 @@ import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../d
 import type { ComparisonMode } from '../diff/compare.ts';
 import { compareKeys } from '../diff/order.ts';
 import { type State, stepsOverStates, runInSlices } from '../diff/states.ts';
+import { withoutRepeats } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { requireComparedFields } from './compared-fields.ts';
@@ -87,7 +88,7 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
         : stepsOverStates(side(from), side(to), options);
     documents.push(await runInSlices(steps, asked.signal));
   }
-  const merged = mergeParts(documents, from.reference, to.reference);
+  const merged = withoutRepeats(mergeParts(documents, from.reference, to.reference), filter.kinds);
   const document: DiffDocument = {
     ...merged,
     ...(to.source === null ? {} : { source: to.source }),

@@ -11,13 +11,15 @@ import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fing
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { IgnoreRule } from '../diff/rules.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { splitPointer, resolvePointer } from '../core/json-pointer.ts';
+import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { skipTest, parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
+import { RecreatedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
@@ -71,7 +73,8 @@ export async function driftBetween(
   const { ignore, severities: overrides } = rulesFor(config, source);
   const severityOf = severities(definitions, overrides);
   const left = kindsOutsideDrift(filter);
-  const diff = await compareStates({
+  const idMap = mirror?.restores.idMap(source) ?? [];
+  const compared = await compareStates({
     ...sides,
     filter,
     mode,
@@ -79,10 +82,11 @@ export async function driftBetween(
     definitions,
     leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, whyLeftOut]) : []),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
-    idMap: mirror?.restores.idMap(source) ?? [],
+    idMap,
     ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
+  const diff = withoutNewIds(compared, idMap, definitions, severityOf);
   const fingerprintOf: FingerprintOf =
     mirror === null
       ? (change, field) => placeFingerprint(source, change, field)
@@ -105,6 +109,39 @@ export async function driftBetween(
     now,
   });
   return { ...drift, source, definitions, severityOf, fingerprintOf };
+}
+
+/**
+ * The document without what a restore changes because it creates a record again: the record's id, and what else the service
+ * gives it. A field of more than low severity stays, since its loss matters.
+ */
+function withoutNewIds(
+  document: DiffDocument,
+  idMap: readonly IdMapping[],
+  definitions: (kind: Kind) => ResourceDefinition,
+  severityOf: SeverityOf,
+): DiffDocument {
+  const recreated = new RecreatedIds(idMap);
+  if (recreated.isEmpty) return document;
+  const changes = document.changes.flatMap((change): RecordChange[] => {
+    const { fieldsByName, idPath } = definitions(change.kind);
+    const idPointer = pointerTo(idPath);
+    const isRecreated =
+      change.change === 'changed' &&
+      recreated.givenBy(change.kind, change.id) !== undefined &&
+      change.fields.some(({ path }) => path === idPointer);
+    if (!isRecreated) return [change];
+    const fields = change.fields.filter((field) => {
+      if (field.path === idPointer) return false;
+      const known = fieldsByName.get(splitPointer(field.path)[0] ?? '');
+      return known === undefined || known.isWritable || severityOf(change, field) !== 'low';
+    });
+    return fields.length === 0 ? [] : [{ ...change, fields }];
+  });
+  const settled = document.changes.length - changes.length;
+  const { changed, unchanged } = document.summary;
+  const summary = { ...document.summary, changed: changed - settled, unchanged: unchanged + settled };
+  return { ...document, changes, summary };
 }
 
 /** Added records as the default comparison reports them: an acceptance holds however this comparison was narrowed. */

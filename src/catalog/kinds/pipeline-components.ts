@@ -93,4 +93,7 @@ export const pipelineTransformations = family(
   'transformations',
   false,
 );
-export const plugins = family('plugins', 'plugin', 'plugins', false);
+export const plugins = {
+  ...family('plugins', 'plugin', 'plugins', false),
+  isUnionOfFamily: true,
+} as const;
