@@ -99,6 +99,7 @@ const DOORS: Record<string, readonly string[]> = {
   'prom-client': ['daemon/http/metrics.ts'],
   nodemailer: ['daemon/notices/channels/email.ts'],
   'age-encryption': ['backup/encryption.ts'],
+  'hyparquet-writer': ['report/export/parquet.ts'],
   'drizzle-orm': ['mirror/'],
 };
 

@@ -22,7 +22,7 @@ export function isLeftBehind(name: string): boolean {
  */
 export async function writeWhole(
   path: string,
-  pieces: Iterable<string>,
+  pieces: Iterable<string | Uint8Array>,
   how: { readonly pid: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${how.pid}.tidemark-tmp`);
@@ -67,11 +67,14 @@ export async function textOf(path: string): Promise<string | undefined> {
   }
 }
 
-/** Joins pieces to chunks of at least 64 Ki characters, the last one excepted. */
-export function* inChunks(pieces: Iterable<string>): Generator<string> {
+/** Joins texts to chunks of at least 64 Ki characters, the last one excepted; bytes are chunks already. */
+export function* inChunks<Piece extends string | Uint8Array>(
+  pieces: Iterable<Piece>,
+): Generator<Piece | string> {
   let chunk = '';
   for (const piece of pieces) {
-    chunk += piece;
+    if (typeof piece === 'string') chunk += piece;
+    else yield piece;
     if (chunk.length >= PIECE) {
       yield chunk;
       chunk = '';

@@ -116,7 +116,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--format <format>',
         description: 'output format (default: ndjson)',
-        choices: ['ndjson', 'json', 'yaml', 'csv'],
+        choices: ['ndjson', 'json', 'yaml', 'csv', 'parquet'],
       },
       {
         flags: '--output <dir>',
@@ -124,6 +124,11 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
           'write to this directory instead of stdout; files of an earlier export that are no longer needed are removed',
       },
       { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
+      {
+        flags: '--history',
+        description:
+          'every revision instead of one state: run, time, change, changed fields, body (ndjson, parquet)',
+      },
       ...filterOptions,
     ],
     notes: [
@@ -135,6 +140,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       "tidemark export --kind members | jq '.body.level'",
       'tidemark export --format yaml --output ./config-tree',
       'tidemark export --format csv --kind members > members.csv',
+      'tidemark export --format parquet --output ./tables',
+      'tidemark export --history --format parquet > history.parquet',
     ],
     load: async () => (await import('./export.ts')).exportRecords,
   },

@@ -15,10 +15,10 @@ import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { recordPath } from '../report/export/file-name.ts';
 
-/** A file to be: where below the directory, and its text in pieces. */
+/** A file to be: where below the directory, and its content in pieces; a record's own file is text. */
 export interface ExportFile {
   readonly path: readonly string[];
-  readonly pieces: Iterable<string>;
+  readonly pieces: Iterable<string | Uint8Array>;
   /** True for a record's own file: small, and left alone when it holds that text already. */
   readonly isRecord: boolean;
 }
@@ -209,7 +209,7 @@ async function remove(path: string): Promise<boolean> {
 // What an export left in its directory, so that the next one takes away its own and nothing else. It is stored with
 // the records, in git for example: so it names no time and no run, and does not change unless the records do.
 
-export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv';
+export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv' | 'parquet';
 
 const MANIFEST_NAME = '.tidemark-export.json';
 
@@ -265,7 +265,7 @@ function parsed(text: string): Manifest | undefined {
 }
 
 function isFormat(value: unknown): value is ExportFormat {
-  return value === 'ndjson' || value === 'json' || value === 'yaml' || value === 'csv';
+  return ['ndjson', 'json', 'yaml', 'csv', 'parquet'].includes(value as string);
 }
 
 function isFolder(path: string): boolean {

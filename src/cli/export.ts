@@ -1,8 +1,10 @@
-/** `tidemark export`: the mirror's records as NDJSON, JSON, YAML or CSV, to stdout or into a directory. */
+/** `tidemark export`: the mirror's records as NDJSON, JSON, YAML, CSV or Parquet, to stdout or into a directory. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import type { Scope } from '../catalog/definition.ts';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
@@ -17,6 +19,7 @@ import {
   yamlDocument,
   yamlDocuments,
 } from '../report/export/documents.ts';
+import { parquetOfKind } from '../report/export/parquet.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
@@ -26,6 +29,7 @@ import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
+import { historyPieces, requireHistoryOptions } from './export-history.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-directory.ts';
 import { staleCollections, staleText, type StaleCollection, askedCollections } from './export-notes.ts';
@@ -44,6 +48,7 @@ interface ExportOptions extends FilterOptions {
   readonly format?: ExportFormat;
   readonly output?: string;
   readonly at?: string;
+  readonly history?: boolean;
 }
 
 /** How the records are to be written. */
@@ -62,9 +67,16 @@ interface Shape {
 export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const format = asked.format ?? (context.options.json === true ? 'json' : 'ndjson');
-  if (format === 'csv' && asked.output === undefined && asked.kind?.length !== 1) {
-    throw new TidemarkError('usage', 'CSV on stdout holds one kind', {
+  const isHistory = asked.history === true;
+  if (isHistory) requireHistoryOptions(format, asked);
+  else if (isTable(format) && asked.output === undefined && asked.kind?.length !== 1) {
+    throw new TidemarkError('usage', `${format === 'csv' ? 'CSV' : 'Parquet'} on stdout holds one kind`, {
       hint: 'name it with --kind, or write one file per kind with --output DIR',
+    });
+  }
+  if (format === 'parquet' && asked.output === undefined && context.stdout.isTTY === true) {
+    throw new TidemarkError('usage', 'Parquet is binary and not for a terminal', {
+      hint: 'write it to a file: `… --format parquet > FILE.parquet`',
     });
   }
   const mirror = openConfiguredMirror(config, 'read', 'export', context.pid);
@@ -79,9 +91,19 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ? null
         : resolvePoint(mirror, options.at, { ...choice, now: systemClock.now() });
     const run = point === null || point.ref === 'latest' ? null : point.run;
-    const content = new ExportContent(mirror, recordFilter(sources, options), run);
+    const content = new ExportContent(mirror, recordFilter(sources, options), run, format === 'parquet');
     requireKnown(mirror, sources, options, () => content.look());
 
+    if (isHistory) {
+      let revisions = 0;
+      const filter = recordFilter(sources, options);
+      const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
+        definitionsFor(config, source);
+      const pieces = historyPieces(mirror, filter, format, { definitions, count: () => (revisions += 1) });
+      await writeToStdout(context, pieces, format);
+      if (revisions === 0) printNote(context, [nothingText(options)]);
+      return EXIT.done;
+    }
     const shape: Shape = {
       format,
       kinds: options.kind ?? KINDS,
@@ -125,29 +147,45 @@ function nothingText(options: FilterOptions): string {
 }
 
 async function toStdout(context: CommandContext, content: ExportContent, shape: Shape): Promise<void> {
-  const only = shape.format === 'csv' ? shape.kinds[0] : undefined;
-  for (const chunk of inChunks(textOf(content, shape, { only, about: { ...shape.of, ...shape.extent } }))) {
+  const only = isTable(shape.format) ? shape.kinds[0] : undefined;
+  const about = { ...shape.of, ...shape.extent };
+  await writeToStdout(context, piecesOf(content, shape, { only, about }), shape.format);
+}
+
+async function writeToStdout(
+  context: CommandContext,
+  pieces: Iterable<string | Uint8Array>,
+  format: ExportFormat,
+): Promise<void> {
+  const isOnTerminal = context.stdout.isTTY === true && (format === 'ndjson' || format === 'json');
+  for (const chunk of inChunks(pieces)) {
     await yieldToEventLoop(context.signal);
+    const safe = isOnTerminal && typeof chunk === 'string' ? escapeForTerminal(chunk) : chunk;
     // `once` from node:events takes its listeners away again and rejects on an error of the stream.
-    const isOnTerminal =
-      context.stdout.isTTY === true && (shape.format === 'ndjson' || shape.format === 'json');
-    if (!context.stdout.write(isOnTerminal ? escapeForTerminal(chunk) : chunk))
-      await once(context.stdout, 'drain');
+    if (!context.stdout.write(safe)) await once(context.stdout, 'drain');
   }
 }
 
-/** The text of all kinds, or of `only` one: CSV knows no other way. `about` goes where the format has room for it. */
-function textOf(
+/** Formats with columns, which differ between kinds. */
+function isTable(format: ExportFormat): boolean {
+  return format === 'csv' || format === 'parquet';
+}
+
+/** The content of all kinds, or of `only` one: a table knows no other way. `about` goes where the format has room for it. */
+function piecesOf(
   content: ExportContent,
   { format }: Pick<Shape, 'format'>,
   { only, about }: { readonly only: Kind | undefined; readonly about: object },
-): Iterable<string> {
+): Iterable<string | Uint8Array> {
   const narrowing = only === undefined ? {} : { kind: only };
   const records = content.records(narrowing);
   switch (format) {
     case 'csv':
       if (only === undefined) throw new Error('a CSV file holds one kind');
       return csvLines(only, content.hasSource, content.look(narrowing), records);
+    case 'parquet':
+      if (only === undefined) throw new Error('a Parquet file holds one kind');
+      return parquetOfKind(only, records);
     case 'yaml':
       return yamlDocuments(records);
     case 'json':
@@ -238,7 +276,7 @@ function* kindFiles(
   { format, kinds, extent }: Pick<Shape, 'format' | 'kinds' | 'extent'>,
 ): Generator<ExportFile> {
   for (const kind of kinds) {
-    const pieces = textOf(content, { format }, { only: kind, about: extentOfKind(extent, kind) });
+    const pieces = piecesOf(content, { format }, { only: kind, about: extentOfKind(extent, kind) });
     yield { path: [`${kind}.${format}`], pieces, isRecord: false };
   }
 }
@@ -311,6 +349,7 @@ class ExportContent {
   readonly #mirror: Mirror;
   readonly #filter: RecordFilter & { readonly sources: readonly string[] };
   readonly #run: number | null;
+  readonly #namesSource: boolean;
   /** The run whose state this is, also where the latest was asked for. */
   readonly run: number;
   #records = 0;
@@ -320,7 +359,9 @@ class ExportContent {
     mirror: Mirror,
     filter: RecordFilter & { readonly sources: readonly string[] },
     run: number | null,
+    alwaysNamesSource: boolean,
   ) {
+    this.#namesSource = alwaysNamesSource || filter.sources.length > 1;
     this.#mirror = mirror;
     this.#filter = filter;
     this.#run = run;
@@ -344,7 +385,7 @@ class ExportContent {
   /** A look at the records that does not count. */
   *look(narrowing: Narrowing = {}): Generator<ExportRecord> {
     for (const record of this.#read(this.#narrowed(narrowing)))
-      yield { ...record, source: this.hasSource ? record.source : null };
+      yield { ...record, source: this.#namesSource ? record.source : null };
   }
 
   /**

@@ -7,46 +7,40 @@
 import { createHash } from 'node:crypto';
 import { CATALOG } from '../catalog/catalog.ts';
 import type { FieldDefinition } from '../catalog/definition.ts';
+import { type KindColumn, kindColumns } from '../catalog/kind-columns.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
 
-/** Columns that mean the same in every kind; a documented field of such a name that means something else is `field_NAME`. */
-const OWN_COLUMNS = [
-  ...['id', 'name', 'source', 'organization_id', 'organization', 'project_id', 'role_id'],
-  ...['first_seen_at', 'last_changed_at', 'body'],
-];
-
-type ViewColumn = readonly [name: string, value: string];
-
 /** The columns of a kind's view, each with its value in SQL. */
-function kindColumns(definition: ResourceDefinition): ViewColumn[] {
-  // Secrets are in `body` only, where nobody selects them by chance.
-  const fields = definition.fields.filter(({ name, isSecret }) => !isSecret || isOwn(definition, name));
-  const documented = (name: string): FieldDefinition | undefined =>
-    fields.find((field) => field.name === name && isOwn(definition, name));
-  const id = documented('id');
-  const name = documented('name');
-  const columns: ViewColumn[] = [['id', id === undefined ? 'r.remote_id' : fieldValue(id)]];
-  if (name !== undefined) columns.push(['name', fieldValue(name)]);
-  else if (definition.nameFrom.length > 0) columns.push(['name', nameValue(definition.nameFrom)]);
-  columns.push(['source', 's.name']);
-  for (const key of definition.scope) {
-    columns.push([key, `c.${key}`]);
-    if (key === 'organization_id') columns.push(['organization', ORGANIZATION_NAME]);
-  }
-  for (const field of fields) {
-    if (isOwn(definition, field.name)) continue;
-    const isTaken = OWN_COLUMNS.includes(field.name);
-    columns.push([isTaken ? `field_${field.name}` : field.name, fieldValue(field)]);
-  }
-  columns.push(['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', 'r.body']);
-  return columns;
+function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
+  const columns = kindColumns(definition).map(({ name, value }) => {
+    const shown = typeof value === 'object' ? fieldValue(value) : ownValue(definition, value);
+    return [name, shown] as const;
+  });
+  return [
+    ...columns.flatMap((column) =>
+      column[0] === 'organization_id' ? [column, ['organization', ORGANIZATION_NAME] as const] : [column],
+    ),
+    ['first_seen_at', FIRST_SEEN],
+    ['last_changed_at', LAST_CHANGED],
+    ['body', 'r.body'],
+  ];
 }
 
-/** True where the field is what the column of that name shows in every kind. */
-function isOwn({ idPath }: ResourceDefinition, field: string): boolean {
-  return field === 'name' || (field === 'id' && idPath.join('/') === 'id');
+function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['value'], object>): string {
+  switch (value) {
+    case 'id':
+      return 'r.remote_id';
+    case 'name':
+      return nameValue(definition.nameFrom);
+    case 'source':
+      return 's.name';
+    case 'organization_id':
+    case 'project_id':
+    case 'role_id':
+      return `c.${value}`;
+  }
 }
 
 /**
@@ -97,7 +91,7 @@ const LAST_CHANGED = `(SELECT n.finished_at FROM runs n WHERE n.run = iif(r.chan
 
 /** The whole statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
 function viewStatement(definition: ResourceDefinition): string {
-  const columns = kindColumns(definition).map(([name, value]) => `${value} AS "${name}"`);
+  const columns = viewColumns(definition).map(([name, value]) => `${value} AS "${name}"`);
   const query = `SELECT ${columns.join(',\n  ')}
 FROM collections c JOIN sources s ON s.id = c.source JOIN records r ON r.collection = c.id
 WHERE c.kind = '${definition.kind}' AND r.hash IS NOT NULL`;

@@ -32,6 +32,7 @@ import {
   readRecordAt,
 } from './record-page.ts';
 import {
+  type HistoryRevision,
   type MirrorKey,
   type MirrorRecord,
   type RecordRow,
@@ -40,6 +41,7 @@ import {
   readAsOf,
   readCurrent,
   readCurrentKeys,
+  readHistory,
   readKeysAsOf,
   readRemoved,
   readRemovedBodies,
@@ -140,6 +142,11 @@ export class RecordStore {
   /** Removed records with the last body of each, in the order of `read`. */
   removedBodies(filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
     return this.#access.stream((connection) => readRemovedBodies(connection, filter));
+  }
+
+  /** Every revision of every record with its body, oldest first within a record. */
+  history(filter: RecordFilter = {}): IterableIterator<HistoryRevision> {
+    return this.#access.stream((connection) => readHistory(connection, filter));
   }
 
   /** Newest first. */

@@ -63,6 +63,11 @@ export interface Revision {
   readonly body: string | null;
 }
 
+/** One revision of a record, where it is. */
+export interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
+  readonly change: Exclude<RevisionChange, 'rewritten'>;
+}
+
 export interface RemovedRecord {
   readonly source: string;
   readonly kind: Kind;
@@ -199,6 +204,24 @@ export function readRevisions(
     }
   }
   return revisions;
+}
+
+/**
+ * Every revision of every record, in the order of `readCurrent` and then of time; without those that changed nothing but
+ * the text. Holds the history of one record at a time.
+ */
+export function* readHistory(connection: Connection, filter: RecordFilter): Generator<HistoryRevision> {
+  const timeOf = prepareTimes(connection);
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    for (const head of heads(connection, collection, undefined)) {
+      for (const { revision, text } of [...textsOf(connection, head)].reverse()) {
+        const { run, change } = revision;
+        if (change === 'rewritten') continue;
+        yield { source, kind, scope, id: head.id, run, at: timeOf(run), change, body: text };
+      }
+    }
+  }
 }
 
 export function* readRemoved(connection: Connection, filter: RecordFilter): Generator<RemovedRecord> {

@@ -49,7 +49,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
   const isDirectory = await isFolder(absolute, path);
   if (!isDirectory) {
     const format = formatOfName(path);
-    if (format === 'csv') throw isCsv(path);
+    if (isOneWay(format)) throw cannotRead(path, format);
     return { texts: oneText(path, format ?? null, () => readFile(absolute)), kinds: null, extent: null };
   }
   const { kinds, extent } = await readManifest(absolute, path);
@@ -61,9 +61,10 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
     .sort();
   const readable = names.filter((name) => {
     const format = formatOfName(name);
-    return format !== undefined && format !== 'csv';
+    return format !== undefined && !isOneWay(format);
   });
-  if (readable.length === 0 && names.some((name) => formatOfName(name) === 'csv')) throw isCsv(path);
+  const oneWay = names.map((name) => formatOfName(name)).find((format) => isOneWay(format));
+  if (readable.length === 0 && oneWay !== undefined) throw cannotRead(path, oneWay);
   if (readable.length === 0 && kinds === null) {
     throw new TidemarkError('usage', `${path} holds no export`, {
       hint: 'name a file or directory that `tidemark export` wrote as ndjson, json or yaml',
@@ -83,8 +84,16 @@ async function isFolder(absolute: string, path: string): Promise<boolean> {
   }
 }
 
-function isCsv(path: string): TidemarkError {
-  return new TidemarkError('usage', `${path} is CSV: it does not say enough to be read back`, {
+/** Formats for other programs, which do not say enough to be read back. */
+type OneWayFormat = 'csv' | 'parquet';
+
+function isOneWay(format: TextFormat | OneWayFormat | undefined): format is OneWayFormat {
+  return format === 'csv' || format === 'parquet';
+}
+
+function cannotRead(path: string, format: OneWayFormat): TidemarkError {
+  const name = { csv: 'CSV', parquet: 'Parquet' }[format];
+  return new TidemarkError('usage', `${path} is ${name}: it does not say enough to be read back`, {
     hint: 'write the export with --format ndjson, json or yaml',
   });
 }
@@ -175,8 +184,8 @@ export class TextMistake extends Error {
   }
 }
 
-/** The format by a file's name; `csv` can be exported but not read back. */
-function formatOfName(name: string): TextFormat | 'csv' | undefined {
+/** The format by a file's name. */
+function formatOfName(name: string): TextFormat | OneWayFormat | undefined {
   switch (/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase()) {
     case 'ndjson':
     case 'jsonl':
@@ -188,6 +197,8 @@ function formatOfName(name: string): TextFormat | 'csv' | undefined {
       return 'yaml';
     case 'csv':
       return 'csv';
+    case 'parquet':
+      return 'parquet';
     default:
       return undefined;
   }

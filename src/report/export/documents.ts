@@ -16,6 +16,28 @@ export interface ExportRecord {
   readonly source: string | null;
 }
 
+/** One revision of a record, with what it changed. */
+export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
+  readonly source: string;
+  readonly name: string;
+  readonly run: number;
+  readonly at: string;
+  readonly change: 'added' | 'changed' | 'removed';
+  /** Of a changed record; a side that is missing was absent. Null for the others. */
+  readonly changes:
+    readonly { readonly path: string; readonly from?: JsonValue; readonly to?: JsonValue }[] | null;
+  /** Exactly as received; null for a removal. */
+  readonly body: string | null;
+}
+
+/** One revision a line. */
+export function* revisionLines(revisions: Iterable<ExportRevision>): Generator<string> {
+  for (const { source, kind, scope, id, name, run, at, change, changes, body } of revisions) {
+    const head = JSON.stringify({ source, kind, scope, id, name, run, at, change, changes });
+    yield `${head.slice(0, -1)},"body":${body === null ? 'null' : oneLine(body)}}\n`;
+  }
+}
+
 /** `tidemark.export/1`: one record as one line of JSON, its body with every digit as received. */
 export function exportLine({ kind, scope, id, body, source }: ExportRecord): string {
   const head = JSON.stringify({ ...(source === null ? {} : { source }), kind, scope, id });

@@ -1,0 +1,188 @@
+/** Records and revisions as Parquet, a group of rows at a time: memory holds one group. */
+import { ByteWriter, ParquetWriter, type BasicType, schemaFromColumnData } from 'hyparquet-writer';
+import { definitionOf } from '../../catalog/catalog.ts';
+import { type FieldType, SCOPE_KEYS } from '../../catalog/definition.ts';
+import { type KindColumn, kindColumns } from '../../catalog/kind-columns.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import {
+  type JsonValue,
+  type RawNumber,
+  getOwn,
+  isJsonObject,
+  isRawNumber,
+  parseLossless,
+} from '../../core/json.ts';
+import type { ExportRecord, ExportRevision } from './documents.ts';
+
+type Cell = string | number | bigint | boolean | Date | null;
+
+interface Column<Row> {
+  readonly name: string;
+  readonly type: BasicType;
+  readonly cell: (row: Row) => Cell;
+}
+
+/** A group ends with either. */
+const GROUP_ROWS = 20_000;
+const GROUP_CHARACTERS = 16_000_000;
+
+type ParsedRecord = ExportRecord & { readonly value: JsonValue };
+
+/** One kind: the columns of its view that a record itself has, and the exact body. */
+export function parquetOfKind(kind: Kind, records: Iterable<ExportRecord>): Generator<Uint8Array> {
+  const definition = definitionOf(kind);
+  const columns = kindColumns(definition)
+    .map(({ name, value }) => ({ name, ...columnOf(value, definition.nameFrom) }))
+    .concat({ name: 'body', type: 'STRING', cell: ({ body }) => body });
+  return parquetFile<ParsedRecord>(columns, parsed(records));
+}
+
+function* parsed(records: Iterable<ExportRecord>): Generator<ParsedRecord> {
+  for (const record of records) yield { ...record, value: parseLossless(record.body) };
+}
+
+function columnOf(
+  value: KindColumn['value'],
+  nameFrom: readonly string[],
+): Omit<Column<ParsedRecord>, 'name'> {
+  switch (value) {
+    case 'id':
+      return { type: 'STRING', cell: ({ id }) => id };
+    case 'source':
+      return { type: 'STRING', cell: ({ source }) => source };
+    case 'name':
+      return { type: 'STRING', cell: (record) => nameOf(record.value, nameFrom) };
+    case 'organization_id':
+    case 'project_id':
+    case 'role_id':
+      return { type: 'STRING', cell: ({ scope }) => scope[value] ?? null };
+    default: {
+      const type = PARQUET_TYPE[value.type];
+      return {
+        type,
+        cell: (record) =>
+          typedCell(type, isJsonObject(record.value) ? getOwn(record.value, value.name) : undefined),
+      };
+    }
+  }
+}
+
+/** The first of these members that says something. */
+function nameOf(value: JsonValue, pointers: readonly string[]): string | null {
+  for (const pointer of pointers) {
+    const name = resolvePointer(value, pointer);
+    if (typeof name === 'string' && name !== '') return name;
+  }
+  return null;
+}
+
+const PARQUET_TYPE: Record<FieldType, BasicType> = {
+  string: 'STRING',
+  uuid: 'STRING',
+  any: 'STRING',
+  object: 'STRING',
+  array: 'STRING',
+  timestamp: 'TIMESTAMP',
+  integer: 'INT64',
+  number: 'DOUBLE',
+  boolean: 'BOOLEAN',
+};
+
+/** Absent, null and what does not fit the column's type are null. */
+function typedCell(type: BasicType, value: JsonValue | undefined): Cell {
+  if (value === undefined || value === null) return null;
+  switch (type) {
+    case 'BOOLEAN':
+      return typeof value === 'boolean' ? value : null;
+    case 'DOUBLE':
+      return typeof value === 'number' || isRawNumber(value) ? Number(numberText(value)) : null;
+    case 'INT64':
+      return integerCell(value);
+    case 'TIMESTAMP':
+      return timeCell(value);
+    default:
+      return typeof value === 'string' ? value : JSON.stringify(value);
+  }
+}
+
+function numberText(value: number | RawNumber): string {
+  return isRawNumber(value) ? value.rawJSON : String(value);
+}
+
+function integerCell(value: JsonValue): bigint | null {
+  if (typeof value !== 'number' && !isRawNumber(value)) return null;
+  const text = numberText(value);
+  const integer = /^-?\d+$/.test(text)
+    ? BigInt(text)
+    : Number.isSafeInteger(Number(text))
+      ? BigInt(Number(text))
+      : null;
+  return integer !== null && BigInt.asIntN(64, integer) === integer ? integer : null;
+}
+
+/** To the millisecond; the exact text is in the body. */
+function timeCell(value: JsonValue): Date | null {
+  if (typeof value !== 'string') return null;
+  const time = new Date(value);
+  return Number.isNaN(time.getTime()) ? null : time;
+}
+
+/** Revisions of all kinds in one table; `changes` is a JSON array, and so is NULL where nothing was compared. */
+export function parquetOfHistory(revisions: Iterable<ExportRevision>): Generator<Uint8Array> {
+  const text = (name: string, cell: Column<ExportRevision>['cell']): Column<ExportRevision> => ({
+    name,
+    type: 'STRING',
+    cell,
+  });
+  return parquetFile<ExportRevision>(
+    [
+      text('source', ({ source }) => source),
+      text('kind', ({ kind }) => kind),
+      ...SCOPE_KEYS.map((key) => text(key, ({ scope }) => scope[key] ?? null)),
+      text('id', ({ id }) => id),
+      text('name', ({ name }) => name),
+      { name: 'run', type: 'INT64', cell: ({ run }) => BigInt(run) },
+      { name: 'at', type: 'TIMESTAMP', cell: ({ at }) => timeCell(at) },
+      text('change', ({ change }) => change),
+      text('changes', ({ changes }) => (changes === null ? null : JSON.stringify(changes))),
+      text('body', ({ body }) => body),
+    ],
+    revisions,
+  );
+}
+
+function* parquetFile<Row extends { readonly body: string | null }>(
+  columns: readonly Column<Row>[],
+  rows: Iterable<Row>,
+): Generator<Uint8Array> {
+  const bytes = new ByteWriter();
+  const group = columns.map(({ name, type }): { name: string; type: BasicType; data: Cell[] } => ({
+    name,
+    type,
+    data: [],
+  }));
+  const file = new ParquetWriter({ writer: bytes, schema: schemaFromColumnData({ columnData: group }) });
+  let count = 0;
+  let characters = 0;
+  const taken = (): Uint8Array => {
+    const piece = bytes.getBytes().slice();
+    bytes.index = 0;
+    return piece;
+  };
+  const write = (): Uint8Array => {
+    void file.write({ columnData: group, rowGroupSize: count });
+    for (const { data } of group) data.length = 0;
+    count = characters = 0;
+    return taken();
+  };
+  for (const row of rows) {
+    for (const [index, { cell }] of columns.entries()) group[index]?.data.push(cell(row));
+    count += 1;
+    characters += row.body?.length ?? 0;
+    if (count >= GROUP_ROWS || characters >= GROUP_CHARACTERS) yield write();
+  }
+  if (count > 0) yield write();
+  void file.finish();
+  yield taken();
+}

@@ -1,0 +1,144 @@
+/** Parquet as another program reads it, and the history as NDJSON and Parquet. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { describe, expect, it } from 'vitest';
+import { environment, program, scratch, tidemark } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+async function ask(sql: string): Promise<unknown[]> {
+  const database = await DuckDBInstance.create();
+  const connection = await database.connect();
+  try {
+    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
+  } finally {
+    connection.closeSync();
+    database.closeSync();
+  }
+}
+
+async function mirrored(): Promise<{ directory: string; env: Record<string, string> }> {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const sync = async (): Promise<void> => {
+    const ended = await tidemark(['sync'], { env });
+    expect(ended.code, ended.stdout + ended.stderr).toBe(0);
+  };
+  const domain = (id: string, name: string, more = {}): object => ({ id, domain: name, ...more });
+  service.set('domains', [
+    domain('d1', 'one.example', { is_verified: false, big: 1 }),
+    domain('d2', 'β.example'),
+  ]);
+  await sync();
+  service.set('domains', [
+    domain('d1', 'one.example', { is_verified: true, verified_at: '2026-03-01T10:00:00.123Z' }),
+  ]);
+  await sync();
+  return { directory, env };
+}
+
+/** Standard output as bytes. */
+function bytesOf(args: readonly string[], env: Record<string, string>): Buffer {
+  const ended = spawnSync(process.execPath, [program, ...args], { env: { ...process.env, ...env } });
+  expect(ended.status, ended.stderr.toString()).toBe(0);
+  return ended.stdout;
+}
+
+describe('Parquet', () => {
+  it('has the columns of the view with their types, and the exact body', async () => {
+    const { directory, env } = await mirrored();
+    const tree = join(directory, 'tables');
+    expect((await tidemark(['export', '--format', 'parquet', '--output', tree], { env })).code).toBe(0);
+    const file = join(tree, 'domains.parquet');
+    expect(
+      await ask(
+        `SELECT id, name, organization_id, is_verified, epoch_ms(verified_at) AS ms, body FROM '${file}'`,
+      ),
+    ).toEqual([
+      {
+        id: 'd1',
+        name: 'one.example',
+        organization_id: ORG,
+        is_verified: true,
+        ms: String(Date.parse('2026-03-01T10:00:00.123Z')),
+        body: '{"id":"d1","domain":"one.example","is_verified":true,"verified_at":"2026-03-01T10:00:00.123Z"}',
+      },
+    ]);
+    const types = await ask(
+      `SELECT column_name AS name, column_type AS type FROM (DESCRIBE SELECT * FROM '${file}')`,
+    );
+    expect(types).toContainEqual({ name: 'has_saml', type: 'BOOLEAN' });
+    // A kind without a record is a file with columns and no row.
+    expect(
+      await ask(`SELECT count(*) AS n, count(level) AS l FROM '${join(tree, 'invites.parquet')}'`),
+    ).toEqual([{ n: '0', l: '0' }]);
+    const stdout = bytesOf(['export', '--format', 'parquet', '--kind', 'domains', '--at', 'run:1'], env);
+    const past = join(directory, 'past.parquet');
+    writeFileSync(past, stdout);
+    expect(await ask(`SELECT id, is_verified FROM '${past}'`)).toEqual([
+      { id: 'd1', is_verified: false },
+      { id: 'd2', is_verified: null },
+    ]);
+  });
+
+  it('is not read back, and is one kind on stdout', async () => {
+    const { directory, env } = await mirrored();
+    const file = join(directory, 'a.parquet');
+    writeFileSync(file, 'PAR1');
+    const read = await tidemark(['diff', `file:${file}`, 'latest'], { env });
+    expect([read.code, read.stderr]).toEqual([4, expect.stringContaining('is Parquet')]);
+    const all = await tidemark(['export', '--format', 'parquet'], { env });
+    expect([all.code, all.stderr]).toEqual([4, expect.stringContaining('Parquet on stdout holds one kind')]);
+  });
+});
+
+describe('the history', () => {
+  it('is a line for each revision, with the fields that changed', async () => {
+    const { directory, env } = await mirrored();
+    const text = bytesOf(['export', '--history', '--kind', 'domains'], env).toString();
+    const lines = text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines.map(({ id, run, change }) => [id, run, change])).toEqual([
+      ['d1', 1, 'added'],
+      ['d1', 2, 'changed'],
+      ['d2', 1, 'added'],
+      ['d2', 2, 'removed'],
+    ]);
+    expect(lines[1]).toMatchObject({
+      name: 'one.example',
+      changes: [
+        { path: '/big', from: 1 },
+        { path: '/is_verified', from: false, to: true },
+        { path: '/verified_at', to: '2026-03-01T10:00:00.123Z' },
+      ],
+      body: { is_verified: true },
+    });
+    expect(lines[3]).toMatchObject({ name: 'β.example', changes: null, body: null });
+
+    const file = join(directory, 'history.parquet');
+    writeFileSync(file, bytesOf(['export', '--history', '--format', 'parquet', '--kind', 'domains'], env));
+    const rows = await ask(
+      `SELECT source, kind, organization_id, id, name, run, change, changes, body FROM '${file}'`,
+    );
+    expect(rows).toHaveLength(4);
+    expect(rows[1]).toMatchObject({
+      run: '2',
+      change: 'changed',
+      changes: JSON.stringify(lines[1]?.['changes']),
+    });
+    expect(readFileSync(file).subarray(-4).toString()).toBe('PAR1');
+  });
+
+  it.each([
+    ['--at', 'run:1'],
+    ['--output', 'x'],
+    ['--format', 'yaml'],
+  ])('takes no %s %s', async (flag, value) => {
+    const { env } = await mirrored();
+    expect((await tidemark(['export', '--history', flag, value], { env })).code).toBe(4);
+  });
+});
