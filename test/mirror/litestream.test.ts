@@ -1,7 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, describe, expect, it } from 'vitest';
 import { takePlainBackup } from '../../src/backup/plain-backup.ts';
@@ -9,20 +8,18 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, bodies, open, sync, temporaryDirectory } from './fixture.ts';
 
-/** The program that the npm package brings along for this machine; null where there is none, or it does not run. */
+/** The program of that name; null where there is none, or it does not run. `.ci/run` installs it. */
 function litestreamProgram(): string | null {
-  const scope = dirname(dirname(createRequire(import.meta.url).resolve('@flydotio/litestream/package.json')));
-  const path = join(scope, `litestream-${process.platform}-${process.arch}`, 'litestream');
   try {
-    execFileSync(path, ['version'], { stdio: 'ignore' });
-    return path;
+    execFileSync('litestream', ['version'], { stdio: 'ignore' });
+    return 'litestream';
   } catch {
     return null;
   }
 }
 
 const litestream = litestreamProgram();
-if (litestream === null) console.warn('Litestream does not run on this machine: its tests are skipped');
+if (litestream === null) console.warn('litestream is not installed: replication by it is not tried');
 
 const running: ChildProcess[] = [];
 
