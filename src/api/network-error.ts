@@ -134,7 +134,7 @@ export function networkError(thrown: unknown, host: string): TidemarkError {
 
 /** The request as a whole took longer than its limit. */
 export function totalTimeout(host: string, limitMs: number): TidemarkError {
-  return new TidemarkError('timeout', `${host}: no whole answer within ${Math.round(limitMs / 1000)} s`, {
+  return new TidemarkError('timeout', `${host}: no complete answer within ${Math.round(limitMs / 1000)} s`, {
     hint: HINT_SLOW,
     isRetryable: true,
   });

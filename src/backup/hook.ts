@@ -178,6 +178,6 @@ function lastLine(tail: string): string {
 
 function failed(program: string, why: string): TidemarkError {
   return new TidemarkError('file_system', `the command after the backup (${program}) ${why}`, {
-    hint: 'the backup itself is whole; start the command by hand to see what it needs (`backup.command`)',
+    hint: 'the backup itself is complete; start the command by hand to see what it needs (`backup.command`)',
   });
 }

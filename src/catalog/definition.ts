@@ -95,7 +95,7 @@ export interface ListingRules {
   readonly query: Readonly<Record<string, string>>;
   /** False where `count` is known to be wrong: distinct keys that differ from it do not spoil the proof. */
   readonly isCountTrusted: boolean;
-  /** True where a list row is a reduced form and only retrieve gives the whole record. */
+  /** True if a list row is a reduced form and only retrieve returns the complete record. */
   readonly needsRetrieve: boolean;
 }
 

@@ -140,7 +140,7 @@ export const OPTIONS = section('Tidemark configuration', {
     retentionRules('run'),
   ),
   backup: section(
-    'Backups of the whole mirror in another place, made after complete runs; none without a target. Where no rule says how many to keep, the newest of seven days, four weeks and twelve months stay.',
+    'Backups of the mirror in another place, made after complete runs; none without a target. Without a keep rule, the newest backup of each of seven days, four weeks and twelve months is kept.',
     {
       targets: z
         .array(backupTarget)
@@ -259,7 +259,7 @@ export const OPTIONS = section('Tidemark configuration', {
     }),
   }),
   replica: section(
-    'The read-only replica, which answers whole records, secrets that the service shows among them: under /replica/ of the daemon, which has none without a token, and by `serve`.',
+    'The read-only replica, served by `serve`, and by the daemon under /replica/ if it has a token. It answers unmasked records, including secrets that the service returns.',
     {
       token: t.secret.optional().meta({
         description:

@@ -52,7 +52,7 @@ const FIELD = t.section('One field of the records.', {
       type: 'secrets by type',
       expected: 'a mapping {by, byText: {TEXT: [[POINTER, …], …]}}',
       description:
-        'Which of these a value needs when it is sent whole, by the text at a pointer below the field; each entry is met by any one of its pointers.',
+        'Which of these a complete value needs when it is sent, by the text at a pointer below the field; each entry is met by any one of its pointers.',
       example: { by: '/type', byText: { HTTP: [['/config/token']] } },
     }),
   createOnly: z.boolean().optional().meta({
@@ -148,7 +148,7 @@ const KIND = t.section('One kind.', {
       example: true,
     }),
     needsRetrieve: z.boolean().optional().meta({
-      description: 'True where a list row is a reduced form and only retrieve gives the whole record.',
+      description: 'True if a list row is a reduced form and only retrieve returns the complete record.',
       example: false,
     }),
   }),

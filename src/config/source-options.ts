@@ -122,7 +122,7 @@ export const SOURCE = section('One remote service.', {
   sync: section('How a sync is bounded.', {
     maxDuration: t.duration.prefault('24h').meta({
       description:
-        'Longest time that one sync may take; 0s is no limit. What it had read by then is not kept, as after an interrupt, so set it well above the longest honest run: a first one, or one with sharingPerRun: all, may take hours within the rates.',
+        'Longest time that one sync may take; 0s disables the limit. A sync that exceeds it keeps nothing of that run, so set it well above your longest sync: a first one, or one with sharingPerRun: all, may take hours within the rates.',
       example: '24h',
     }),
   }),
@@ -139,7 +139,7 @@ export const SOURCE = section('One remote service.', {
         example: 200,
       }),
     fullSweepEvery: t.duration.prefault('24h').meta({
-      description: 'How often the whole list is walked; the runs between read from the newest on.',
+      description: 'How often the complete list is read; other runs read from the newest recording on.',
       example: '24h',
     }),
   }),
@@ -173,7 +173,7 @@ export const SOURCE = section('One remote service.', {
     }),
     maxAge: t.duration.prefault('24h').meta({
       description:
-        'Oldest state that a restore without FROM, or from latest, puts back; 0s is no limit. A state named by run, snapshot or time may be any age.',
+        'Oldest state that a restore without FROM, or from latest, restores; 0s disables the limit. A state named by run, snapshot or time may have any age.',
       example: '24h',
     }),
     ownUser: t.text.optional().meta({

@@ -89,7 +89,7 @@ function freshness({ source, lastPublished, lastComplete }: SourceHealth, now: n
       'warning',
       'never_complete',
       `${source}: no run of all kinds has been complete yet; run ${lastPublished.run} was ${lastPublished.outcome}${narrowing(lastPublished)}`,
-      `run \`tidemark sync --source ${source}\`; \`tidemark status\` says what is not whole`,
+      `run \`tidemark sync --source ${source}\`; \`tidemark status\` shows what is incomplete`,
       source,
     );
   } else if (now - Date.parse(lastComplete.finishedAt ?? lastComplete.startedAt) > STALE_MS) {

@@ -173,13 +173,13 @@ function* verifySweeps(connection: Connection, findings: Findings): Generator<un
          SELECT collection, seen_run, seen_at, outcome, mode, error_code, error, is_published FROM carried_sweeps
        ), latest AS (
          SELECT collection, max(run) AS run, at, outcome, error_code, error FROM seen GROUP BY collection
-       ), whole AS (
+       ), proved AS (
          SELECT collection, max(run) AS run, max(iif(outcome = 'complete', run, 0)) AS unheld,
            max(iif(mode IS NOT 'head', run, 0)) AS full, max(iif(mode IS NOT 'head' AND outcome = 'complete', run, 0)) AS full_unheld
          FROM seen WHERE is_published AND outcome IN ('complete', 'held') GROUP BY collection
        )
        SELECT c.kind AS kind, c.scope AS scope, c.last_run AS run
-       FROM collections c LEFT JOIN latest l ON l.collection = c.id LEFT JOIN whole w ON w.collection = c.id
+       FROM collections c LEFT JOIN latest l ON l.collection = c.id LEFT JOIN proved w ON w.collection = c.id
        WHERE c.last_run IS NOT l.run OR c.last_outcome IS NOT l.outcome OR c.last_error_code IS NOT l.error_code
          OR c.last_error IS NOT l.error
          OR c.last_at IS NOT l.at
@@ -339,7 +339,7 @@ function named(set: SealedSet, member: string): Named {
     return Number.isInteger(run) ? { name: `the row of run ${run}`, run } : { name: 'the row of a run' };
   }
   const [source = '', kind = '', scope = '', id = '', path = ''] = key;
-  const name = `the acceptance of ${path === '' ? 'a whole record' : path}${source === '' ? '' : ` of ${source}`}`;
+  const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
   return isKind(kind) ? { name, recordKind: kind, scope: scopeIn(scope), id } : { name };
 }
 

@@ -97,13 +97,9 @@ export function requireKnownFields(asked: FieldsAsked): void {
   if (searched.size > 0 && isAnywhere(asked, searched, near)) return;
   if (excluded !== undefined) {
     const { name, mode } = excluded;
-    throw nothing(
-      `/${name} ${mode === 'managed' ? 'is not managed' : 'changes by itself'}`,
-      asked.hintFor(mode),
-    );
+    throw nothing(`/${name} ${mode === 'managed' ? 'is not managed' : 'is volatile'}`, asked.hintFor(mode));
   }
-  if (byItself !== undefined)
-    throw nothing(`/${byItself.name} changes by itself`, asked.hintFor(byItself.mode));
+  if (byItself !== undefined) throw nothing(`/${byItself.name} is volatile`, asked.hintFor(byItself.mode));
   const known = [...kinds].flatMap((kind) => definitions(kind).fields.map(({ name }) => pointerTo([name])));
   const meant = suggest(fields[0] ?? '', [...known, ...near]);
   const [only] = kinds;

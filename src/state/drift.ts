@@ -23,7 +23,7 @@ import { RecreatedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
-const NOT_CONFIGURED = 'they fill by themselves, which is no drift; name the kind with --kind to compare it';
+const NOT_CONFIGURED = 'activity data; use --kind to include it';
 
 /** What of the two states is looked at. */
 export interface DriftExtent {

@@ -184,13 +184,13 @@ class ExportState implements LoadedExport {
     const covers = (): boolean => true;
     const [first] = this.#extents;
     if (first === undefined) {
-      const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file says so; an export as json says it itself)`;
+      const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file asserts it; an export as json states it)`;
       return { covers, reason, isUnproven: true };
     }
     if (this.#extents.some(({ filter }) => isSearched(filter, kind)))
       return {
         covers,
-        reason: 'the export was narrowed to some of them (--whole-file says that these are all)',
+        reason: 'the export was narrowed to some of them (--whole-file asserts that these are all)',
       };
     return { covers, reason: 'the export could not hold all of them when it was written', isUnproven: true };
   }

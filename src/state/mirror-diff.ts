@@ -183,7 +183,7 @@ class MirrorState implements LoadedState {
     }
     if (outcome === 'complete') return { how: 'read' };
     if (completeRun === null && definitionOf(kind).reading !== 'each') {
-      return { how: 'read', stale: `${why}; no run had read it whole before`, isPartial: true };
+      return { how: 'read', stale: `${why}; no earlier run had read it completely`, isPartial: true };
     }
     const since = readRun === null || readRun === lastRun ? '' : `; compared as of run ${readRun}`;
     return { how: 'read', stale: `${why}${since}` };

@@ -79,7 +79,7 @@ export function firstReadReason(from: LoadedState, { kind, scope }: CollectionKe
   const coverage = from.coverage(kind, scope);
   if (coverage.how === 'unread') return `read for the first time: ${coverage.reason}`;
   if (coverage.how !== 'read' || coverage.isPartial !== true) return null;
-  return `read whole for the first time: ${coverage.stale ?? 'earlier records are not known'}`;
+  return `read completely for the first time: ${coverage.stale ?? 'earlier records are not known'}`;
 }
 
 /** Added records of collections that were read for the first time since that state. */

@@ -274,7 +274,7 @@ async function stageFullRecords(
   const message =
     errors.length === 0
       ? `${unread} of ${ids.size} records are listed, but cannot be retrieved (404)`
-      : `${unread} of ${ids.size} records could not be retrieved whole`;
+      : `${unread} of ${ids.size} records could not be retrieved completely`;
   const hint = 'the mirror keeps what it held of them; the next run tries again';
   return {
     ...verdict,

@@ -169,7 +169,7 @@ describe('problem', () => {
       timeouts: { headersMs: 10_000, bodyMs: 10_000, totalMs: 50 },
       retry: { attempts: 1, maxWaitSeconds: 300 },
     });
-    expect((await client.walk(targetOf(), sink)).error?.message).toMatch(/no whole answer within/);
+    expect((await client.walk(targetOf(), sink)).error?.message).toMatch(/no complete answer within/);
   });
 
   it('stops when aborted, with the reason', async () => {

@@ -148,7 +148,7 @@ describe('diff of two states of the mirror', () => {
       [['--organization', 'nobody'], 'no record of either state matches --organization nobody'],
       [['--kind', 'domains', '--id', 'u1'], '--kind domains --id u1'],
       [['--field', '/jit_provisioning_enabld'], 'did you mean /jit_provisioning_enabled?'],
-      [['--kind', 'members', '--field', '/last_login'], 'changes by itself'],
+      [['--kind', 'members', '--field', '/last_login'], 'is volatile'],
       [['--kind', 'domains', '--field', '/is_verified', '--managed-only'], 'is not managed'],
     ] as const) {
       const { stderr } = await expectRun(1, 'diff', 'run:1', 'latest', ...args);

@@ -69,7 +69,7 @@ describe("the service's own activity", () => {
       '--field',
       '/updated_at',
     );
-    expect(asked.stderr).toContain('nothing was compared: /updated_at changes by itself');
+    expect(asked.stderr).toContain('nothing was compared: /updated_at is volatile');
 
     set(3, { timezone: 'UTC' });
     await expectRun(0, 'sync', '--quiet');

@@ -29,7 +29,7 @@ with \`npx vitest run test/config/generated.test.ts -u\`.
 
 - The file is \`./tidemark.yaml\`, or what \`--config\` or \`TIDEMARK_CONFIG\` names. \`config/example.yaml\` shows every option, \`config/default.yaml\` the
   defaults. \`tidemark config check\` reads it and reports every mistake with its line; \`tidemark config schema\` prints a JSON Schema for editors.
-- Every option can also come from its environment variable, which goes before the file. Lists are separated by commas, mappings are JSON. An empty
+- Every option can also come from its environment variable, which takes precedence over the file. Lists are separated by commas, mappings are JSON. An empty
   variable counts as not set. Variables of \`sources[]\` options apply where there is one source; without a file, \`TIDEMARK_BASE_URL\` with
   \`TIDEMARK_API_KEY\` or \`TIDEMARK_API_KEY_FILE\` define one called \`default\`.
 - \`\${VAR}\` in any text of the file is replaced by that variable, which must be set; \`$\${\` is a plain \`\${\`.

@@ -298,7 +298,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'collections',
-    'Collections by whether the latest look proved them whole',
+    'Collections by whether the latest sweep proved them complete',
     ['source', 'kind', 'is_whole'],
     ({ snapshot }) =>
       snapshot.sourceStatuses.flatMap(({ source, kinds }) =>

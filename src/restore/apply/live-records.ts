@@ -229,7 +229,7 @@ export class LiveRecords {
     if (verdict.outcome === 'complete') return records;
     throw (
       verdict.error ??
-      new TidemarkError('walk_unproven', `the ${definition.title.many} could not be read whole`, {
+      new TidemarkError('walk_unproven', `the ${definition.title.many} could not be read completely`, {
         hint: 'run `tidemark restore --resume` when the service answers again',
       })
     );

@@ -69,8 +69,8 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
 }
 
 const ALWAYS_ASSUMED = [
-  'the sandbox behaves as the interface is documented: what a deployment refuses, renames or ignores beyond that shows only there',
-  'a record comes back when all of its managed fields are equal; ids, times and other values that the service gives by itself are new',
+  'the sandbox follows the documented API; if a deployment refuses, renames or ignores more, only a restore there shows it',
+  'a record comes back when all of its managed fields are equal; ids, times and other values that the service assigns are new',
 ];
 
 interface Assessment {

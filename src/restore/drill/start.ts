@@ -95,7 +95,7 @@ export function startDamaged(
     damage: { percent, seed, removed: damaged.removed, altered: damaged.altered },
     organizations: new Map(),
     assumptions: [
-      `before the restore the service holds the whole snapshot, of which ${damaged.removed} records were removed and ${damaged.altered} altered (--damage ${percent} --seed ${seed}); organizations and the key's own user stay`,
+      `before the restore the service holds the complete snapshot, of which ${damaged.removed} records were removed and ${damaged.altered} altered (--damage ${percent} --seed ${seed}); organizations and the key's own user stay`,
       keyUser.assumption,
     ],
   };

@@ -41,8 +41,8 @@ const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
 /** General reasons, in place of those that name single records. */
 const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   secret_missing:
-    'the service does not show a secret of it: give the value in the configuration under secrets',
-  depends_on_blocked: 'it needs another record that does not come back by itself',
+    'the API does not return one of its secrets; add the value under secrets in the configuration',
+  depends_on_blocked: 'it needs another record that does not come back',
   reference_unknown: 'it refers to something that the snapshot does not hold',
   ambiguous: 'several records are called so: which one it is cannot be known',
 };

@@ -271,7 +271,7 @@ export function unaskedChange(
   ];
   if (places.length === 0) return null;
   const whole = memberPointer(field.name);
-  return `PATCH replaces ${whole} whole, and would change ${places.join(', ')}, which was not asked for: give --field ${whole}`;
+  return `PATCH replaces all of ${whole} and would also change ${places.join(', ')}; to allow this, add --field ${whole}`;
 }
 
 function isSame(pointer: string, desired: JsonValue, live: JsonValue): boolean {

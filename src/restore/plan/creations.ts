@@ -82,7 +82,7 @@ function stoppedCreation(
   if (ended !== undefined) return manual(draft, 'ended', ended.reason);
   const liveScope = matching.liveScope(desired.scope);
   if (liveScope !== null && !references.isRead(kind, liveScope)) {
-    const reason = `the live ${title.many} could not be read whole, so it is not known to be missing`;
+    const reason = `the live ${title.many} could not be read completely, so it is not known to be missing`;
     return blocked(draft, 'collection_not_read', reason);
   }
   const other = ownerObstacle(definition, desired);

@@ -104,7 +104,7 @@ function planKind(planning: Planning, match: KindMatch): number {
       const reason =
         goneSince === undefined
           ? `which one it is cannot be known: ${called}${rivals}`
-          : `run ${goneSince} found it gone, and ${called} beside it: made again, it would be there twice; ` +
+          : `run ${goneSince} found it gone, and ${called} beside it: if created again, it would exist twice; ` +
             'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
       planning.put(blocked(draft, 'ambiguous', reason));
     }

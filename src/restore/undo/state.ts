@@ -61,7 +61,7 @@ export interface Settled {
   readonly reason: UntouchedRecords['reason'];
 }
 
-const CAN_BE_FORCED = '--force-changed takes it back all the same';
+const CAN_BE_FORCED = 'add --force-changed to undo it anyway';
 
 /**
  * What `planUndo` wants live to be: its records are what `applyPlan` is given as desired.

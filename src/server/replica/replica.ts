@@ -312,7 +312,7 @@ function noneHeld({ title, reading }: ResourceDefinition): WireError {
   return notFound(
     reading === 'each'
       ? `The mirror holds no such ${title.one}: not all of them were read yet.`
-      : `The mirror holds no such ${title.one}, and it never read the whole list.`,
+      : `The mirror holds no such ${title.one}, and it never read the complete list.`,
   );
 }
 

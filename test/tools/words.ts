@@ -1,0 +1,140 @@
+/**
+ * Checks the words of texts for people: pages, string literals of the sources, alerts and dashboards. Comments are not
+ * read. `node test/tools/words.ts` lists each finding as `file:line: "word": text` and exits with 1 if there are any.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+
+export interface Finding {
+  readonly line: number;
+  readonly word: string;
+  readonly text: string;
+}
+
+/** Words that are not used, each with a replacement. */
+const FORBIDDEN: readonly (readonly [pattern: string, instead: string])[] = [
+  ['stands|stood', 'is, exists'],
+  ['tells|told', 'reports, shows'],
+  ['anew|made again', 'again, recreated'],
+  ['whole|wholly', 'complete, entire'],
+  ['is no|are no|was no', 'is not a, there is no'],
+  ['so many|so much', 'a number'],
+  ['by itself|by themselves', 'automatically, separately'],
+  ['for ever', 'permanently'],
+  ['all the same', 'even so'],
+  ['gravest', 'most severe'],
+  ['owed|owes', 'pending'],
+  ['otherwise than', 'different from'],
+  ['that there is', 'every'],
+  ['goes before|go before', 'takes precedence over'],
+  ['far side', 'the service'],
+  ['befell|befallen', 'happened to'],
+  ['needs a person', 'needs manual work'],
+  ['practi[sc]ed restore|practises', 'restore drill, rehearses'],
+  ['as it is there|as they are there', 'unchanged'],
+  ['nothing is to be done', 'no action needed'],
+  ['is at work', 'is running'],
+  ['as ever', '(leave out)'],
+  ['no longer is', 'is no longer'],
+];
+
+/** Where such a word is right. */
+const ALLOWED: readonly string[] = [
+  'whole number(?:s)?',
+  'whole (?:second|minute|hour|day|month)s?',
+  'there (?:is|are|was) no',
+  'as a whole',
+  'stands for',
+  'stand-alone',
+  'is no longer',
+  'are no longer',
+  'was no longer',
+  'is no-op',
+  // A flag of `diff` and `restore`.
+  '(?<=--)whole-file',
+];
+
+const allowed = new RegExp(`\\b(?:${ALLOWED.join('|')})\\b`, 'gi');
+const forbidden = new RegExp(`\\b(?:${FORBIDDEN.map(([pattern]) => pattern).join('|')})\\b`, 'gi');
+
+/** The forbidden words in a text; code spans and keys such as `is_whole` are not words. */
+export function wordsIn(text: string): string[] {
+  const prose = text.replaceAll(/`[^`\n]*`/g, '``').replaceAll(allowed, '');
+  return [...prose.matchAll(forbidden)].map(([word]) => word.toLowerCase());
+}
+
+function findings(line: number, text: string): Finding[] {
+  return wordsIn(text).map((word) => ({ line, word, text: text.trim() }));
+}
+
+/** Findings line by line; for pages, YAML and JSON. Transcripts hold the program's own words, which its sources have. */
+export function checkLines(text: string): Finding[] {
+  const prose = text.replaceAll(/^```console\n[^]*?^```$/gm, (block) => block.replaceAll(/[^\n]+/g, ''));
+  return prose.split('\n').flatMap((line, index) => findings(index + 1, line));
+}
+
+/** Findings in the string literals of a TypeScript source; a literal without a blank is a name, not a text. */
+export function checkLiterals(source: string): Finding[] {
+  const file = ts.createSourceFile('source.ts', source, ts.ScriptTarget.Latest, true);
+  const found: Finding[] = [];
+  const visit = (node: ts.Node): void => {
+    const isText =
+      ts.isStringLiteralLike(node) ||
+      node.kind === ts.SyntaxKind.TemplateHead ||
+      node.kind === ts.SyntaxKind.TemplateMiddle ||
+      node.kind === ts.SyntaxKind.TemplateTail;
+    if (isText) {
+      const { text } = node as ts.LiteralLikeNode;
+      const line = file.getLineAndCharacterOfPosition(node.getStart(file)).line + 1;
+      if (/\S\s+\S|\w\s|\s\w/.test(text)) found.push(...findings(line, text));
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+  return found;
+}
+
+/** Files whose texts are not adapted yet. */
+const NOT_YET: readonly RegExp[] = [
+  /^src\/cli\//,
+  /^src\/report\//,
+  /^src\/daemon\//,
+  /^docs\/cli\.md$/,
+  /^docs\/sql\.md$/,
+  /^docs\/container\.md$/,
+];
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+function filesBelow(directory: string, ending: RegExp): string[] {
+  return readdirSync(root + directory, { recursive: true, encoding: 'utf8' })
+    .filter((name) => ending.test(name))
+    .map((name) => `${directory}/${name}`)
+    .sort();
+}
+
+/** One line for each finding in the repository. */
+export function checkRepository(): string[] {
+  const paths = [
+    'README.md',
+    'CHANGELOG.md',
+    ...filesBelow('docs', /\.md$/),
+    ...filesBelow('deploy', /\.(?:ya?ml|json)$/),
+    ...filesBelow('src', /\.ts$/),
+  ].filter((path) => !NOT_YET.some((pattern) => pattern.test(path)));
+  return paths.flatMap((path) => {
+    const text = readFileSync(root + path, 'utf8');
+    const found = path.endsWith('.ts') ? checkLiterals(text) : checkLines(text);
+    return found.map(({ line, word, text: context }) => `${path}:${line}: "${word}": ${context}`);
+  });
+}
+
+if (import.meta.main) {
+  const lines = checkRepository();
+  for (const line of lines) console.error(line);
+  if (lines.length > 0) {
+    console.error(`${lines.length} words to replace; test/tools/words.ts has the list`);
+    process.exitCode = 1;
+  }
+}
