@@ -237,7 +237,7 @@ describe('an export', () => {
     expect(chosen.left_out.map(({ reason }) => reason).join()).toContain('2 roles: the export was narrowed');
     const unsaid = await found.diff(3, 'file:one.ndjson', 'latest');
     expect(told(unsaid)).toEqual([]);
-    expect(unsaid.skipped.find(({ kind }) => kind === 'roles')?.reason).toContain('--whole-file says so');
+    expect(unsaid.skipped.find(({ kind }) => kind === 'roles')?.reason).toContain('--whole-file asserts it');
     // Nor can they say whether they left the other kinds out.
     expect(unsaid.skipped.find(({ kind }) => kind === 'organizations')?.reason).toContain(
       'holds none of them',
