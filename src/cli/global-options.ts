@@ -12,7 +12,10 @@ export const GLOBAL_OPTIONS: readonly OptionRow[] = [
   },
   { flags: '--json', description: 'print one JSON document' },
   { flags: '-v, --verbose', description: 'print everything, not only what is new or wrong' },
-  { flags: '--quiet', description: 'print no progress and no notes' },
+  {
+    flags: '--quiet',
+    description: 'print no progress and no notes, and nothing after a sync without problems',
+  },
   { flags: '--log-level <level>', description: 'how much to log to stderr', choices: LOG_LEVELS },
   { flags: '--no-color', description: 'print without colours' },
 ];

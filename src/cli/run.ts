@@ -98,16 +98,21 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): st
   ];
 }
 
-/** A run as a table of kinds, then every incomplete sweep with its reason and what to do. */
+/**
+ * A run in one line, then the kinds with changes or problems (with `isVerbose` all), and every incomplete sweep with its
+ * reason and what to do.
+ */
 export function renderRun(
   { report, schemaChanges, firstReads, createdAgain }: ReportedRun,
   {
     mirrorPath,
     isQuiet,
+    isVerbose,
     width,
   }: {
     readonly mirrorPath: string;
     readonly isQuiet: boolean;
+    readonly isVerbose: boolean;
     /** Columns of the terminal; undefined for lines of any length. */
     readonly width?: number | undefined;
   },
@@ -117,9 +122,9 @@ export function renderRun(
   const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
   lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
   if (!isQuiet) {
+    const table = kindTable(report.sweeps, isVerbose, width);
     lines.push(
-      '',
-      ...(report.sweeps.length === 0 ? [] : [kindTable(report.sweeps, width), '']),
+      ...(table === null ? [] : ['', table, '']),
       ...newlyReadLines(firstReads),
       ...recreatedLines(createdAgain),
     );
@@ -128,7 +133,7 @@ export function renderRun(
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
   if (pending > 0 && !isQuiet) {
     lines.push(
-      `sharing not yet looked at: ${plural(pending, 'recording')}; the next runs go on (recordings.sharingPerRun)`,
+      `Sharing not read yet for ${plural(pending, 'recording')}; later runs continue (recordings.sharingPerRun).`,
     );
   }
   lines.push(...schemaChangeLines(schemaChanges));
@@ -182,25 +187,37 @@ function problemLines(unread: readonly SweepReport[]): string[] {
 
 const KINDS_NAMED = 3; // with the same problem; more are only counted, the table above names them
 
-/** One row per kind: its collections summed up. */
-function kindTable(sweeps: readonly SweepReport[], width: number | undefined): string {
-  const kinds = new Map<string, SweepReport[]>();
-  for (const sweep of sweeps) kinds.set(sweep.kind, [...(kinds.get(sweep.kind) ?? []), sweep]);
+const NARROW = 80; // columns of a terminal that has no room for the number of collections
+
+/** One row per kind, its collections summed up; without `isVerbose`, of kinds with changes or problems. */
+function kindTable(
+  sweeps: readonly SweepReport[],
+  isVerbose: boolean,
+  width: number | undefined,
+): string | null {
+  const isNews = ({ added, changed, removed, outcome }: SweepReport): boolean =>
+    added + changed + removed > 0 || outcome !== 'complete';
+  const kinds = groupAlike(sweeps, ({ kind }) => kind).filter((of) => isVerbose || of.some(isNews));
+  if (kinds.length === 0) return null;
+  const isNarrow = width !== undefined && width <= NARROW;
+  const fitting = <T>(cells: readonly T[]): T[] => cells.filter((_cell, index) => !isNarrow || index !== 1);
   const sum = (of: readonly SweepReport[], key: 'records' | 'added' | 'changed' | 'removed'): number =>
     of.reduce((total, sweep) => total + sweep[key], 0);
   const shown = (value: number): string => (value === 0 ? '·' : count(value));
   return renderTable(
-    ['kind', 'collections', 'records read', 'added', 'changed', 'removed', 'outcome'],
-    [...kinds].map(([kind, of]) => [
-      kind,
-      count(of.length),
-      count(sum(of, 'records')),
-      shown(sum(of, 'added')),
-      shown(sum(of, 'changed')),
-      shown(sum(of, 'removed')),
-      outcomes(of),
-    ]),
-    ['left', 'right', 'right', 'right', 'right', 'right', 'left'],
+    fitting(['kind', 'collections', 'records read', 'added', 'changed', 'removed', 'outcome']),
+    kinds.map((of) =>
+      fitting([
+        of[0].kind,
+        count(of.length),
+        count(sum(of, 'records')),
+        shown(sum(of, 'added')),
+        shown(sum(of, 'changed')),
+        shown(sum(of, 'removed')),
+        outcomes(of),
+      ]),
+    ),
+    fitting(['left', 'right', 'right', 'right', 'right', 'right', 'left'] as const),
     { width },
   );
 }

@@ -75,9 +75,12 @@ async function printed(
   return runs.map(({ report }) => report);
 }
 
-function printRun(context: CommandContext, mirrorPath: string, run: ReportedRun): Promise<void> {
+async function printRun(context: CommandContext, mirrorPath: string, run: ReportedRun): Promise<void> {
   const isQuiet = context.options.quiet === true;
-  return print(context, renderRun(run, { mirrorPath, isQuiet, width: terminalWidth(context) }));
+  // A cron job that went well sends no mail.
+  if (isQuiet && run.report.outcome === 'complete') return;
+  const isVerbose = context.options.verbose === true;
+  await print(context, renderRun(run, { mirrorPath, isQuiet, isVerbose, width: terminalWidth(context) }));
 }
 
 async function syncHere(
