@@ -1,7 +1,6 @@
-/** What `init` must know before it probes the service: from options, or asked for on the terminal. */
+/** What `init` must know before it probes the service, and secrets by reference: from options, or asked for on the terminal. */
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
-import type { Kind } from '../catalog/kinds.ts';
 import { readSecretFile } from '../config/checking.ts';
 import { aboutOf, baseUrl, name as sourceName, type OptionType } from '../config/schema.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -20,10 +19,22 @@ export interface InitOptions {
   readonly force?: boolean;
   readonly check?: boolean;
   readonly sync?: boolean;
+  readonly notify?: string;
+  readonly backup?: readonly string[];
+  readonly recipient?: readonly string[];
+  readonly recordings?: boolean;
+  readonly baseline?: boolean;
+  readonly schedule?: string;
+  readonly service?: 'systemd' | 'cron' | 'compose';
 }
 
+/** Where a secret is kept: never in the configuration. */
+export type SecretReference =
+  { readonly by: 'variable'; readonly name: string } | { readonly by: 'file'; readonly path: string };
+
+/** The API key, or another secret, by reference. */
 export interface GivenKey {
-  readonly reference: KeyReference;
+  readonly reference: SecretReference;
   /** Null where it is not known yet: a variable that is not set here. */
   readonly secret: Secret | null;
   /** Absolute path of a file that is still to be written with it; null where the key is kept already. */
@@ -44,7 +55,7 @@ export function answered<T>(answer: T | null): T {
 }
 
 /** What is wrong with a text, by the type of the option that it is for. */
-function mistakeIn(type: OptionType): (text: string) => string | undefined {
+export function mistakeIn(type: OptionType): (text: string) => string | undefined {
   return (text) => {
     const parsed = type.safeParse(text);
     if (parsed.success) return undefined;
@@ -106,10 +117,20 @@ export async function keyFor(
   const { keyEnv, keyFile } = options;
   if (keyEnv !== undefined && keyFile !== undefined)
     throw new TidemarkError('usage', '--key-env and --key-file are two places for one key: give one');
-  if (keyFile !== undefined) return inFile(context, keyFile, output);
-  if (keyEnv !== undefined) return inVariable(context, keyEnv, options);
-  if (canAsk(context)) return await askedFor(context, options, output);
-  if ((context.env[DEFAULT_VARIABLE] ?? '') !== '') return inVariable(context, DEFAULT_VARIABLE, options);
+  if (keyFile !== undefined) return inFile(context, keyFile, output, '--key-file');
+  if (keyEnv !== undefined) return inVariable(context, keyEnv, options, '--key-env');
+  if (canAsk(context)) {
+    return await askedSecret(context, options, output, {
+      where: 'Where is the API key?',
+      variable: DEFAULT_VARIABLE,
+      secret: 'API key (not shown)',
+      check: keyMistake,
+      newFile: 'tidemark.key',
+      option: '--key-env',
+    });
+  }
+  if ((context.env[DEFAULT_VARIABLE] ?? '') !== '')
+    return inVariable(context, DEFAULT_VARIABLE, options, '--key-env');
   throw missing('--key-env or --key-file', 'where the key is');
 }
 
@@ -131,14 +152,24 @@ function missing(option: string, what: string): TidemarkError {
   });
 }
 
-function inVariable(context: CommandContext, name: string, { check }: InitOptions): GivenKey {
+/** The secret in an environment variable; `option` names it in errors. */
+export function inVariable(
+  context: CommandContext,
+  name: string,
+  { check }: InitOptions,
+  option: string,
+): GivenKey {
   const mistake = variableMistake(name);
-  if (mistake !== undefined) throw new TidemarkError('usage', `--key-env: ${mistake}`);
+  if (mistake !== undefined) throw new TidemarkError('usage', `${option}: ${mistake}`);
   const value = (context.env[name] ?? '').trim();
   if (value === '' && check !== false) {
-    throw new TidemarkError('usage', `the variable ${name} is not set here, so the key cannot be checked`, {
-      hint: 'set it for this command, or give --no-check',
-    });
+    throw new TidemarkError(
+      'usage',
+      `${option}: the variable ${name} is not set here, so it cannot be checked`,
+      {
+        hint: 'set it for this command, or give --no-check',
+      },
+    );
   }
   if (value !== '') requireKey(value, `the variable ${name}`);
   return {
@@ -148,7 +179,7 @@ function inVariable(context: CommandContext, name: string, { check }: InitOption
   };
 }
 
-function variableMistake(name: string): string | undefined {
+export function variableMistake(name: string): string | undefined {
   return /^[A-Za-z_]\w*$/.test(name) ? undefined : 'expected the name of a variable: letters, digits and _';
 }
 
@@ -163,10 +194,11 @@ function requireKey(value: string, where: string): void {
   if (mistake !== undefined) throw new TidemarkError('usage', `${where}: ${mistake}`);
 }
 
-function inFile(context: CommandContext, given: string, output: string): GivenKey {
+/** The secret in a file that exists; `option` names it in errors. */
+export function inFile(context: CommandContext, given: string, output: string, option: string): GivenKey {
   const path = resolve(context.cwd, given);
   const file = readSecretFile(path);
-  if ('mistake' in file) throw new TidemarkError('usage', `--key-file: ${file.mistake}`);
+  if ('mistake' in file) throw new TidemarkError('usage', `${option}: ${file.mistake}`);
   return {
     reference: { by: 'file', path: asWritten(path, output) },
     secret: new Secret(file.value),
@@ -175,17 +207,35 @@ function inFile(context: CommandContext, given: string, output: string): GivenKe
 }
 
 /** Beside or below the configuration as a relative path, so that both can move together; elsewhere unchanged. */
-function asWritten(path: string, output: string): string {
+export function asWritten(path: string, output: string): string {
   const short = relative(dirname(output), path);
   return short.startsWith('..') || short === path ? path : `./${short}`;
 }
 
-async function askedFor(context: CommandContext, options: InitOptions, output: string): Promise<GivenKey> {
-  const isSet = (context.env[DEFAULT_VARIABLE] ?? '') !== '';
+interface SecretQuestions {
+  readonly where: string;
+  /** Proposed as the variable's name. */
+  readonly variable: string;
+  /** Asks for the secret itself. */
+  readonly secret: string;
+  readonly check: (text: string) => string | undefined;
+  /** Proposed for the file that a typed secret is kept in. */
+  readonly newFile: string;
+  readonly option: string;
+}
+
+/** Asks where a secret is: typed now, in a variable that is set, or in a file. */
+export async function askedSecret(
+  context: CommandContext,
+  options: InitOptions,
+  output: string,
+  questions: SecretQuestions,
+): Promise<GivenKey> {
+  const isSet = (context.env[questions.variable] ?? '') !== '';
   const variable = {
     value: 'variable' as const,
     label: 'It is in an environment variable',
-    ...(isSet ? { hint: `${DEFAULT_VARIABLE} is set` } : {}),
+    ...(isSet ? { hint: `${questions.variable} is set` } : {}),
   };
   const typed = {
     value: 'typed' as const,
@@ -194,30 +244,25 @@ async function askedFor(context: CommandContext, options: InitOptions, output: s
   };
   const file = { value: 'file' as const, label: 'It is in a file' };
   const where = answered(
-    await askChoice(
-      context,
-      'Where is the API key?',
-      isSet ? [variable, typed, file] : [typed, variable, file],
-    ),
+    await askChoice(context, questions.where, isSet ? [variable, typed, file] : [typed, variable, file]),
   );
   if (where === 'variable') {
     const check = (name: string): string | undefined =>
       variableMistake(name) ?? ((context.env[name] ?? '') === '' ? 'it is not set here' : undefined);
-    return inVariable(
-      context,
-      answered(await askText(context, 'Name of the variable', { proposal: DEFAULT_VARIABLE, check })),
-      options,
-    );
+    const proposal = questions.variable;
+    const name = answered(await askText(context, 'Name of the variable', { proposal, check }));
+    return inVariable(context, name, options, questions.option);
   }
   if (where === 'file') {
     const check = (path: string): string | undefined => {
       const read = readSecretFile(resolve(context.cwd, path));
       return 'mistake' in read ? read.mistake : undefined;
     };
-    return inFile(context, answered(await askText(context, 'File that holds the key', { check })), output);
+    const path = answered(await askText(context, 'File that holds it', { check }));
+    return inFile(context, path, output, questions.option);
   }
-  const secret = answered(await askSecret(context, 'API key (not shown)', keyMistake));
-  const proposal = asWritten(resolve(dirname(output), 'tidemark.key'), output);
+  const secret = answered(await askSecret(context, questions.secret, questions.check));
+  const proposal = asWritten(resolve(dirname(output), questions.newFile), output);
   const check = (path: string): string | undefined =>
     existsSync(resolve(dirname(output), path))
       ? 'there is a file of that name already: name another'
@@ -225,64 +270,4 @@ async function askedFor(context: CommandContext, options: InitOptions, output: s
   const path = answered(await askText(context, 'Keep it in the file', { proposal, check }));
   const newFile = resolve(dirname(output), path);
   return { reference: { by: 'file', path: asWritten(newFile, output) }, secret: new Secret(secret), newFile };
-}
-
-// The configuration that `init` writes: commented, with the key by reference. Pure.
-
-export interface ConfigChoices {
-  readonly name: string;
-  readonly url: string;
-  readonly key: KeyReference;
-  readonly profile: string;
-  /** Null for a sync that somebody else starts. */
-  readonly syncCron: string | null;
-  /** Kinds to leave out. */
-  readonly excluded: readonly Kind[];
-}
-
-type KeyReference =
-  { readonly by: 'variable'; readonly name: string } | { readonly by: 'file'; readonly path: string };
-
-/** YAML text. JSON's quoting is YAML's, so that no answer can be anything but a text. */
-export function configText({ name, url, key, profile, syncCron, excluded }: ConfigChoices): string {
-  const quoted = (text: string): string => JSON.stringify(text);
-  const keyLine = key.by === 'variable' ? `apiKey: \${${key.name}}` : `apiKeyFile: ${quoted(key.path)}`;
-  const kinds =
-    excluded.length === 0
-      ? '# kinds: { exclude: [session_recordings, recording_sharing] }'
-      : `kinds: { exclude: [${excluded.join(', ')}] }`;
-  return `# What Tidemark mirrors, from where, and when. \`tidemark config check\` shows how it is understood;
-# docs/configuration.md and config/example.yaml have every option.
-
-# The copy: one SQLite file. Relative paths start at the directory of this file.
-mirror: ./data/mirror.db
-
-sources:
-  - name: ${quoted(name)}
-    baseUrl: ${quoted(url)}
-    # The key itself is kept elsewhere, never in this file.
-    ${keyLine}
-    # What is known about the deployment: svc (the interface as documented), posthog, or the path of a file.
-    profile: ${quoted(profile)}
-    # All that the key sees, or lists of ids.
-    organizations: all
-    projects: all
-    # Kinds that are not mirrored; \`tidemark catalog\` lists all of them.
-    ${kinds}
-    # Requests: the profile's limits. A service without limits is read faster with 0.
-    # rate: { perMinute: 480, perHour: 4800, concurrency: 4 }
-
-# What \`tidemark daemon\` does when; cron instead of the daemon reads none of it.
-schedules:
-  sync: { cron: ${quoted(syncCron ?? 'off')}, zone: UTC, jitter: 60s }
-  # Compares with the baseline, once one is set: \`tidemark snapshots baseline NAME\`.
-  drift: { cron: "0 7 * * *", zone: UTC }
-  verify: { cron: "0 3 * * 0", zone: UTC }
-
-# History that is kept; without these lines all of it is.
-# retention: { keepLast: 48, keepDaily: 30, keepWeekly: 12, keepMonthly: 24 }
-
-# A backup of the mirror in another place, once a day: a directory that exists, or S3-compatible storage.
-# backup: { targets: [/var/backups/tidemark] }
-`;
 }

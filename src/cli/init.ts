@@ -1,18 +1,29 @@
 /** `tidemark init`: asks for URL and key, tests them, and writes a commented configuration. */
-import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { resolve, basename } from 'node:path';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig, Config } from '../config/config.ts';
 import { FilesRead } from '../config/checking.ts';
 import { loadConfig } from '../config/load.ts';
 import { Mistakes } from '../config/mistakes.ts';
 import { findProfile, profileNames } from '../config/profile.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile } from '../doctor/profile-signs.ts';
+import type { ProbeState } from '../doctor/collection-probe.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
+import { plural } from '../core/wording.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-text.ts';
 import { renderProblems, renderReach } from './doctor-text.ts';
@@ -26,44 +37,152 @@ import {
   type GivenKey,
   type InitOptions,
 } from './init-answers.ts';
-import { configText, type ConfigChoices } from './init-answers.ts';
+import { configText, ENVIRONMENT_FILE, USUAL_SYNC, type ConfigChoices } from './init-config.ts';
+import {
+  askYes,
+  backupFor,
+  channelFor,
+  scheduleFor,
+  serviceFor,
+  testChannel,
+  wantsRecordings,
+  type GivenChannel,
+  type ServiceAnswer,
+} from './init-setup.ts';
 import { askChoice } from './prompt.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';
 
-/** Every half hour, as the daemon does without a configuration. */
-const USUAL_SYNC = '*/30 * * * *';
-/** The variable that holds the key while it is being tested. */
+/** The variables that hold the key and a channel's secret while they are being tested. */
 const CHECK_VARIABLE = 'INIT_KEY';
+const CHANNEL_VARIABLE = 'INIT_NOTIFY';
+/** The name under which the first sync is pinned. */
+const BASELINE = 'approved';
 
 export async function init(context: CommandContext, options: InitOptions): Promise<ExitCode> {
   refuseKeyInClear(options);
-  if (options.sync === true && context.options.json === true)
+  if ((options.sync === true || options.baseline === true) && context.options.json === true)
     throw new TidemarkError('usage', '--json prints one document: run `tidemark sync --json` afterwards');
   if (options.profile !== undefined) requireProfile(options.profile, context.cwd);
   const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
   requireFree(output, options.force === true);
   const { draft, key, looked } = await settle(context, options, output);
-  const profile = looked?.source.profile ?? draft.profile;
-  const choices: ConfigChoices = {
+  const notOffered = looked === null ? [] : await leftOut(context, looked);
+  const hasRecordings = await wantsRecordings(context, options);
+  const recordings: readonly Kind[] = hasRecordings ? [] : ['session_recordings', 'recording_sharing'];
+  const chosen: ConfigChoices = {
     ...draft,
-    profile,
-    excluded: looked === null ? [] : await leftOut(context, looked),
-    syncCron: canAsk(context) ? await cadence(context) : USUAL_SYNC,
+    profile: looked?.source.profile ?? draft.profile,
+    excluded: [...new Set([...notOffered, ...recordings])],
   };
-  const text = configText(choices);
-  // As the next command will read it; a key file that does not exist yet cannot be read.
+  const channel = await testedChannel(context, options, chosen, output);
+  const { newDirectories, ...backup } = await backupFor(context, options, output);
+  const syncCron = await scheduleFor(context, options);
+  const choices: ConfigChoices = { ...chosen, ...withChannel(channel), ...backup, syncCron };
+  const service = await serviceFor(context, options, output);
+  // As the next command will read it; secrets whose file does not exist yet come by variables here.
+  const checked =
+    channel === null || channel.given.newFile === null
+      ? choices
+      : { ...choices, ...withChannel(channel, CHANNEL_VARIABLE) };
+  const env = { ...context.env, [CHANNEL_VARIABLE]: channel?.given.secret?.reveal() ?? '' };
   const isKeyThere = key.newFile === null && key.secret !== null;
-  const { warnings } = configFrom(text, output, context.env, context, isKeyThere ? 'required' : 'unused');
+  const { warnings } = configFrom(
+    configText(checked),
+    output,
+    env,
+    context,
+    isKeyThere ? 'required' : 'unused',
+  );
   printNote(context, warnings);
   // Asked before anything is written: an interruption here leaves nothing changed.
   const isSyncWanted = await wantsSync(context, options, looked);
+  const isBaselineWanted = isSyncWanted && (await wantsBaseline(context, options));
   context.signal.throwIfAborted();
-  writeConfig(output, text, key, context);
-  await printResult(context, output, key, looked);
-  if (!isSyncWanted) return EXIT.done;
+  const secrets = [key, ...(channel === null ? [] : [channel.given])];
+  writeAll(output, configText(choices), secrets, newDirectories, service, context);
+  await printResult(context, output, { key, channel, service, looked });
+  const code = isSyncWanted ? await firstSync(context, output, isBaselineWanted) : EXIT.done;
+  if (context.options.json !== true)
+    await print(context, `${nextLine(output, secrets, service, isSyncWanted)}\n`);
+  return code;
+}
+
+function withChannel(channel: GivenChannel | null, variable?: string): Pick<ConfigChoices, 'channel'> {
+  if (channel === null) return { channel: null };
+  const { type, given, to } = channel;
+  return {
+    channel: {
+      type,
+      to,
+      secret: variable === undefined ? given.reference : { by: 'variable', name: variable },
+    },
+  };
+}
+
+/** The channel of the answers, through which a test notice was sent; on a terminal asked for again where that failed. */
+async function testedChannel(
+  context: CommandContext,
+  options: InitOptions,
+  chosen: ConfigChoices,
+  output: string,
+): Promise<GivenChannel | null> {
+  let channel = await channelFor(context, options, output);
+  for (;;) {
+    if (channel === null || channel.given.secret === null || options.check === false) return channel;
+    const text = configText({
+      ...chosen,
+      ...withChannel(channel, CHANNEL_VARIABLE),
+      key: { by: 'variable', name: CHECK_VARIABLE },
+    });
+    const env = { [CHECK_VARIABLE]: 'unused', [CHANNEL_VARIABLE]: channel.given.secret.reveal() };
+    const [config] = configFrom(text, output, env, context, 'unused').notices;
+    if (config === undefined) throw new Error('a configuration without the channel that was written into it');
+    const error = await testChannel(context, config);
+    if (error === null) {
+      printNote(context, [`a test notice was delivered to ${channel.type}`]);
+      return channel;
+    }
+    if (!canAsk(context)) {
+      throw new TidemarkError(
+        error.code,
+        `nothing was written: the test notice was not delivered: ${error.message}`,
+        {
+          hint: '--no-check writes without sending one',
+          cause: error,
+        },
+      );
+    }
+    printNote(context, [`the test notice was not delivered: ${error.message}`]);
+    const next = answered(
+      await askChoice(context, 'What now?', [
+        { value: 'again', label: 'Give it again' },
+        { value: 'keep', label: 'Keep it all the same', hint: '`tidemark notify test` tries again' },
+      ]),
+    );
+    if (next === 'keep') return channel;
+    channel = await channelFor(context, {}, output);
+  }
+}
+
+async function wantsBaseline(context: CommandContext, { baseline }: InitOptions): Promise<boolean> {
+  if (baseline === true || !canAsk(context)) return baseline === true;
+  return await askYes(context, 'Make it the baseline that drift is measured from?', 'No, later');
+}
+
+/** The first run, and the baseline if that run is complete. Both print what they did. */
+async function firstSync(context: CommandContext, output: string, isBaseline: boolean): Promise<ExitCode> {
+  const configured = { ...context, options: { ...context.options, config: output } };
   const { sync } = await import('./sync.ts');
-  return await sync({ ...context, options: { ...context.options, config: output } }, {});
+  const code = await sync(configured, {});
+  if (!isBaseline) return code;
+  if (code !== EXIT.done) {
+    printNote(context, ['no baseline was set, since the run is not complete']);
+    return code;
+  }
+  const { pinSnapshot, baseline } = await import('./snapshots.ts');
+  await pinSnapshot(configured, { name: BASELINE });
+  return await baseline(configured, { name: BASELINE });
 }
 
 /** URL, key and name; on a terminal asked for again until something can be read with them. */
@@ -78,10 +197,11 @@ async function settle(
   for (;;) {
     const draft: ConfigChoices = {
       ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
-      key: key.reference,
+      ...{ key: key.reference, channel: null, targets: [], recipients: [] },
     };
     const looked = options.check === false ? null : await look(context, options, draft, key, output);
-    const next = looked === null ? 'write' : await verdictOn(context, looked);
+    const next =
+      looked === null ? 'write' : await verdictOn(context, looked, context.options.verbose === true);
     if (next === 'write') return { draft, key, looked };
     if (next === 'url') url = await urlFor(context, {});
     else key = await keyFor(context, {}, output);
@@ -135,6 +255,7 @@ async function look(
 
 const LABELS: Readonly<Record<string, string>> = {
   svc: 'svc: the interface as documented',
+  'svc-writable': 'svc-writable: the same; restores write roles, projects, components too',
   posthog: 'posthog: PostHog Cloud, or a deployment of its own',
 };
 
@@ -155,11 +276,17 @@ function sourceFor(
 /**
  * Shows what the key reaches. If that is nothing, the user chooses what to enter again, or to write the file anyway.
  */
-async function verdictOn(context: CommandContext, reach: SourceReach): Promise<'write' | 'url' | 'key'> {
+async function verdictOn(
+  context: CommandContext,
+  reach: SourceReach,
+  isVerbose: boolean,
+): Promise<'write' | 'url' | 'key'> {
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
   if (context.options.json !== true) {
     const width = terminalWidth(context);
-    await print(context, `${renderReach(reach, width)}\n\n${renderProblems(problems, width)}\n\n`);
+    const shown = problems.filter(({ gravity }) => isVerbose || gravity !== 'note');
+    const head = isVerbose ? `${renderReach(reach, width)}\n` : summary(reach);
+    await print(context, `${head}\n${shown.length === 0 ? '' : `${renderProblems(shown, width)}\n`}\n`);
   }
   const code = doctorExitCode([reach], problems);
   if (code === EXIT.done || code === EXIT.partial) return 'write';
@@ -183,6 +310,19 @@ async function verdictOn(context: CommandContext, reach: SourceReach): Promise<'
   );
 }
 
+/** What the key reaches, in two lines. */
+function summary({ source, kinds, organizations, organizationCount, requests }: SourceReach): string {
+  const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
+  const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
+  const total = new Set(kinds.map(({ kind }) => kind)).size;
+  const parts = [
+    `${counted('readable') + counted('empty')} of ${plural(total, 'kind')} readable`,
+    plural(organizationCount ?? organizations.length, 'organization'),
+    plural(requests, 'request'),
+  ];
+  return `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}\n${total === 0 ? 'nothing could be read' : parts.join(', ')}`;
+}
+
 /** Kinds that the service does not offer would make every run partial: excluded, unless the user declines. */
 async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise<readonly Kind[]> {
   const missing = [...new Set(kinds.filter(({ state }) => state === 'not_offered').map(({ kind }) => kind))];
@@ -201,46 +341,40 @@ async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise
   return answer === 'out' ? missing : [];
 }
 
-async function cadence(context: CommandContext): Promise<string | null> {
-  const answer = answered(
-    await askChoice(context, 'When should the daemon sync?', [
-      { value: USUAL_SYNC, label: 'Every half hour' },
-      { value: '0 * * * *', label: 'Every hour' },
-      { value: '0 2 * * *', label: 'Every night at 02:00 UTC' },
-      { value: 'off', label: 'Never', hint: 'cron or somebody else starts `tidemark sync`' },
-    ]),
-  );
-  return answer === 'off' ? null : answer;
-}
-
 async function wantsSync(
   context: CommandContext,
-  { sync }: InitOptions,
+  { sync, baseline }: InitOptions,
   looked: SourceReach | null,
 ): Promise<boolean> {
-  if (sync === true) return true;
+  if (sync === true || baseline === true) return true;
   if (!canAsk(context) || looked === null || looked.fatal !== null) return false;
-  const answer = answered(
-    await askChoice(context, 'Run the first sync once it is written?', [
-      { value: 'yes', label: 'Yes' },
-      { value: 'no', label: 'No, later' },
-    ]),
-  );
-  return answer === 'yes';
+  return await askYes(context, 'Run the first sync once it is written?', 'No, later');
 }
 
 async function printResult(
   context: CommandContext,
   output: string,
-  { newFile, reference }: GivenKey,
-  looked: SourceReach | null,
+  {
+    key,
+    channel,
+    service,
+    looked,
+  }: {
+    readonly key: GivenKey;
+    readonly channel: GivenChannel | null;
+    readonly service: ServiceAnswer | null;
+    readonly looked: SourceReach | null;
+  },
 ): Promise<void> {
+  const secretFiles = [key.newFile, channel?.given.newFile ?? null].filter((path) => path !== null);
+  const ignored = secretFiles.flatMap((path) => ignoredByGit(path) ?? []);
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.init/1',
       file: output,
-      key: reference,
-      key_file_written: newFile,
+      key: key.reference,
+      key_file_written: key.newFile,
+      files: [output, ...secretFiles, ...(service === null ? [] : [service.path])],
       check: looked === null ? null : sourceDocument(looked),
     };
     await print(context, `${JSON.stringify(document)}\n`);
@@ -248,12 +382,60 @@ async function printResult(
   }
   const lines = [
     `written: ${output}`,
-    ...(newFile === null
+    ...(key.newFile === null ? [] : [`the key is in ${key.newFile}, which only you can read`]),
+    ...(channel === null || channel.given.newFile === null
       ? []
-      : [`the key is in ${newFile}, which only you can read; keep it out of version control`]),
-    'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule',
+      : [`the address of ${channel.type} is in ${channel.given.newFile}, which only you can read`]),
+    ...ignored,
+    ...(service === null ? [] : [`written: ${service.path}`]),
   ];
   await print(context, `${lines.join('\n')}\n`);
+}
+
+/** What to do next, in a line; a second one where what starts Tidemark lacks variables of this shell. */
+function nextLine(
+  output: string,
+  secrets: readonly GivenKey[],
+  service: ServiceAnswer | null,
+  isSynced: boolean,
+): string {
+  if (service === null) {
+    return isSynced
+      ? 'next: `tidemark daemon` syncs on schedule; `tidemark status` shows how fresh the mirror is'
+      : 'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule';
+  }
+  const names = secrets.flatMap(({ reference }) => (reference.by === 'variable' ? [reference.name] : []));
+  const file = join(dirname(output), ENVIRONMENT_FILE);
+  const first =
+    names.length === 0 ? '' : `put ${names.join(' and ')} into ${file} (NAME=value, mode 0600), then `;
+  return `next: ${first}${service.next}`;
+}
+
+/**
+ * Has git ignore a secret file in its work tree, unless a line of .gitignore names it already.
+ * @returns what was done, for the user; null outside a work tree
+ */
+function ignoredByGit(path: string): string | null {
+  let root = dirname(path);
+  while (!existsSync(join(root, '.git'))) {
+    if (root === dirname(root)) return null;
+    root = dirname(root);
+  }
+  const shared = join(root, '.gitignore');
+  const isPlain = statSync(join(root, '.git')).isDirectory();
+  const list = existsSync(shared) || !isPlain ? shared : join(root, '.git', 'info', 'exclude');
+  const line = `/${relative(root, path)}`;
+  try {
+    const text = existsSync(list) ? readFileSync(list, 'utf8') : '';
+    const known = text.split('\n').map((each) => each.trim());
+    if ([line, line.slice(1), basename(path)].some((each) => known.includes(each)))
+      return `${basename(path)} is ignored by git (${list})`;
+    mkdirSync(dirname(list), { recursive: true });
+    appendFileSync(list, `${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`);
+    return `git ignores it: ${line} was added to ${list}`;
+  } catch (error) {
+    return `keep ${path} out of version control: ${asTidemarkError(asFileError(error, list, 'written')).message}`;
+  }
 }
 
 // Writes the configuration: checked before, and completely or not at all.
@@ -299,25 +481,41 @@ function configFrom(
   }
 }
 
-/** Writes the key file, if there is one, and the configuration; if that fails, neither exists. */
-function writeConfig(
+/** Writes the secrets, the service's file and the configuration, and creates directories: all of it, or nothing. */
+function writeAll(
   path: string,
   text: string,
-  { newFile, secret }: GivenKey,
+  secrets: readonly GivenKey[],
+  directories: readonly string[],
+  service: ServiceAnswer | null,
   { pid }: Pick<CommandContext, 'pid'>,
 ): void {
-  if (newFile !== null && secret !== null) {
-    if (existsSync(newFile))
-      throw new TidemarkError('usage', `${newFile} is there already; it was left as it is`);
-    write(newFile, `${secret.reveal()}\n`, 0o600);
-  }
   const temporary = `${path}.${pid}.tmp`;
+  const made: string[] = [];
+  const create = (file: string, content: string, mode: number): void => {
+    write(file, content, mode);
+    made.push(file);
+  };
+  const createDirectory = (directory: string, mode?: number): void => {
+    try {
+      const first = mkdirSync(directory, { recursive: true, ...(mode === undefined ? {} : { mode }) });
+      if (first !== undefined) made.push(first);
+    } catch (error) {
+      throw asFileError(error, directory, 'written');
+    }
+  };
   try {
-    write(temporary, text, 0o644);
+    for (const { newFile, secret } of secrets)
+      if (newFile !== null && secret !== null) create(newFile, `${secret.reveal()}\n`, 0o600);
+    for (const directory of directories) createDirectory(directory, 0o700);
+    if (service !== null) {
+      createDirectory(dirname(service.path));
+      create(service.path, service.text, 0o644);
+    }
+    create(temporary, text, 0o644);
     renameSync(temporary, path);
   } catch (error) {
-    rmSync(temporary, { force: true });
-    if (newFile !== null) rmSync(newFile, { force: true });
+    for (const each of made.toReversed()) rmSync(each, { recursive: true, force: true });
     throw asFileError(error, path, 'written');
   }
 }

@@ -73,7 +73,8 @@ function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): r
   return asked.length === 0 ? channels : channels.filter(({ name }) => asked.includes(name));
 }
 
-async function attempt(
+/** Sends a test notice through one channel, and takes the time. */
+export async function attempt(
   send: Send,
   channel: ChannelConfig,
   publicUrl: string | null,

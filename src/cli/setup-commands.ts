@@ -26,11 +26,41 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       { flags: '--output <file>', description: 'file to write (default: ./tidemark.yaml)' },
       { flags: '--force', description: 'replace an existing file' },
       { flags: '--no-check', description: 'write without contacting the service' },
+      {
+        flags: '--notify <channel>',
+        description: 'send notices there: TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS; sends a test',
+        values: 'free',
+      },
+      {
+        flags: '--backup <target>',
+        description: 'back up to this directory or s3:// address; repeatable',
+        isRepeatable: true,
+        values: 'free',
+      },
+      {
+        flags: '--recipient <recipient>',
+        description: 'encrypt backups for this age recipient; repeatable',
+        isRepeatable: true,
+        values: 'free',
+      },
+      { flags: '--recordings', description: 'mirror session recordings too (default: left out)' },
+      {
+        flags: '--schedule <cron>',
+        description: 'when the daemon syncs (default: every half hour)',
+        values: 'free',
+      },
+      {
+        flags: '--service <form>',
+        description: 'write what starts it: a systemd unit, a cron line or a compose file',
+        choices: ['systemd', 'cron', 'compose'],
+      },
       { flags: '--sync', description: 'run the first sync afterwards' },
+      { flags: '--baseline', description: 'the same, and make it the baseline, pinned as approved' },
     ],
     notes: [
       'On a terminal it asks for whatever the options do not give; otherwise --url and --key-env or --key-file are required.',
-      'The key is never written to the configuration, only ${VARIABLE} or the path of a file that only you can read.',
+      'The key is never written to the configuration, only ${VARIABLE} or the path of a file that only you can read. The same',
+      'holds for the address of --notify, e.g. slack:SLACK_URL or slack:/run/secrets/slack.',
     ],
     examples: [
       'tidemark init',

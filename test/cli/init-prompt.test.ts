@@ -1,5 +1,5 @@
 /** `init` with somebody at the keyboard: each question is answered once it stands on the screen. */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -59,6 +59,7 @@ async function atTheKeyboard(
   return { code, shown: stdout.text + stderr.text, left };
 }
 
+/** All of them up to the first sync, which is declined; every other answer is Enter's, but for the schedule. */
 function questions(url: string): Step[] {
   return [
     ['Address of the service', `${url}${ENTER}`],
@@ -67,7 +68,11 @@ function questions(url: string): Step[] {
     ['Keep it in the file', ENTER],
     ['Name of the source', ENTER],
     ['What kind of deployment', ENTER],
+    ['Mirror session recordings', ENTER],
+    ['Where should alerts go?', ENTER],
+    ['Where should backups of the mirror go?', ENTER],
     ['When should the daemon sync?', `${DOWN}${ENTER}`],
+    ['What should start it?', ENTER],
     ['Run the first sync', `${DOWN}${ENTER}`],
   ];
 }
@@ -89,15 +94,18 @@ describe('init on a terminal', () => {
     expect(statSync(join(directory, 'tidemark.key')).mode & 0o777).toBe(0o600);
   });
 
-  it.each([0, 1, 2, 3, 4, 5, 6, 7])('is left at question %i with nothing behind', async (at) => {
-    const service = await FakeService.start();
-    const directory = scratch();
-    const steps = questions(service.url).slice(0, at + 1);
-    const [words] = steps[at]!;
-    const { code } = await atTheKeyboard(directory, [...steps.slice(0, at), [words, CTRL_C]]);
-    expect(code).toBe(130);
-    expect(readdirSync(directory)).toEqual([]);
-  });
+  it.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])(
+    'is left at question %i with nothing behind',
+    async (at) => {
+      const service = await FakeService.start();
+      const directory = scratch();
+      const steps = questions(service.url).slice(0, at + 1);
+      const [words] = steps[at]!;
+      const { code } = await atTheKeyboard(directory, [...steps.slice(0, at), [words, CTRL_C]]);
+      expect(code).toBe(130);
+      expect(readdirSync(directory)).toEqual([]);
+    },
+  );
 
   it('asks again for what cannot be, and takes a variable that is set', async () => {
     const service = await FakeService.start();
@@ -114,15 +122,14 @@ describe('init on a terminal', () => {
         ['Name of the source', `harbor${ENTER}`],
         ['What kind of deployment', ENTER],
         ['Leave these kinds out?', ENTER],
-        ['When should the daemon sync?', ENTER],
-        ['Run the first sync', `${DOWN}${ENTER}`],
+        ...questions('').slice(6),
       ],
       env,
     );
     expect(code, shown).toBe(0);
     const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
     expect(written).toContain('apiKey: ${TIDEMARK_API_KEY}');
-    expect(written).toContain('kinds: { exclude: [plugins] }');
+    expect(written).toContain('kinds: { exclude: [plugins, session_recordings, recording_sharing] }');
   });
 
   it('asks again for a key that is refused and for an address that is none, with a line for each', async () => {
@@ -153,9 +160,7 @@ describe('init on a terminal', () => {
       // As pasted: with a space before it and line ends behind it, of which the first ends the answer.
       ['API key (not shown)', ` ${KEY} ${ENTER}`],
       ['Keep it in the file', ENTER],
-      ['What kind of deployment', ENTER],
-      ['When should the daemon sync?', ENTER],
-      ['Run the first sync', `${DOWN}${ENTER}`],
+      ...questions('').slice(5),
     ]);
     expect(left).toEqual([]);
     expect(code, shown).toBe(0);
@@ -184,9 +189,70 @@ describe('init on a terminal', () => {
     const told = await atTheKeyboard(yes, [
       ...steps,
       ['Nothing can be read', `${DOWN}${DOWN}${ENTER}`],
-      ['When should the daemon sync?', ENTER],
+      ...questions('').slice(6, -1),
     ]);
     expect(told.code, told.shown).toBe(0);
     expect(existsSync(join(yes, 'tidemark.yaml'))).toBe(true);
+  });
+
+  it('sets up notices, backups, a unit, the first sync and the baseline, all at the end, with secrets in files', async () => {
+    const service = await FakeService.start();
+    const hook = await FakeService.start();
+    let tests = 0;
+    hook.quirks.push(({ path }, response) => {
+      if (path === '/refused') return respond(response, 403, 'no');
+      tests += 1;
+      return respond(response, 200, 'ok');
+    });
+    const directory = scratch();
+    mkdirSync(join(directory, '.git', 'info'), { recursive: true });
+    const steps: Step[] = [
+      ...questions(service.url).slice(0, 6),
+      ['Mirror session recordings', `${DOWN}${ENTER}`],
+      ['Where should alerts go?', `${DOWN}${ENTER}`],
+      ['Where is this?', ENTER],
+      ['Incoming webhook URL (not shown)', `${hook.url}/refused${ENTER}`],
+      ['Keep it in the file', ENTER],
+      ['What now?', ENTER],
+      ['Where should alerts go?', `${DOWN}${ENTER}`],
+      ['Where is this?', ENTER],
+      ['Incoming webhook URL (not shown)', `${hook.url}/T0/secret${ENTER}`],
+      ['Keep it in the file', ENTER],
+      ['Where should backups', `${DOWN}${ENTER}`],
+      ['Directory', ENTER],
+      ['does not exist. Create it?', ENTER],
+      ['Encrypt for these age recipients', ENTER],
+      ['When should the daemon sync?', `${DOWN}${DOWN}${ENTER}`],
+      ['What should start it?', `${DOWN}${ENTER}`],
+      ['Write it to', `${join(directory, 'units', 'tidemark.service')}${ENTER}`],
+      ['Run the first sync', ENTER],
+      ['Make it the baseline', ENTER],
+    ];
+    const stopped = await atTheKeyboard(directory, [...steps.slice(0, -1), ['Make it the baseline', CTRL_C]]);
+    expect(stopped.code).toBe(130);
+    expect(readdirSync(directory)).toEqual(['.git']);
+    expect(readdirSync(join(directory, '.git', 'info'))).toEqual([]);
+    const { code, shown, left } = await atTheKeyboard(directory, steps);
+    expect(left).toEqual([]);
+    expect(code, shown).toBe(0);
+    expect(tests).toBe(2);
+    expect(shown).toContain('a test notice was delivered to slack');
+    expect(shown).toContain('backups are not encrypted');
+    expect(shown).not.toContain('T0/secret');
+    expect(shown).not.toContain('next: `tidemark sync`');
+    const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    expect(written).toContain('notices:\n  - { name: ops, type: slack, urlFile: "./tidemark-slack.secret" }');
+    expect(written).toContain('targets: ["./backups"]');
+    expect(written).toContain('# kinds: { exclude: [session_recordings');
+    expect(written).not.toContain('T0/secret');
+    expect(statSync(join(directory, 'tidemark-slack.secret')).mode & 0o777).toBe(0o600);
+    expect(statSync(join(directory, 'backups')).isDirectory()).toBe(true);
+    expect(readFileSync(join(directory, '.git', 'info', 'exclude'), 'utf8')).toBe(
+      '/tidemark.key\n/tidemark-slack.secret\n',
+    );
+    expect(readFileSync(join(directory, 'units', 'tidemark.service'), 'utf8')).toContain(
+      '"daemon" "--config"',
+    );
+    expect(shown).toContain('drift is measured from approved');
   });
 });

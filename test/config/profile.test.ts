@@ -157,7 +157,7 @@ describe('applyProfile', () => {
 
 describe('the profiles that ship', () => {
   it('are svc and posthog, and both fit the catalog', () => {
-    expect(profileNames()).toEqual(['posthog', 'svc']);
+    expect(profileNames()).toEqual(['posthog', 'svc', 'svc-writable']);
     for (const name of profileNames())
       expect(() => applyProfile(CATALOG, shippedProfile(name), {})).not.toThrow();
   });

@@ -34,7 +34,9 @@ describe('init away from a terminal', () => {
     const { run, service, written, directory } = await rig();
     const ended = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
     expect(ended.code, ended.stderr).toBe(0);
-    expect(ended.stdout).toMatch(/members +empty/);
+    expect(ended.stdout).toMatch(/16 of 16 kinds readable/);
+    expect(ended.stdout).not.toMatch(/members +empty/);
+    expect(written()).toContain('kinds: { exclude: [session_recordings, recording_sharing] }');
     expect(written()).toContain('apiKey: ${SVC_KEY}');
     expect(ended.stdout + ended.stderr + written()).not.toContain(KEY);
     expect(readdirSync(directory)).toEqual(['tidemark.yaml']);
@@ -54,6 +56,8 @@ describe('init away from a terminal', () => {
     expect(ended.code, ended.stderr).toBe(0);
     expect(ended.stdout).toContain('run 1 of harbor: complete');
     expect(written()).toContain('apiKeyFile: "./key"');
+    const listed = await run(...args, '--force', '-v');
+    expect(listed.stdout).toMatch(/members +empty/);
     const again = await run(...args, '--force', '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({
       schema: 'tidemark.init/1',
@@ -140,6 +144,26 @@ describe('init away from a terminal', () => {
     ['an address with a password', ['--url', 'https://a:b@x', '--key-env', 'SVC_KEY'], 'credentials'],
     ['an address of another kind', ['--url', 'ftp://x', '--key-env', 'SVC_KEY'], 'http'],
     [
+      'an alert in clear',
+      ['--url', 'http://x', '--key-env', 'SVC_KEY', '--no-check', '--notify', 'slack:https://h/x'],
+      'is a secret',
+    ],
+    [
+      'an alert of no type',
+      ['--url', 'http://x', '--key-env', 'SVC_KEY', '--no-check', '--notify', 'fax:A'],
+      'types are: slack',
+    ],
+    [
+      'a schedule that is none',
+      ['--url', 'http://x', '--key-env', 'SVC_KEY', '--no-check', '--schedule', 'daily'],
+      '--schedule',
+    ],
+    [
+      'recipients without backups',
+      ['--url', 'http://x', '--key-env', 'SVC_KEY', '--no-check', '--recipient', 'age1x'],
+      '--backup',
+    ],
+    [
       'a document and a run',
       ['--url', 'http://x', '--key-env', 'SVC_KEY', '--sync', '--json'],
       'one document',
@@ -165,6 +189,42 @@ describe('init away from a terminal', () => {
     expect(refused.code).toBe(4);
     expect(refused.stderr).toContain('TIDEMARK_RATE_PER_MINUTE');
     expect(readdirSync(directory)).toEqual(['tidemark.yaml']);
+  });
+
+  it('sets everything up by options', async () => {
+    const { run, service, written, env, directory } = await rig();
+    const hook = await FakeService.start();
+    hook.quirks.push((_request, response) => respond(response, 200, 'ok'));
+    env['HOOK'] = `${hook.url}/a`;
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--notify', 'webhook:HOOK'];
+    const ended = await run(
+      ...args,
+      ...[
+        '--backup',
+        './away',
+        '--schedule',
+        '0 2 * * *',
+        '--service',
+        'compose',
+        '--recordings',
+        '--baseline',
+      ],
+    );
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.stderr).toContain('./away does not exist');
+    expect(ended.stderr).toContain('backups are not encrypted');
+    expect(hook.seen).toHaveLength(1);
+    expect(written()).toContain('type: webhook, url: "${HOOK}"');
+    expect(written()).toContain('sync: { cron: "0 2 * * *"');
+    expect(ended.stdout).toContain('drift is measured from approved');
+    expect(ended.stdout).toMatch(/next: put SVC_KEY and HOOK into .*tidemark.env .*docker compose --file/);
+    expect(readFileSync(join(directory, 'compose.yaml'), 'utf8')).toContain('command: [daemon]');
+    expect((await run('config', 'check')).stdout).toContain('away does not exist');
+    hook.quirks.splice(0, 1, (_request, response) => respond(response, 404, 'gone'));
+    const refused = await run(...args, '--output', 'second.yaml');
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain('the test notice was not delivered');
+    expect(existsSync(join(directory, 'second.yaml'))).toBe(false);
   });
 
   it('leaves the mode of the file to nobody’s surprise', async () => {

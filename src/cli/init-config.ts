@@ -1,0 +1,197 @@
+/** The files that `init` writes: the commented configuration, and what starts Tidemark. Pure. */
+import { dirname } from 'node:path';
+import type { ChannelType } from '../config/channels.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { SecretReference } from './init-answers.ts';
+
+/** Every half hour, as the daemon does without a configuration. */
+export const USUAL_SYNC = '*/30 * * * *';
+
+/** The key that holds a channel's secret, and how to ask for it. */
+export const CHANNELS = {
+  slack: { key: 'url', label: 'Slack', what: 'Incoming webhook URL' },
+  teams: { key: 'url', label: 'Microsoft Teams', what: 'Webhook URL' },
+  mattermost: { key: 'url', label: 'Mattermost', what: 'Incoming webhook URL' },
+  discord: { key: 'url', label: 'Discord', what: 'Webhook URL' },
+  webhook: { key: 'url', label: 'Webhook (JSON by POST)', what: 'URL' },
+  email: { key: 'smtpUrl', label: 'E-mail', what: 'SMTP URL (smtps://user:password@host)' },
+  pagerduty: { key: 'routingKey', label: 'PagerDuty', what: 'Routing key' },
+  opsgenie: { key: 'apiKey', label: 'Opsgenie', what: 'API key of the integration' },
+} as const satisfies Partial<Record<ChannelType, object>>;
+
+export type InitChannelType = keyof typeof CHANNELS;
+
+interface ChannelChoice {
+  readonly type: InitChannelType;
+  readonly secret: SecretReference;
+  /** Recipient of e-mail; null for the other types. */
+  readonly to: string | null;
+}
+
+export interface ConfigChoices {
+  readonly name: string;
+  readonly url: string;
+  readonly key: SecretReference;
+  readonly profile: string;
+  /** `off` for a sync that somebody else starts. */
+  readonly syncCron: string;
+  /** Kinds to leave out. */
+  readonly excluded: readonly Kind[];
+  readonly channel: ChannelChoice | null;
+  readonly targets: readonly string[];
+  readonly recipients: readonly string[];
+}
+
+/** JSON's quoting is YAML's, so that no answer can be anything but a text. */
+function quoted(text: string): string {
+  return JSON.stringify(text);
+}
+
+function secretPair(key: string, secret: SecretReference): string {
+  return secret.by === 'variable' ? `${key}: \${${secret.name}}` : `${key}File: ${quoted(secret.path)}`;
+}
+
+/** YAML text. */
+export function configText(choices: ConfigChoices): string {
+  const { name, url, key, profile, syncCron, excluded } = choices;
+  const kinds =
+    excluded.length === 0
+      ? '# kinds: { exclude: [session_recordings, recording_sharing] }'
+      : `kinds: { exclude: [${excluded.join(', ')}] }`;
+  return `# What Tidemark mirrors, from where, and when. \`tidemark config check\` shows how it is understood;
+# docs/configuration.md and config/example.yaml have every option.
+
+# The copy: one SQLite file. Relative paths start at the directory of this file.
+mirror: ./data/mirror.db
+
+sources:
+  - name: ${quoted(name)}
+    baseUrl: ${quoted(url)}
+    # The key itself is kept elsewhere, never in this file.
+    ${secretPair('apiKey', key)}
+    # What is known about the deployment: svc (the interface as documented), svc-writable (the same, with the usual
+    # writable fields of roles, projects and components), posthog, or the path of a file.
+    profile: ${quoted(profile)}
+    # All that the key sees, or lists of ids.
+    organizations: all
+    projects: all
+    # Kinds that are not mirrored; \`tidemark catalog\` lists all of them. Recordings are personal data, usually many,
+    # and can never be restored.
+    ${kinds}
+    # Requests: the profile's limits. A service without limits is read faster with 0.
+    # rate: { perMinute: 480, perHour: 4800, concurrency: 4 }
+
+# What \`tidemark daemon\` does when; cron instead of the daemon reads none of it.
+schedules:
+  sync: { cron: ${quoted(syncCron)}, zone: UTC, jitter: 60s }
+  # Compares with the baseline, once one is set: \`tidemark snapshots baseline NAME\`.
+  drift: { cron: "0 7 * * *", zone: UTC }
+  verify: { cron: "0 3 * * 0", zone: UTC }
+
+# History that is kept; without these lines all of it is.
+# retention: { keepLast: 48, keepDaily: 30, keepWeekly: 12, keepMonthly: 24 }
+
+${backupText(choices)}
+${noticesText(choices.channel)}`;
+}
+
+function backupText({ targets, recipients }: ConfigChoices): string {
+  const intro =
+    '# A backup of the mirror in another place, once a day: a directory that exists, or S3-compatible storage.\n';
+  if (targets.length === 0) return `${intro}# backup: { targets: [/var/backups/tidemark] }\n`;
+  const encryption =
+    recipients.length === 0
+      ? '  # Not encrypted: they hold every value the service returned, secrets included.\n  # recipients: [age1…]\n'
+      : `  recipients: [${recipients.map(quoted).join(', ')}]\n`;
+  return `${intro}backup:\n  targets: [${targets.map(quoted).join(', ')}]\n${encryption}`;
+}
+
+function noticesText(channel: ChannelChoice | null): string {
+  const intro = '# Who is notified of drift, failed runs and what else needs a person (docs/notices.md).\n';
+  if (channel === null) return `${intro}# notices:\n#   - { name: ops, type: slack, url: "\${SLACK_URL}" }\n`;
+  const { type, secret, to } = channel;
+  const address = to === null ? '' : `, from: ${quoted(`Tidemark <${to}>`)}, to: [${quoted(to)}]`;
+  const pair = secretPair(CHANNELS[type].key, secret).replace(/(\$\{.*\})$/, '"$1"');
+  return `${intro}notices:\n  - { name: ops, type: ${type}, ${pair}${address} }\n`;
+}
+
+export type ServiceForm = 'systemd' | 'cron' | 'compose';
+
+interface ServiceFacts {
+  /** Absolute path of the configuration. */
+  readonly config: string;
+  /** Words of the program, such as `/usr/bin/node /opt/tidemark/dist/main.js`. */
+  readonly program: readonly string[];
+  /** True for a unit of the machine, false for one of the user. */
+  readonly isSystem: boolean;
+  /** Of the user who may read the key file. */
+  readonly user: { readonly name: string; readonly uid: number; readonly gid: number };
+}
+
+/** Variables for what does not see those of the shell. */
+export const ENVIRONMENT_FILE = 'tidemark.env';
+
+/** What starts Tidemark on this machine, as the text of its file. */
+export function serviceText(form: ServiceForm, facts: ServiceFacts): string {
+  const directory = dirname(facts.config);
+  if (form === 'systemd') {
+    // systemd reads % and backslashes in its own way.
+    const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('%', '%%');
+    const words = [...facts.program, 'daemon', '--config', facts.config];
+    return `# Written by \`tidemark init\`; deploy/systemd has a hardened form for a user of its own.
+[Unit]
+Description=Tidemark: mirror and backup of a remote service's configuration
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart=${words.map((word) => `"${escaped(word).replaceAll('"', '\\"').replaceAll('$', '$$$$')}"`).join(' ')}
+ExecReload=/bin/kill -HUP $MAINPID
+WorkingDirectory=${escaped(directory)}
+# Variables that the configuration names, a line each, as NAME=value.
+EnvironmentFile=-${escaped(directory)}/${ENVIRONMENT_FILE}
+KillMode=mixed
+TimeoutStopSec=30s
+Restart=on-failure
+RestartSec=10s
+RestartPreventExitStatus=4
+UMask=0077
+NoNewPrivileges=yes
+${facts.isSystem ? `User=${facts.user.name}\n` : ''}
+[Install]
+WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
+`;
+  }
+  if (form === 'cron') {
+    const shell = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
+    const start = [...facts.program, 'daemon', '--once', '--quiet', '--config', facts.config];
+    const variables = shell(`${directory}/${ENVIRONMENT_FILE}`);
+    const command = `set -a; [ ! -f ${variables} ] || . ${variables}; cd ${shell(directory)} && ${start.map(shell).join(' ')}`;
+    return `# Written by \`tidemark init\`: does what is due by the schedules of the configuration, then exits.
+# Variables that the configuration names go into ${ENVIRONMENT_FILE} beside it, a line each, as NAME=value.
+*/15 * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
+`;
+  }
+  return `# Written by \`tidemark init\`. The image: \`docker build --tag tidemark:latest .\` in the repository.
+name: tidemark
+services:
+  tidemark:
+    image: tidemark:latest
+    command: [daemon]
+    environment:
+      TIDEMARK_CONFIG: ${quoted(facts.config)}
+    # Variables that the configuration names, a line each, as NAME=value.
+    env_file: [{ path: ${quoted(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]
+    volumes:
+      # Configuration, secrets and mirror; a backup directory elsewhere needs a line of its own.
+      - ${quoted(`${directory}:${directory}`)}
+    user: "${facts.user.uid}:${facts.user.gid}"
+    read_only: true
+    tmpfs: ["/tmp:size=16m,mode=1777"]
+    cap_drop: [ALL]
+    security_opt: [no-new-privileges:true]
+    mem_limit: 512m
+    stop_grace_period: 30s
+    restart: unless-stopped
+`;
+}

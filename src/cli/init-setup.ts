@@ -1,0 +1,339 @@
+/** What `init` sets up beside the source: recordings, notices, backups, the schedule and what starts it; from options or asked for. */
+import { existsSync, statSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { openPoster } from '../api/post.ts';
+import { isRecipient } from '../config/age-recipient.ts';
+import { isS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
+import type { ChannelConfig } from '../config/channels.ts';
+import { cronOrOff } from '../config/schema.ts';
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { createSend } from '../daemon/notices/sending.ts';
+import { UNENCRYPTED } from './config-check.ts';
+import { printNote, type CommandContext } from './context.ts';
+import {
+  answered,
+  askedSecret,
+  asWritten,
+  canAsk,
+  inFile,
+  inVariable,
+  mistakeIn,
+  variableMistake,
+  type GivenKey,
+  type InitOptions,
+} from './init-answers.ts';
+import { CHANNELS, serviceText, USUAL_SYNC, type InitChannelType, type ServiceForm } from './init-config.ts';
+import { attempt } from './notify.ts';
+import { askChoice, askText } from './prompt.ts';
+import { commandLog } from './source-probe.ts';
+
+/** A channel with where its secret is kept. */
+export interface GivenChannel {
+  readonly type: InitChannelType;
+  readonly given: GivenKey;
+  /** Recipient of e-mail; null for the other types. */
+  readonly to: string | null;
+}
+
+interface BackupAnswers {
+  readonly targets: readonly string[];
+  readonly recipients: readonly string[];
+  /** Absolute paths of directories to create. */
+  readonly newDirectories: readonly string[];
+}
+
+/** What starts Tidemark: a file that is to be written, and the command that makes it take effect. */
+export interface ServiceAnswer {
+  readonly form: ServiceForm;
+  readonly path: string;
+  readonly text: string;
+  readonly next: string;
+}
+
+/** Yes is selected at the start. */
+export async function askYes(context: CommandContext, question: string, no = 'No'): Promise<boolean> {
+  const answer = await askChoice(context, question, [
+    { value: 'yes', label: 'Yes' },
+    { value: 'no', label: no },
+  ]);
+  return answered(answer) === 'yes';
+}
+
+export async function wantsRecordings(
+  context: CommandContext,
+  { recordings }: InitOptions,
+): Promise<boolean> {
+  if (recordings === true || !canAsk(context)) return recordings === true;
+  const answer = await askChoice(context, 'Mirror session recordings as well?', [
+    { value: 'no', label: 'No', hint: 'personal data, usually many, never restorable' },
+    { value: 'yes', label: 'Yes' },
+  ]);
+  return answered(answer) === 'yes';
+}
+
+// Notices.
+
+const ADDRESS = /^[^\s@<>(),;:"]+@[^\s@<>(),;:"]+$/;
+
+function addressMistake(text: string): string | undefined {
+  return ADDRESS.test(text) ? undefined : 'expected an e-mail address without a name';
+}
+
+function isChannelType(text: string): text is InitChannelType {
+  return Object.hasOwn(CHANNELS, text);
+}
+
+/** Null where nobody is to be notified. */
+export async function channelFor(
+  context: CommandContext,
+  options: InitOptions,
+  output: string,
+): Promise<GivenChannel | null> {
+  if (options.notify !== undefined) return channelFromOption(context, options, options.notify, output);
+  if (!canAsk(context)) return null;
+  const types = Object.keys(CHANNELS).filter(isChannelType);
+  const type = answered(
+    await askChoice<InitChannelType | 'none'>(context, 'Where should alerts go?', [
+      { value: 'none', label: 'Nowhere for now', hint: 'nobody hears of drift or failed runs' },
+      ...types.map((value) => ({ value, label: CHANNELS[value].label })),
+    ]),
+  );
+  if (type === 'none') return null;
+  const { what } = CHANNELS[type];
+  const given = await askedSecret(context, options, output, {
+    where: `Where is this? ${what}`,
+    variable: `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`,
+    secret: `${what.replace(/ \(.*/, '')} (not shown)`,
+    check: (text) => secretMistake(type, text),
+    newFile: `tidemark-${type}.secret`,
+    option: '--notify',
+  });
+  const to =
+    type === 'email' ? answered(await askText(context, 'Send the mail to', { check: addressMistake })) : null;
+  return { type, given, to };
+}
+
+function channelFromOption(
+  context: CommandContext,
+  options: InitOptions,
+  text: string,
+  output: string,
+): GivenChannel {
+  const [type = '', reference = '', to = null, ...more] = text.split(':');
+  if (!isChannelType(type) || reference === '' || more.length > 0 || (to !== null) !== (type === 'email')) {
+    // An address in clear has a colon after its scheme.
+    const isInClear = to?.startsWith('//') === true;
+    throw new TidemarkError(
+      'usage',
+      isInClear
+        ? '--notify: an address is a secret and does not belong on the command line'
+        : `--notify: expected TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS, got ${JSON.stringify(text)}`,
+      {
+        hint: isInClear
+          ? 'put it into a variable or a file, and name that: --notify slack:SLACK_URL'
+          : `types are: ${Object.keys(CHANNELS).join(', ')}`,
+      },
+    );
+  }
+  if (to !== null && addressMistake(to) !== undefined)
+    throw new TidemarkError('usage', `--notify: ${addressMistake(to)}`);
+  const isVariable = variableMistake(reference) === undefined;
+  const given = isVariable
+    ? inVariable(context, reference, options, '--notify')
+    : inFile(context, reference, output, '--notify');
+  const mistake = given.secret === null ? undefined : secretMistake(type, given.secret.reveal());
+  if (mistake !== undefined) throw new TidemarkError('usage', `--notify: ${mistake}`);
+  return { type, given, to };
+}
+
+function secretMistake(type: InitChannelType, text: string): string | undefined {
+  if (text === '') return 'expected something';
+  const { key } = CHANNELS[type];
+  const schemes = key === 'url' ? ['http:', 'https:'] : key === 'smtpUrl' ? ['smtp:', 'smtps:'] : null;
+  if (schemes === null || (URL.canParse(text) && schemes.includes(new URL(text).protocol))) return undefined;
+  return `expected a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`;
+}
+
+/** Sends a test notice. @returns what went wrong; null where it was delivered */
+export async function testChannel(
+  context: CommandContext,
+  channel: ChannelConfig,
+): Promise<TidemarkError | null> {
+  const poster = openPoster();
+  try {
+    const log = commandLog(context, 'silent');
+    const send = createSend({ poster, clock: systemClock, log, env: context.env });
+    return (await attempt(send, channel, null, context.signal)).error;
+  } catch (error) {
+    if (!context.signal.aborted) throw error;
+    throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
+  } finally {
+    await poster.close();
+  }
+}
+
+// Backups.
+
+export async function backupFor(
+  context: CommandContext,
+  options: InitOptions,
+  output: string,
+): Promise<BackupAnswers> {
+  const { backup = [], recipient = [] } = options;
+  if (backup.length === 0 && recipient.length > 0)
+    throw new TidemarkError('usage', '--recipient is for backups: name where they go with --backup');
+  if (backup.length > 0 || !canAsk(context)) {
+    const mistake = backup.map(targetMistake).find((each) => each !== undefined);
+    if (mistake !== undefined) throw new TidemarkError('usage', `--backup: ${mistake}`);
+    if (!recipient.every(isRecipient))
+      throw new TidemarkError(
+        'usage',
+        '--recipient: expected an age recipient, as `age-keygen -y` prints it: age1…',
+      );
+    const missing = backup.filter(
+      (target) => !isS3Address(target) && !existsSync(resolve(context.cwd, target)),
+    );
+    printNote(context, [
+      ...missing.map(
+        (target) => `--backup: ${target} does not exist: backups there fail until it is a directory`,
+      ),
+      ...(backup.length > 0 && recipient.length === 0 ? [UNENCRYPTED] : []),
+    ]);
+    return {
+      targets: backup.map((target) => targetText(context, target, output)),
+      recipients: recipient,
+      newDirectories: [],
+    };
+  }
+  return await askedBackup(context, output);
+}
+
+async function askedBackup(context: CommandContext, output: string): Promise<BackupAnswers> {
+  const where = answered(
+    await askChoice(context, 'Where should backups of the mirror go?', [
+      { value: 'none', label: 'Nowhere for now', hint: 'this disk then has the only copy' },
+      { value: 'directory', label: 'A directory', hint: 'best on another disk' },
+      { value: 's3', label: 'S3-compatible storage' },
+    ]),
+  );
+  if (where === 'none') return { targets: [], recipients: [], newDirectories: [] };
+  const newDirectories: string[] = [];
+  let target: string;
+  if (where === 's3') {
+    const check = (text: string): string | undefined =>
+      isS3Address(text) ? targetMistake(text) : `expected ${TARGET_ADDRESS.replace(/^a path, or /, '')}`;
+    target = answered(await askText(context, 'Address (s3://BUCKET/PREFIX)', { check }));
+  } else {
+    const check = (text: string): string | undefined => {
+      const facts = statSync(resolve(context.cwd, text), { throwIfNoEntry: false });
+      return facts === undefined || facts.isDirectory() ? targetMistake(text) : 'it is not a directory';
+    };
+    target = answered(await askText(context, 'Directory', { proposal: './backups', check }));
+    const path = resolve(context.cwd, target);
+    const isCreated =
+      !existsSync(path) && (await askYes(context, `${target} does not exist. Create it?`, 'No, I will'));
+    if (isCreated) newDirectories.push(path);
+  }
+  printNote(context, [`${UNENCRYPTED}.`, '`age-keygen` makes a key and prints its recipient, age1…']);
+  const check = (text: string): string | undefined =>
+    recipientsIn(text).every(isRecipient) ? undefined : 'expected age recipients (age1…), or nothing';
+  const typed = answered(
+    await askText(context, 'Encrypt for these age recipients (Enter: do not encrypt)', { check }),
+  );
+  return { targets: [targetText(context, target, output)], recipients: recipientsIn(typed), newDirectories };
+}
+
+function recipientsIn(text: string): string[] {
+  return text.split(/[\s,]+/).filter((each) => each !== '');
+}
+
+function targetMistake(text: string): string | undefined {
+  const isTarget = text.trim() !== '' && (!isS3Address(text) || parseS3Address(text) !== null);
+  return isTarget ? undefined : `expected ${TARGET_ADDRESS}`;
+}
+
+function targetText(context: CommandContext, target: string, output: string): string {
+  return isS3Address(target) ? target : asWritten(resolve(context.cwd, target), output);
+}
+
+// The schedule, and what starts it.
+
+export async function scheduleFor(context: CommandContext, { schedule }: InitOptions): Promise<string> {
+  if (schedule !== undefined) {
+    const mistake = mistakeIn(cronOrOff)(schedule);
+    if (mistake !== undefined) throw new TidemarkError('usage', `--schedule: ${mistake}`);
+    return schedule;
+  }
+  if (!canAsk(context)) return USUAL_SYNC;
+  return answered(
+    await askChoice(context, 'When should the daemon sync?', [
+      { value: USUAL_SYNC, label: 'Every half hour' },
+      { value: '0 * * * *', label: 'Every hour' },
+      { value: '0 2 * * *', label: 'Every night at 02:00 UTC' },
+      { value: 'off', label: 'Never', hint: 'something else runs `tidemark sync`' },
+    ]),
+  );
+}
+
+/** Null where nothing is to start it. */
+export async function serviceFor(
+  context: CommandContext,
+  { service }: InitOptions,
+  output: string,
+): Promise<ServiceAnswer | null> {
+  const form =
+    service ??
+    (canAsk(context)
+      ? answered(
+          await askChoice<ServiceForm | 'none'>(context, 'What should start it?', [
+            { value: 'none', label: 'Nothing for now', hint: 'you run `tidemark daemon` yourself' },
+            { value: 'systemd', label: 'systemd', hint: 'writes a unit' },
+            { value: 'cron', label: 'cron', hint: 'writes a line: `tidemark daemon --once`' },
+            { value: 'compose', label: 'Docker Compose', hint: 'writes a compose file' },
+          ]),
+        )
+      : 'none');
+  if (form === 'none') return null;
+  const check = (path: string): string | undefined =>
+    existsSync(resolve(context.cwd, path)) ? 'there is a file of that name already: name another' : undefined;
+  const proposal = servicePath(context, form, output);
+  const given =
+    service === undefined ? answered(await askText(context, 'Write it to', { proposal, check })) : proposal;
+  const mistake = check(given);
+  if (mistake !== undefined) throw new TidemarkError('usage', `--service: ${given}: ${mistake}`);
+  const path = resolve(context.cwd, given);
+  const { uid, gid, username } = userInfo();
+  const isSystem = path.startsWith('/etc/');
+  const text = serviceText(form, {
+    config: output,
+    program: context.entry === '' ? ['tidemark'] : [context.execPath, context.entry],
+    isSystem,
+    user: { name: username, uid, gid },
+  });
+  return { form, path, text, next: nextFor(form, path, isSystem) };
+}
+
+function servicePath(context: CommandContext, form: ServiceForm, output: string): string {
+  if (form === 'compose') return join(dirname(output), 'compose.yaml');
+  const isRoot = userInfo().uid === 0;
+  if (form === 'cron') return isRoot ? '/etc/cron.d/tidemark' : join(dirname(output), 'tidemark.cron');
+  if (isRoot) return '/etc/systemd/system/tidemark.service';
+  const home = context.env['HOME'] ?? '';
+  return home === ''
+    ? join(dirname(output), 'tidemark.service')
+    : join(home, '.config/systemd/user/tidemark.service');
+}
+
+function nextFor(form: ServiceForm, path: string, isSystem: boolean): string {
+  if (form === 'compose') return `\`docker compose --file ${path} up --detach\``;
+  if (form === 'cron')
+    return isSystem
+      ? '`tidemark status` after the first quarter of an hour'
+      : `add the line of ${path} with \`crontab -e\``;
+  if (isSystem) return '`systemctl enable --now tidemark`';
+  return path.includes('/systemd/user/')
+    ? '`systemctl --user enable --now tidemark`'
+    : `copy ${path} to /etc/systemd/system, then \`systemctl enable --now tidemark\``;
+}
