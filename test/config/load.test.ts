@@ -165,7 +165,7 @@ log: { level: loud }
       'tidemark.yaml:9: sources[0].kinds.exclude[0]: expected a kind, got "memebers"; did you mean "members"?',
       'tidemark.yaml:11: sources[1].apiKey: ${NOT_SET} is not set in the environment',
       'tidemark.yaml:12: sources[1].baseUrl: expected an http:// or https:// URL, got "ftp://svc.example.com"',
-      'tidemark.yaml:13: sources[1].profile: expected one of posthog, svc or the path of a file, got "posthig"; did you mean "posthog"?',
+      'tidemark.yaml:13: sources[1].profile: expected one of posthog, svc, svc-writable or the path of a file, got "posthig"; did you mean "posthog"?',
       'tidemark.yaml:14: schedules.sync.zone: expected a time zone such as UTC or Europe/Berlin, got "Mars"',
       'tidemark.yaml:15: log.level: expected one of silent, error, warn, info, debug, trace, got "loud"',
     ]);
