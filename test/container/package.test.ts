@@ -95,7 +95,7 @@ describe('the package', () => {
     expect(init.status, String(init.stderr)).toBe(0);
     expect(readFileSync(join(folder, 'tidemark.yaml'), 'utf8')).toContain('${SVC_API_KEY}');
     // Beside the service, which this process is: it answers only while nothing here waits for a child.
-    const synced = await promisify(execFile)('npx', ['--no-install', 'tidemark', 'sync', '--quiet'], {
+    const synced = await promisify(execFile)('npx', ['--no-install', 'tidemark', 'sync'], {
       cwd: folder,
       env: { ...env, SVC_API_KEY: 'key', TIDEMARK_RATE_PER_MINUTE: '0', TIDEMARK_RATE_PER_HOUR: '0' },
     });

@@ -165,7 +165,7 @@ describe('backups elsewhere', () => {
     const made = await run('backup', 'create');
     expect(made).toMatchObject({ code: 3, stdout: expect.stringMatching(/^run 1 backed up to /) as string });
     expect(made.stderr).toMatch(
-      /the command after the backup \(sh\) ended with exit code 1: the remote is full\n {2}→ the backup itself is whole/,
+      /the command after the backup \(sh\) ended with exit code 1: the remote is full\n {2}→ the backup itself is complete/,
     );
     expect(await run('backup', 'verify')).toMatchObject({ code: 0 });
   });
