@@ -47,8 +47,14 @@ function* withChanges(
   { definitions, count }: Parameters<typeof historyPieces>[3],
 ): Generator<ExportRevision> {
   let before: { readonly value: JsonValue | undefined; readonly name: string } | null = null;
+  let record = '';
   for (const revision of mirror.records.history(filter)) {
     count();
+    const { source, kind, scope, id } = revision;
+    const key = JSON.stringify([source, kind, scope, id]);
+    // The first revision that retention kept of a record need not be the one that added it.
+    if (key !== record) before = null;
+    record = key;
     const definition = definitions(revision.source)(revision.kind);
     const value = revision.body === null ? undefined : parseLossless(revision.body);
     const name: string =
