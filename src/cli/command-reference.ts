@@ -1,5 +1,5 @@
 /** The reference of the command line (docs/cli.md), written from the command table and the exit codes. */
-import type { CommandRow, OptionRow } from './command-row.ts';
+import { COMMAND_GROUPS, type CommandRow, type OptionRow } from './command-row.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from './global-options.ts';
 
@@ -11,7 +11,12 @@ export function commandReference(rows: readonly CommandRow[]): string {
     '',
     '| command | does |',
     '|---|---|',
-    ...commands.map(({ name, row }) => rowOf(`[\`${name}\`](#${anchorOf(name)})`, row.description)),
+    ...COMMAND_GROUPS.flatMap((group) => [
+      rowOf(`**${group}**`, ''),
+      ...namedCommands(rows.filter((row) => row.group === group)).map(({ name, row }) =>
+        rowOf(`[\`${name}\`](#${anchorOf(name)})`, row.description),
+      ),
+    ]),
     '',
     '## Options of every command',
     '',

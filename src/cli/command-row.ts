@@ -26,9 +26,14 @@ export interface OptionRow {
   readonly isRepeatable?: boolean;
 }
 
+/** The groups in which `--help` and docs/cli.md list the commands, in their order. */
+export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'Maintain'] as const;
+
 export interface CommandRow {
   readonly name: string;
-  /** True for what other programs call: neither listed nor suggested nor documented. */
+  /** Of a command of the program itself; a hidden one has none. */
+  readonly group?: (typeof COMMAND_GROUPS)[number];
+  /** True for what other programs call, and for a second name of a command: neither listed nor suggested nor documented. */
   readonly isHidden?: boolean;
   readonly description: string;
   readonly arguments?: readonly ArgumentRow[];

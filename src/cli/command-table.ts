@@ -1,5 +1,6 @@
-/** Every command, in the order in which `--help` lists them. */
+/** Every command, in the order in which `--help` lists them: by group. */
 import {
+  COMMAND_GROUPS,
   type CommandRow,
   type OptionRow,
   filterOptions,
@@ -18,6 +19,7 @@ import { TOOL_COMMANDS } from './tool-commands.ts';
 const COMPLETION_COMMANDS: readonly CommandRow[] = [
   {
     name: 'completion',
+    group: 'Set up',
     description: 'Print a shell completion script',
     arguments: [{ name: '<shell>', key: 'shell', description: 'shell', choices: SHELLS }],
     notes: [
@@ -35,6 +37,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'man',
+    group: 'Set up',
     description: 'Print the manual page as roff',
     examples: ['tidemark man | man -l -', 'tidemark man > /usr/local/share/man/man1/tidemark.1'],
     load: async () => (await import('./man.ts')).man(COMMANDS),
@@ -51,9 +54,16 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
 
 // The commands that fill and read the mirror. A command's file is named after it.
 
+const runsLimitOption: OptionRow = {
+  flags: '--limit <n>',
+  description: 'maximum number to list, newest first (default: 20)',
+  parse: positiveNumber,
+};
+
 const MIRROR_COMMANDS: readonly CommandRow[] = [
   {
     name: 'sync',
+    group: 'Back up',
     description: 'Sync the mirror from the service now',
     options: [
       kindOption,
@@ -82,23 +92,27 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'status',
-    description: 'Show whether the backup is fresh, complete, verified and restorable, and what drifted',
+    group: 'Back up',
+    description: 'Show whether the mirror is fresh, complete and verified',
     examples: ['tidemark status', 'tidemark status --verbose', 'tidemark status --json'],
     load: async () => (await import('./status.ts')).status,
   },
   {
     name: 'runs',
+    group: 'Back up',
     description: 'List past runs',
-    options: [
-      {
-        flags: '--limit <n>',
-        description: 'maximum number to list, newest first (default: 20)',
-        parse: positiveNumber,
-      },
-    ],
+    options: [runsLimitOption],
     examples: ['tidemark runs', 'tidemark runs show 3'],
     load: async () => (await import('./runs.ts')).runs,
     commands: [
+      {
+        name: 'list',
+        // The command without a word does the same.
+        isHidden: true,
+        description: 'List past runs',
+        options: [runsLimitOption],
+        load: async () => (await import('./runs.ts')).runs,
+      },
       {
         name: 'show',
         description: 'Show one run with its sweeps',
@@ -111,7 +125,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'export',
-    description: "Export the mirror's records; stale ones are listed on stderr",
+    group: 'Back up',
+    description: 'Export the records of the mirror',
     options: [
       {
         flags: '--format <format>',
@@ -132,6 +147,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
     ],
     notes: [
+      'Records of which the latest reading failed are exported as last read, and listed on stderr.',
       'An export as json, or into a directory, lists the collections that it holds completely, so that `diff file:PATH` can',
       'report added and removed records. ndjson and YAML on stdout cannot say so: records that they lack are not compared.',
     ],
@@ -147,7 +163,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'verify',
-    description: "Verify the mirror's checksums: contents, histories, the chain of runs",
+    group: 'Maintain',
+    description: 'Verify the mirror: contents, histories, chain of runs',
     examples: ['tidemark verify', 'tidemark verify --json'],
     load: async () => (await import('./verify.ts')).verify,
   },
@@ -163,7 +180,8 @@ const allOption: OptionRow = {
 const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   {
     name: 'show',
-    description: 'Show one record as it is or as it was, also when it was removed since',
+    group: 'Look',
+    description: 'Show one record, as it is or as it was',
     arguments: recordArguments,
     options: [
       { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
@@ -178,6 +196,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'log',
+    group: 'Look',
     description: "Show a record's revisions, newest first",
     arguments: recordArguments,
     options: [
@@ -190,7 +209,8 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'blame',
-    description: 'Show each field of a record, with the run that last changed it',
+    group: 'Look',
+    description: 'Show which run last changed each field of a record',
     arguments: recordArguments,
     options: [
       { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
@@ -203,7 +223,9 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'changes',
-    description: 'Show what changed in a period, run by run, as text or as a page with charts',
+    group: 'Look',
+    description: 'Show what changed in a period, run by run',
+    notes: ['With --format html, a page with charts.'],
     options: [
       {
         flags: '--since <ref>',
@@ -241,7 +263,8 @@ const identityOption: OptionRow = {
 const BACKUP_COMMANDS: readonly CommandRow[] = [
   {
     name: 'backup',
-    description: 'Back up the whole mirror to another place, verify backups and restore the mirror',
+    group: 'Back up',
+    description: 'Back up the mirror elsewhere, verify and restore backups',
     examples: [
       'tidemark backup',
       'tidemark backup create',
@@ -316,7 +339,8 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
 const DAEMON_COMMANDS: readonly CommandRow[] = [
   {
     name: 'daemon',
-    description: 'Run the schedules for sync, drift, verify, forget and drill, and serve HTTP',
+    group: 'Run',
+    description: 'Run scheduled jobs, serve the dashboard and metrics',
     options: [
       {
         flags: '--once',
@@ -355,6 +379,7 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
 const NOTIFY_COMMANDS: readonly CommandRow[] = [
   {
     name: 'notify',
+    group: 'Run',
     description: 'Work with the configured notice channels',
     examples: ['tidemark notify test', 'tidemark notify test ops'],
     commands: [
@@ -386,14 +411,18 @@ const HISTORY_COMMANDS: readonly CommandRow[] = [
   ...RETENTION_COMMANDS,
 ];
 
-export const COMMANDS: readonly CommandRow[] = [
+const ROWS: readonly CommandRow[] = [
   ...SETUP_COMMANDS,
+  ...TOOL_COMMANDS,
+  ...COMPLETION_COMMANDS,
   ...MIRROR_COMMANDS,
+  ...BACKUP_COMMANDS,
   ...HISTORY_COMMANDS,
   ...RESTORE_COMMANDS,
   ...DAEMON_COMMANDS,
-  ...BACKUP_COMMANDS,
   ...NOTIFY_COMMANDS,
-  ...TOOL_COMMANDS,
-  ...COMPLETION_COMMANDS,
 ];
+
+export const COMMANDS: readonly CommandRow[] = [...COMMAND_GROUPS, undefined].flatMap((group) =>
+  ROWS.filter((row) => row.group === group),
+);

@@ -33,6 +33,7 @@ const placeOptions: readonly OptionRow[] = [
 export const DIFF_COMMANDS: readonly CommandRow[] = [
   {
     name: 'diff',
+    group: 'Look',
     description: 'Compare two states, field by field',
     arguments: [
       {
@@ -70,7 +71,8 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'drift',
-    description: 'Show drift from the baseline, excluding accepted and ignored changes',
+    group: 'Look',
+    description: 'Show drift from the baseline, except accepted drift',
     options: [
       { flags: '--from <ref>', description: 'the desired state (default: baseline)' },
       { flags: '--live', description: 'compare with the service now, instead of the latest run' },

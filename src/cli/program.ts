@@ -2,11 +2,11 @@
  * The command line: which commands there are, their options, and the way from arguments to an exit code. A command's
  * own file is loaded only when it runs, so that `--help` is quick.
  */
-import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
-import type { CommandRow, OptionRow } from './command-row.ts';
+import { COMMAND_GROUPS, type CommandRow, type OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, outputLostText, watchOutput } from './output-watch.ts';
@@ -95,7 +95,13 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
     .description(SUMMARY)
     .version(programVersion(), VERSION_OPTION.flags, VERSION_OPTION.description)
     .helpOption(HELP_OPTION.flags, HELP_OPTION.description)
+    // Of the only one that is not in the table: help itself.
+    .commandsGroup(`${COMMAND_GROUPS[0]}:`)
     .helpCommand('help [command]', 'show the help of a command')
+    .configureHelp({
+      // Without `[options]`, which nearly every command has: so the description fits beside it at 80 columns.
+      subcommandTerm: (command) => new Help().subcommandTerm(command).replace(' [options]', ''),
+    })
     .configureOutput({
       writeOut: (text) => process.stdout.write(text),
       writeErr: (text) => (run.help += text),
@@ -126,6 +132,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     .command(row.name, { hidden: row.isHidden === true })
     .description(row.description)
     .copyInheritedSettings(parent);
+  if (row.group !== undefined) command.helpGroup(`${row.group}:`);
   command.exitOverride(refusedBy(() => command, run));
   for (const { name, description, choices, parse } of row.arguments ?? []) {
     const made = new Argument(name, description);

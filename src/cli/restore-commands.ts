@@ -57,7 +57,8 @@ function sends({ apply, resume }: Readonly<Record<string, unknown>>): boolean {
 export const RESTORE_COMMANDS: readonly CommandRow[] = [
   {
     name: 'restore',
-    description: 'Plan how to put back what was lost or changed; --apply carries it out',
+    group: 'Restore',
+    description: 'Plan how to restore what was lost; --apply sends it',
     arguments: [
       {
         name: '[from]',
@@ -115,6 +116,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'apply',
+    group: 'Restore',
     description: 'Apply a saved plan, unless the service has changed since',
     arguments: [
       { name: '<plan>', key: 'plan', description: 'plan file written by `tidemark restore --out`' },
@@ -126,7 +128,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'undo',
-    description: 'Plan how to undo a restore; --apply carries it out',
+    group: 'Restore',
+    description: 'Plan how to undo a restore; --apply sends it',
     arguments: [restoreArgument],
     options: [
       ...sendOptions,
@@ -138,6 +141,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'restores',
+    group: 'Restore',
     description: 'List past restores',
     options: [limitOption],
     examples: ['tidemark restores', 'tidemark restores show 3'],
@@ -145,6 +149,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
+        // The command without a word does the same.
+        isHidden: true,
         description: 'List past restores',
         options: [limitOption],
         examples: ['tidemark restores list --limit 5'],
@@ -161,7 +167,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'drill',
-    description: 'Rehearse a restore in a sandbox and report what could be recovered',
+    group: 'Restore',
+    description: 'Rehearse a restore in a sandbox, report what comes back',
     arguments: [
       {
         name: '[from]',

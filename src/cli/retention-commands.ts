@@ -23,6 +23,7 @@ function spanOfTime(text: string): number {
 export const RETENTION_COMMANDS: readonly CommandRow[] = [
   {
     name: 'snapshots',
+    group: 'Maintain',
     description: 'List, pin and unpin snapshots, and choose the baseline',
     examples: [
       'tidemark snapshots',
@@ -34,6 +35,8 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
+        // The command without a word does the same.
+        isHidden: true,
         description: 'List snapshots',
         examples: ['tidemark snapshots list --json'],
         load: async () => (await import('./snapshots.ts')).snapshots,
@@ -77,8 +80,8 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'forget',
-    description:
-      'Delete local history by retention; pinned snapshots, each latest run and each latest complete run stay',
+    group: 'Maintain',
+    description: 'Delete old runs from the mirror by retention rules',
     options: [
       keep('last', 'the n newest runs of each source'),
       keep('hourly', 'the newest run of each of the n newest hours that have one (UTC)'),
@@ -92,6 +95,9 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         parse: spanOfTime,
       },
       { flags: '--dry-run', description: 'print what would be deleted, change nothing' },
+    ],
+    notes: [
+      'Pinned snapshots stay, and of each source the latest run and the latest complete run. Nothing remote is touched.',
     ],
     examples: [
       'tidemark forget --keep-last 7 --keep-daily 30 --keep-monthly 12 --dry-run',

@@ -4,7 +4,8 @@ import { kindOption, type CommandRow } from './command-row.ts';
 export const SETUP_COMMANDS: readonly CommandRow[] = [
   {
     name: 'init',
-    description: 'Create a commented configuration, after checking the key with the service',
+    group: 'Set up',
+    description: 'Write a configuration, after checking the API key',
     options: [
       { flags: '--url <url>', description: 'address of the service' },
       {
@@ -71,7 +72,8 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'doctor',
-    description: 'Check what the key can read, and the mirror, disk, clock and schedules',
+    group: 'Set up',
+    description: 'Check the API key, the mirror, disk, clock and schedules',
     options: [
       {
         flags: '--openapi <file>',
@@ -92,7 +94,8 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'estimate',
-    description: 'Estimate requests, minutes and bytes of a sync, a live diff or a restore',
+    group: 'Set up',
+    description: 'Estimate requests and time of a sync, diff or restore',
     arguments: [
       {
         name: '[what]',

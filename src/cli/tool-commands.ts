@@ -10,7 +10,8 @@ function network(text: string): string {
 export const TOOL_COMMANDS: readonly CommandRow[] = [
   {
     name: 'serve',
-    description: 'Serve the mirror as a read-only replica: the same GET paths, as of any state',
+    group: 'Run',
+    description: 'Serve the mirror as a read-only replica of the API',
     options: [
       { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
       {
@@ -43,7 +44,8 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'sandbox',
-    description: 'Run an embedded server of the whole interface, for trials',
+    group: 'Run',
+    description: 'Run a sandbox of the complete API, for trials',
     options: [
       { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
       {
@@ -75,12 +77,14 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'catalog',
-    description: 'List what is mirrored, compared and restorable, kind by kind',
+    group: 'Set up',
+    description: 'List what is mirrored and restorable, kind by kind',
     examples: ['tidemark catalog', 'tidemark catalog --json'],
     load: async () => (await import('./catalog.ts')).catalog,
   },
   {
     name: 'config',
+    group: 'Set up',
     description: 'Check the configuration, or print its schema',
     examples: ['tidemark config check', 'tidemark config schema > tidemark.schema.json'],
     commands: [
@@ -100,7 +104,8 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'demo',
-    description: 'Show sync, drift and restore against an embedded sandbox; no key needed',
+    group: 'Set up',
+    description: 'Try sync, drift and restore in a sandbox; no key needed',
     options: [
       { flags: '--output <dir>', description: 'directory of the demo mirror (default: ./data/demo)' },
     ],

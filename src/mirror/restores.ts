@@ -19,7 +19,7 @@ type StoredRestore = typeof restores.$inferSelect;
 
 export type RestoreOutcome = StoredRestore['outcome'];
 
-/** One restore, as `restores list` shows it. */
+/** One restore, as `restores` shows it. */
 export interface RestoreRow extends Readonly<Omit<StoredRestore, 'fromRef' | 'approved'>> {
   /** The reference that the desired state came from. */
   readonly from: string;
@@ -329,6 +329,6 @@ const SET_STEP = prepared((db) => {
 
 function unknownRestore(restore: number, what: string): TidemarkError {
   return new TidemarkError('reference_unknown', `there is no ${what} ${restore}`, {
-    hint: '`tidemark restores list` lists them',
+    hint: '`tidemark restores` lists them',
   });
 }

@@ -1,7 +1,7 @@
 /** The command table as people meet it: help, examples, and what is said to a wrong command line. */
 import { describe, expect, it } from 'vitest';
 import { isKind } from '../../src/catalog/catalog.ts';
-import type { ArgumentRow } from '../../src/cli/command-row.ts';
+import { COMMAND_GROUPS, type ArgumentRow } from '../../src/cli/command-row.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands } from '../../src/cli/command-reference.ts';
 import { placeholderOf, valueSortOf } from '../../src/cli/completion/value-sort.ts';
@@ -53,6 +53,18 @@ describe('--help', () => {
     expect(stdout).toContain(FIRST_EXAMPLES[0]);
     expect(stdout).toContain('tidemark COMMAND --help');
     expect(stdout).not.toContain('__complete');
+  });
+
+  it('of the program lists every command in one line of its group, at 80 columns', async () => {
+    const { stdout } = await understand(['--help']);
+    const heads = [...stdout.matchAll(/^([A-Z][a-z ]+):$/gm)].map(([, head]) => head);
+    expect(heads).toEqual(['Options', ...COMMAND_GROUPS, 'Examples']);
+    for (const { row } of ALL.filter((each) => words(each.name).length === 1)) {
+      expect(row.group, row.name).toBeDefined();
+      const line = stdout.split('\n').find((each) => each.startsWith(`  ${row.name} `)) ?? '';
+      expect(line).toContain(row.description);
+      expect(line.length, line).toBeLessThanOrEqual(80);
+    }
   });
 
   it.each(NAMED)('%s', async (name, row) => {
@@ -149,7 +161,7 @@ describe('a wrong command line', () => {
       wrong.push([[...path, 'rols', 'x'], /kind rols is not valid; did you mean roles\?/]);
     if (needed.length > 0) wrong.push([path, /missing required argument/]);
     if (row.commands !== undefined) {
-      const first = row.commands[0]?.name ?? '';
+      const first = row.commands.find(({ isHidden }) => isHidden !== true)?.name ?? '';
       wrong.push([[...path, `${first}x`], new RegExp(`there is no command .*; did you mean ${first}\\?`)]);
     } else if (!(row.arguments ?? []).some((each) => each.name.includes('...'))) {
       const full = (row.arguments ?? []).map(wellWritten);

@@ -132,7 +132,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const row = mirror.restores.get(restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
-      hint: '`tidemark restores list` lists them',
+      hint: '`tidemark restores` lists them',
     });
   }
   const plan = readPlan(row.plan);

@@ -54,7 +54,7 @@ function latest(mirror: Mirror, source: string): RestoreRow {
   const unfinished = rows.filter((row) => isUnfinished(mirror, row));
   if (unfinished.length === 0) {
     throw new TidemarkError('not_found', `no restore of ${source} is unfinished`, {
-      hint: '`tidemark restores list` lists them',
+      hint: '`tidemark restores` lists them',
     });
   }
   const [newest] = rows;
@@ -79,7 +79,7 @@ function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
   const row = mirror.restores.list({ source }).find((each) => each.restore === restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
-      hint: '`tidemark restores list` lists them',
+      hint: '`tidemark restores` lists them',
     });
   }
   if (isUnfinished(mirror, row)) return row;

@@ -29,7 +29,7 @@ export function appliedSteps(mirror: Mirror, restore: number): AppliedSteps {
   const row = mirror.restores.get(restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
-      hint: '`tidemark restores list` lists them',
+      hint: '`tidemark restores` lists them',
     });
   }
   const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
