@@ -3,8 +3,8 @@
  * connection, since what is staged counts.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { CATALOG, familyKinds } from '../catalog/catalog.ts';
 import { type Connection, translated } from './database.ts';
-import { familyOf } from './recreated-records.ts';
 import { type Verdict, wasSeen, willBeRemoved } from './stage.ts';
 
 export interface AbsentRecord {
@@ -36,6 +36,14 @@ interface AbsentRow {
   id: string;
   sinceRun: number | null;
   sinceAt: string | null;
+}
+
+/** The kinds that show the records of the kind in that column, as a subquery. */
+function familyOf(column: string): string {
+  const cases = CATALOG.filter(({ family }) => family !== null).map(
+    ({ kind }) => `WHEN '${kind}' THEN '${JSON.stringify(familyKinds(kind))}'`,
+  );
+  return `(SELECT value FROM json_each(CASE ${column} ${cases.join(' ')} ELSE json_array(${column}) END))`;
 }
 
 /** A restore made it again, through any kind that shows it, and this run saw what it made: replaced, not lost. */

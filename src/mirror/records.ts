@@ -8,6 +8,7 @@ import {
   type HistoryHead,
   type RevisionChange,
   headOf,
+  headOfId,
   textAt,
   textIn,
   textsOf,
@@ -15,7 +16,8 @@ import {
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
-import { recordsOfHistory } from './recreated-records.ts';
+import { RecreatedIds } from './recreated-ids.ts';
+import { readIdMap } from './restores.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -181,12 +183,18 @@ export function* readKeysAsOf(
  */
 export function readRevisions(
   connection: Connection,
-  { kind, record }: Pick<RecordRow, 'kind' | 'record'>,
+  { source, kind, scope, id, collection }: RecordRow,
 ): Revision[] {
   const timeOf = prepareTimes(connection);
+  const recreated = new RecreatedIds(readIdMap(connection, source));
   const revisions: Revision[] = [];
-  for (const one of recordsOfHistory(connection, kind, record)) {
-    const head = headOf(connection, one.record);
+  for (const place of recreated.places(kind, { scope, id })) {
+    const own =
+      place.id === id
+        ? collection
+        : selectCollections(connection, { sources: [source], kinds: [kind], scope: place.scope })[0]?.id;
+    // An id that the mirror has never seen has no history.
+    const head = own === undefined ? undefined : headOfId(connection, own, place.id);
     if (head === undefined) continue;
     const first = revisions.at(-1)?.run ?? Infinity;
     for (const { revision, text } of textsOf(connection, head)) {

@@ -120,13 +120,7 @@ export class RestoreStore {
 
   /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
   idMap(source: string): IdMapping[] {
-    const rows = this.#access.read((connection) => ID_MAP(connection).all({ source }));
-    return rows.map((row) => ({
-      ...row,
-      kind: knownKind(row.kind),
-      oldScope: storedScope(row.oldScope),
-      newScope: storedScope(row.newScope),
-    }));
+    return this.#access.read((connection) => readIdMap(connection, source));
   }
 
   /** Writes a restore and all its steps, durably, before anything is sent. Returns its number. */
@@ -254,6 +248,17 @@ const ID_MAP = prepared((db) =>
     .orderBy(asc(idMap.restore), asc(idMap.at), asc(idMap.kind), asc(idMap.newScope), asc(idMap.newId))
     .prepare(),
 );
+
+export function readIdMap(connection: Connection, source: string): IdMapping[] {
+  return ID_MAP(connection)
+    .all({ source })
+    .map((row) => ({
+      ...row,
+      kind: knownKind(row.kind),
+      oldScope: storedScope(row.oldScope),
+      newScope: storedScope(row.newScope),
+    }));
+}
 
 const ADD_RESTORE = prepared((db) => {
   const { source, planHash, plan, fromRef, undoes, startedAt, approved } = paramsOf(restores);

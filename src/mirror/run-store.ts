@@ -12,7 +12,7 @@ import {
   readChangingRuns,
   readFirstReads,
 } from './change-counts.ts';
-import { type SweepAsOf, readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
+import { type SeenCollection, readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
 import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import { type RunOptions, type RunWriter, openRun } from './run-writer.ts';
 import type { RunTime } from './record-page.ts';
@@ -64,8 +64,8 @@ export class RunStore {
     return this.#access.read((connection) => readSweeps(connection, run));
   }
 
-  /** The last sweep of each of a source's collections up to a run, and when it was read. */
-  sweepsAsOf(source: string, run: number): SweepAsOf[] {
+  /** What was seen of each of a source's collections up to a run, in catalog order, then by scope. */
+  sweepsAsOf(source: string, run: number): SeenCollection[] {
     return this.#access.read((connection) => readSweepsAsOf(connection, source, run));
   }
 

@@ -1,41 +1,68 @@
-/** The sweeps of a source as a run left them, and when a collection's whole list was last read. */
+/** What the mirror had seen of each collection by a run, and when a collection's whole list was last read. */
 import { type SQLWrapper, and, desc, eq, inArray, isNotNull, lt, lte, sql } from 'drizzle-orm';
-import { alias } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
-import { knownKind, storedScope } from './stored-names.ts';
+import { type CollectionRow, readCollections } from './run-rows.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import type { SweepOutcome } from './sweep-result.ts';
 import type { RunTime } from './record-page.ts';
 
-export interface SweepAsOf {
+export interface SeenCollection {
   readonly kind: Kind;
   readonly scope: Scope;
-  /** Of the collection's last sweep up to that run; retention may have dropped it. */
-  readonly lastRun: number;
-  readonly outcome: SweepOutcome;
+  /** The last run up to that one which tried; null for none, or where retention dropped it. */
+  readonly lastRun: number | null;
+  readonly outcome: SweepOutcome | null;
   readonly errorCode: ErrorCode | null;
   readonly error: string | null;
-  /** The last published run up to that one which read the collection, wholly or not; null for none that is known. */
+  readonly wasRead: boolean;
+  /** The last published run up to that one which read it, wholly or not. */
   readonly readRun: number | null;
-  /** The same, wholly: complete, or complete with its removals held back. */
+  /** The same, wholly: complete, or complete with its removals held back; null where none is known. */
   readonly completeRun: number | null;
-  /** When that run ended, ISO 8601. */
-  readonly completeAt: string | null;
 }
 
+const READ: readonly SweepOutcome[] = ['complete', 'incomplete', 'held'];
+
 /**
- * One for each collection that had a sweep up to that run, in no order. For a run that retention kept the answer is the
- * same as before: what a dropped run was the last to see is in `carried_sweeps`.
+ * Of each collection of a source, in catalog order, then by scope. For a run that retention kept the answer is the same as
+ * before: what a dropped run was the last to see is in `carried_sweeps`.
  */
-export function readSweepsAsOf(connection: Connection, source: string, run: number): SweepAsOf[] {
-  return AS_OF(connection)
-    .all({ source, run })
-    .map(({ kind, scope, ...row }) => ({ ...row, kind: knownKind(kind), scope: storedScope(scope) }));
+export function readSweepsAsOf(connection: Connection, source: string, run: number): SeenCollection[] {
+  const rows = readCollections(connection, source);
+  const isLast = ({ lastRun }: CollectionRow): boolean => lastRun === null || lastRun <= run;
+  // Without a later sweep the collections' own rows say it all, and a long history need not be read.
+  const earlier = rows.every(isLast) ? [] : AS_OF(connection).all({ source, run });
+  const byCollection = new Map(earlier.map(({ collection, ...seen }) => [collection, seen]));
+  return rows.map((row): SeenCollection => {
+    const { id, kind, scope, lastOutcome, lastCompleteRun } = row;
+    if (isLast(row)) {
+      const isRead = lastOutcome !== null && READ.includes(lastOutcome);
+      return {
+        ...{ kind, scope, lastRun: row.lastRun, outcome: lastOutcome },
+        ...{ errorCode: row.lastErrorCode, error: row.lastError },
+        wasRead: isRead || lastCompleteRun !== null || row.records > 0,
+        readRun: isRead ? row.lastRun : lastCompleteRun,
+        completeRun: lastCompleteRun,
+      };
+    }
+    const found = byCollection.get(id);
+    // Retention drops the sweeps of forgotten runs; the collection still knows its last complete reading.
+    const known = lastCompleteRun !== null && lastCompleteRun <= run ? lastCompleteRun : null;
+    if (found !== undefined)
+      return {
+        ...{ kind, scope, ...found, wasRead: found.readRun !== null },
+        completeRun: known ?? found.completeRun,
+      };
+    return {
+      ...{ kind, scope, lastRun: known, outcome: known === null ? null : 'complete' },
+      ...{ errorCode: null, error: null, wasRead: known !== null, readRun: known, completeRun: known },
+    };
+  });
 }
 
 const AS_OF = prepared((db) => {
@@ -73,44 +100,36 @@ const AS_OF = prepared((db) => {
       .select({
         collection: seen.collection,
         run: sql<number>`max(${seen.run})`.as('latest_run'),
-        readRun: lastWith(['complete', 'incomplete', 'held']).as('read_run'),
+        readRun: lastWith(READ).as('read_run'),
         completeRun: lastWith(['complete', 'held']).as('complete_run'),
       })
       .from(seen)
       .groupBy(seen.collection),
   );
-  const carried = db
+  const last = db
     .select()
     .from(carriedSweeps)
     .where(carriedUpTo)
-    .groupBy(carriedSweeps.collection, carriedSweeps.seenRun);
-  const [last, complete] = [carried.as('last_carried'), carried.as('complete_carried')];
-  const completeRuns = alias(runs, 'complete_runs');
+    .groupBy(carriedSweeps.collection, carriedSweeps.seenRun)
+    .as('last_carried');
   const ofLast = <T>(own: SQLWrapper, other: SQLWrapper) =>
     sql<T>`iif(${sweeps.run} IS NULL, ${other}, ${own})`;
   return db
     .with(seen, latest)
     .select({
-      kind: collections.kind,
-      scope: collections.scope,
+      collection: latest.collection,
       lastRun: latest.run,
       outcome: ofLast<SweepOutcome>(sweeps.outcome, last.outcome),
       errorCode: ofLast<ErrorCode | null>(sweeps.errorCode, last.errorCode),
       error: ofLast<string | null>(sweeps.error, last.error),
       readRun: latest.readRun,
       completeRun: latest.completeRun,
-      completeAt: sql<string | null>`ifnull(${completeRuns.finishedAt}, ${complete.seenAt})`,
     })
     .from(latest)
     .innerJoin(collections, eq(collections.id, latest.collection))
     .innerJoin(sources, eq(sources.id, collections.source))
     .leftJoin(sweeps, and(eq(sweeps.run, latest.run), eq(sweeps.collection, latest.collection)))
     .leftJoin(last, and(eq(last.collection, latest.collection), eq(last.seenRun, latest.run)))
-    .leftJoin(completeRuns, eq(completeRuns.run, latest.completeRun))
-    .leftJoin(
-      complete,
-      and(eq(complete.collection, latest.collection), eq(complete.seenRun, latest.completeRun)),
-    )
     .where(eq(sources.name, param('source')))
     .prepare();
 });

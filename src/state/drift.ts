@@ -15,11 +15,11 @@ import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { skipTest, parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
-import { RecreatedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 

@@ -19,11 +19,11 @@ import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
+import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
-import { type SeenCollection, sweepsAsOf } from './sweeps-as-of.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
@@ -153,7 +153,7 @@ class MirrorState implements LoadedState {
 
   get #seen(): ReadonlyMap<string, SeenCollection> {
     this.#seenByKey ??= new Map(
-      sweepsAsOf(this.#mirror, this.source, this.point.run).map((seen) => [collectionKey(seen), seen]),
+      this.#mirror.runs.sweepsAsOf(this.source, this.point.run).map((seen) => [collectionKey(seen), seen]),
     );
     return this.#seenByKey;
   }

@@ -1,85 +1,30 @@
-/**
- * Records that came back under another id: a restore created them again, or recognised what somebody else had created. The
- * mirror's id map says which (old id → new id, per source); all kinds that show a record share its ids.
- */
+/** The id map (`RecreatedIds`) applied to states: which records of two are the same, and how their bodies name each other. */
 import type { ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { familyKinds } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
 import { idText, MatchedIds } from '../diff/match-records.ts';
 import type { RecordState } from '../diff/states.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { LoadedState } from './state.ts';
 
-/** The id map of a source. */
-export class RecreatedIds {
-  /** `kind id` → the id that replaced it. */
-  readonly #next = new Map<string, string>();
-  /** `kind id` → how the record got it. */
-  readonly #givenBy = new Map<string, IdMapping>();
-  /** By kind and id, all ids that the record had. */
-  readonly #same = new Map<Kind, Map<string, readonly string[]>>();
-
-  constructor(mappings: readonly IdMapping[]) {
-    // Oldest first: the last restore that gave or replaced an id counts.
-    for (const mapping of mappings) {
-      const { oldId, newId } = mapping;
-      for (const kind of familyKinds(mapping.kind)) {
-        this.#next.set(`${kind} ${oldId}`, newId);
-        this.#givenBy.set(`${kind} ${newId}`, mapping);
-        const same = this.#same.get(kind) ?? new Map<string, readonly string[]>();
-        this.#same.set(kind, same);
-        const ids = [...new Set([...(same.get(oldId) ?? [oldId]), ...(same.get(newId) ?? [newId])])];
-        for (const id of ids) same.set(id, ids);
-      }
+/** Records of FROM that have another id in TO. Where a state holds two of the ids, they are not one record any more. */
+export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): MatchedIds {
+  const matched = new MatchedIds();
+  for (const [kind, same] of recreated.groups) {
+    const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
+    for (const ids of new Set(same.values())) {
+      const [ours, ...moreOurs] = ids.filter((id) => here.has(id));
+      const [theirs, ...moreTheirs] = ids.filter((id) => there.has(id));
+      const isOne = moreOurs.length === 0 && moreTheirs.length === 0;
+      if (isOne && ours !== undefined && theirs !== undefined && ours !== theirs)
+        matched.pair(kind, ours, theirs);
     }
   }
-
-  get isEmpty(): boolean {
-    return this.#same.size === 0;
-  }
-
-  /** The latest id of a record that got another one; undefined for all others. */
-  latest(kind: Kind, id: string): string | undefined {
-    const passed = new Set<string>([id]);
-    let at: string | undefined;
-    // A chain that leads back (restored, undone, restored) is followed once.
-    for (let to = this.#next.get(`${kind} ${id}`); to !== undefined && !passed.has(to);) {
-      passed.add(to);
-      at = to;
-      to = this.#next.get(`${kind} ${to}`);
-    }
-    return at;
-  }
-
-  /** All ids that the record had or got, its own included. */
-  all(kind: Kind, id: string): readonly string[] {
-    return this.#same.get(kind)?.get(id) ?? [id];
-  }
-
-  /** The mapping by which the record got this id. */
-  givenBy(kind: Kind, id: string): IdMapping | undefined {
-    return this.#givenBy.get(`${kind} ${id}`);
-  }
-
-  /** Records of FROM that have another id in TO. Where a state holds two of the ids, they are not one record any more. */
-  between(from: LoadedState, to: LoadedState): MatchedIds {
-    const matched = new MatchedIds();
-    for (const [kind, same] of this.#same) {
-      const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
-      for (const ids of new Set(same.values())) {
-        const [ours, ...moreOurs] = ids.filter((id) => here.has(id));
-        const [theirs, ...moreTheirs] = ids.filter((id) => there.has(id));
-        const isOne = moreOurs.length === 0 && moreTheirs.length === 0;
-        if (isOne && ours !== undefined && theirs !== undefined && ours !== theirs)
-          matched.pair(kind, ours, theirs);
-      }
-    }
-    return matched;
-  }
+  return matched;
 }
 
 function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {

@@ -6,10 +6,11 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
-import { RecreatedIds, RecreatedReferences } from './recreated-ids.ts';
+import { RecreatedReferences, matchedIds } from './recreated-ids.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 
 /** `state` with the ids of `other`, also where a record names another one; `state` itself where no id differs. */
@@ -19,7 +20,7 @@ export function stateWithRecreated(
   mappings: readonly IdMapping[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): LoadedState {
-  const ids = new RecreatedIds(mappings).between(state, other);
+  const ids = matchedIds(new RecreatedIds(mappings), state, other);
   return ids.isEmpty ? state : new RecreatedState(state, ids, definitions);
 }
 

@@ -11,9 +11,10 @@ import type { RecordKey } from '../diff/order.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { openMirrorState } from './mirror-diff.ts';
-import { RecreatedIds, RecreatedReferences } from './recreated-ids.ts';
+import { RecreatedReferences, matchedIds } from './recreated-ids.ts';
 
 /** How many records of a kind one restore created again, as a run saw them. */
 export interface RecreatedCount {
@@ -56,7 +57,7 @@ export class RecreatedBetween {
     this.#ids =
       this.#all.isEmpty || runs.isNone === true
         ? new MatchedIds()
-        : this.#all.between(stateAt(runs.from), stateAt(runs.to));
+        : matchedIds(this.#all, stateAt(runs.from), stateAt(runs.to));
     this.#back = this.#ids.reversed();
     this.#references = new RecreatedReferences(definitions, this.#ids);
   }

@@ -11,8 +11,8 @@ import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
+import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
-import type { SweepOutcome } from './outcome.ts';
 import { confirmationCutoff, isAlarming, removalLimit } from './removals.ts';
 import { retrieveAll, type RetrievedRecords } from './retrieve.ts';
 

@@ -2,8 +2,8 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import type { SweepOutcome } from '../mirror/sweep-result.ts';
 
-export type SweepOutcome = 'complete' | 'incomplete' | 'held' | 'denied' | 'missing' | 'failed' | 'skipped';
 export type RunOutcome = 'complete' | 'partial' | 'failed';
 
 /**

@@ -7,8 +7,9 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
+import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
-import { sweepReport, type SweepOutcome, type SweepReport } from './outcome.ts';
+import { sweepReport, type SweepReport } from './outcome.ts';
 import { retrieveEach } from './retrieve.ts';
 import { shapeOf, sweepError, unkeptError } from './sweep.ts';
 

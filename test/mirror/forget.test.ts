@@ -284,7 +284,6 @@ describe('forgetting', () => {
       errorCode: 'forbidden',
       readRun: 1,
       completeRun: 1,
-      completeAt: mirror.runs.get(1)?.finishedAt,
     });
     const { id } = mirror.runs.collections().find(({ kind }) => kind === 'roles')!;
     const look = mirror.runs.lastFullSweep(id, 4);

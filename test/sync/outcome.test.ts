@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { EXIT, exitCodeFor } from '../../src/core/errors.ts';
-import { type SweepOutcome, failureOf, isAllDenied } from '../../src/sync/outcome.ts';
+import type { SweepOutcome } from '../../src/mirror/sweep-result.ts';
+import { failureOf, isAllDenied } from '../../src/sync/outcome.ts';
 
 const sweep = (kind: Kind, outcome: SweepOutcome) => ({ kind, outcome });
 

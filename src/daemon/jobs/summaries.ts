@@ -7,7 +7,8 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
-import type { RunOutcome, SweepOutcome } from '../../sync/outcome.ts';
+import type { SweepOutcome } from '../../mirror/sweep-result.ts';
+import type { RunOutcome } from '../../sync/outcome.ts';
 
 /** Sweeps, findings and problems named in a summary; the rest is only counted. */
 export const NAMED_SWEEPS = 100;

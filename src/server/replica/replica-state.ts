@@ -6,8 +6,8 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';
 import type { RecordStore } from '../../mirror/record-store.ts';
+import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
 import type { Point } from '../../state/point.ts';
-import { type SeenCollection, sweepsAsOf } from '../../state/sweeps-as-of.ts';
 import type { PageWindow } from '../store.ts';
 
 export interface HeldCollection extends SeenCollection {
@@ -33,7 +33,7 @@ export function readState(
   definitionOf: (kind: Kind) => ResourceDefinition,
 ): ReplicaState {
   const run = point.isLatest ? null : point.run;
-  const seen = keyed(sweepsAsOf(mirror, source, point.run));
+  const seen = keyed(mirror.runs.sweepsAsOf(source, point.run));
   const counts = run === null ? null : keyed(mirror.records.countsAt(run, { sources: [source] }));
   const collections: HeldCollection[] = [];
   for (const { id, kind, scope, records, retiredRun } of mirror.runs.collections(source)) {
