@@ -12,8 +12,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { RecordKey } from '../diff/order.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
-import { proofOfAbsence } from '../sync/absence.ts';
-import { retrieveAll } from '../sync/retrieve.ts';
+import { proofOfAbsence, retrieveAbsent } from '../sync/absence.ts';
 import { type StateFilter, filterParts } from './filter.ts';
 import type { CollectionKey, LoadedState } from './state.ts';
 
@@ -97,12 +96,10 @@ async function settlePart(live: LiveLists, options: AbsenceOptions, filter: Stat
       live.settle({ kind, scope, leaked, found: [], unknown: new Set(), unconfirmed: 0, error: null });
     }
   }
-  const reader = { client, concurrency: Math.max(1, source.rate.concurrency), signal };
+  const reader = { client, concurrency: Math.max(1, source.rate.concurrency), signal, log };
   for (const { kind, scope, ids, count, definition, proof } of all) {
     if (proof !== 'retrieve') continue;
-    const { found, failed } = await retrieveAll(reader, { definition, scope, ids });
-    for (const id of found.keys())
-      log.warn({ kind, scope, id }, 'a proven list did not show a record that exists');
+    const { found, failed } = await retrieveAbsent(reader, { definition, scope, ids });
     live.settle({
       ...{ kind, scope, leaked: found.size, unconfirmed: count - ids.length },
       found: [...found].map(([id, body]) => ({ kind, scope, id, body })),

@@ -14,7 +14,7 @@ import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
 import { confirmationCutoff, isAlarming, removalLimit } from './removals.ts';
-import { retrieveAll, type RetrievedRecords } from './retrieve.ts';
+import { type Reader, type RetrievedRecords, retrieveAll } from './retrieve.ts';
 
 /** Ids held in memory at a time. */
 const BATCH = 1000;
@@ -30,6 +30,24 @@ export function proofOfAbsence(
 ): 'retrieve' | 'one page' | 'second walk' {
   if (definition.operation('retrieve') !== undefined) return 'retrieve';
   return isOnePage ? 'one page' : 'second walk';
+}
+
+/**
+ * Asks for records that a complete list did not show, by their ids: for a sync, and for a live state. Those that exist are
+ * logged, since they show that the list leaks.
+ */
+export async function retrieveAbsent(
+  reader: Reader & Pick<SweepContext, 'log'>,
+  target: { readonly definition: ResourceDefinition; readonly scope: Scope; readonly ids: readonly string[] },
+): Promise<RetrievedRecords> {
+  const retrieved = await retrieveAll(reader, target);
+  const { kind } = target.definition;
+  for (const id of retrieved.found.keys())
+    reader.log.warn(
+      { kind, scope: target.scope, id },
+      'a proven list did not show a record that exists: kept',
+    );
+  return retrieved;
 }
 
 /** The result for the records that a walk did not show. */
@@ -167,15 +185,8 @@ async function confirmEach(
   const counts = { removed: 0, leaked: 0, unconfirmed: 0 };
   let firstError: TidemarkError | undefined;
   const confirm = async (ids: readonly string[]): Promise<void> => {
-    const { found, absent, failed } = await retrieveAll(context, { definition, scope, ids });
-    for (const id of found.keys()) {
-      stage.keep(id);
-      context.log.warn(
-        { kind: definition.kind, scope, id },
-        'a proven list did not show a record that exists: kept',
-      );
-    }
-    for (const id of failed.keys()) stage.keep(id);
+    const { found, absent, failed } = await retrieveAbsent(context, { definition, scope, ids });
+    for (const id of [...found.keys(), ...failed.keys()]) stage.keep(id);
     for (const id of absent) {
       stage.remove(id);
       if (scopeKeyNaming(definition.kind) !== undefined) context.removed(definition.kind, id);

@@ -8,7 +8,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 
-interface Reader {
+export interface Reader {
   readonly client: Pick<ReadClient, 'retrieve'>;
   readonly concurrency: number;
   readonly signal: AbortSignal;

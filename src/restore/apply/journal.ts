@@ -1,5 +1,5 @@
 /** The journal of one restore: what is known of each step, on disk before the next action of the step. */
-import { type Clock, isoTime, realPause, systemClock } from '../../core/clock.ts';
+import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -44,7 +44,7 @@ export class RestoreJournal {
   readonly #waiting = new Map<number, JournalEntry>();
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
-  /** When the last shared write began, real time. */
+  /** When the last shared write began, on the monotonic clock. */
   #writtenAt = Number.NEGATIVE_INFINITY;
 
   private constructor(mirror: Mirror, clock: Clock, restore: number) {
@@ -140,9 +140,9 @@ export class RestoreJournal {
   }
 
   async #writeWaiting(): Promise<void> {
-    await realPause(this.#writtenAt + GATHER_MS - systemClock.monotonicMs());
+    await realPause(this.#writtenAt + GATHER_MS - this.#clock.monotonicMs());
     this.#next = null;
-    this.#writtenAt = systemClock.monotonicMs();
+    this.#writtenAt = this.#clock.monotonicMs();
     this.#writeAll([], 'process');
     await this.#mirror.restores.settled();
   }

@@ -85,7 +85,7 @@ export function planChange(
   if (untouchedReason !== null) planning.addUntouched(definition.kind, untouchedReason, draft.name);
   if (unmanaged.length > 0 && ownerObstacle(definition, live) === null) {
     const step = { ...draft, key: stepKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
-    planning.put(blocked(step, 'not_writable', unmanagedReason(planning.input, definition)));
+    planning.put(blocked(step, 'not_writable', unmanagedReason(planning, definition)));
   }
   if (changes.length === 0 && persons.length === 0) return true;
   if (changes.length > 0) {

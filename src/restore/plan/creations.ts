@@ -70,11 +70,12 @@ export function planCreation(
 
 /** The step where the record cannot be created by a request of this plan, with the reason; null where it can. */
 function stoppedCreation(
-  { input, matching, references }: Planning,
+  planning: Planning,
   definition: ResourceDefinition,
   desired: ParsedRecord,
   draft: Draft,
 ): Draft | null {
+  const { input, matching, references } = planning;
   const { restore, kind, title } = definition;
   const ended = restore.endedWhen.find(
     ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
@@ -93,7 +94,7 @@ function stoppedCreation(
     return blocked(draft, 'consent', reason);
   }
   return writableFields(definition).length === 0
-    ? blocked(draft, 'not_writable', closedReason(input, definition))
+    ? blocked(draft, 'not_writable', closedReason(planning, definition))
     : null;
 }
 
@@ -261,7 +262,7 @@ function planSilent(
   if (silent.length === 0) return;
   const key = stepKey(desired, 'silent');
   planning.put({
-    ...blocked({ ...created, key }, 'not_writable', unmanagedReason(planning.input, definition)),
+    ...blocked({ ...created, key }, 'not_writable', unmanagedReason(planning, definition)),
     fields: hiddenFields(definition, silent),
     after: [created.key],
   });

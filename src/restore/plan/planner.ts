@@ -45,6 +45,7 @@ export function planRestore(input: PlanInput): Plan {
     matching,
     references: referencesOf(input, matching),
     drafts,
+    silentByKind: new Map(),
     put: (step) => void drafts.set(step.key, step),
     addUntouched: (kind, reason, name) => {
       const entry = untouched.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };

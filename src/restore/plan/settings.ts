@@ -37,28 +37,30 @@ function isSilent(definition: ResourceDefinition): (name: string) => boolean {
   };
 }
 
-const NAMES = new WeakMap<PlanInput, Map<Kind, readonly string[]>>();
+/** What of the planning is needed here; `steps.ts` has all of it. */
+interface Planning {
+  readonly input: PlanInput;
+  readonly silentByKind: Map<Kind, readonly string[]>;
+}
 
 /**
  * Of all desired records of the kind, the members that are probably settings and that no request sets: the same for each of
  * them, so that one line does for all. Looked for once.
  */
-function silentNames(input: PlanInput, definition: ResourceDefinition): readonly string[] {
+function silentNames({ input, silentByKind }: Planning, definition: ResourceDefinition): readonly string[] {
   const { kind, hasDocumentedFields, restore } = definition;
   if (hasDocumentedFields || restore.derived.length > 0) return [];
-  const known = NAMES.get(input) ?? new Map<Kind, readonly string[]>();
-  NAMES.set(input, known);
-  const found = known.get(kind);
-  if (found !== undefined) return found;
+  const known = silentByKind.get(kind);
+  if (known !== undefined) return known;
   const is = isSilent(definition);
   const names = new Set<string>();
   for (const { kind: own, body } of input.desired.records) {
     if (own !== kind || !isJsonObject(body)) continue;
     for (const name of Object.keys(body)) if (is(name) && !isEmpty(getOwn(body, name))) names.add(name);
   }
-  const result = [...names];
-  known.set(kind, result);
-  return result;
+  const found = [...names];
+  silentByKind.set(kind, found);
+  return found;
 }
 
 /**
@@ -78,14 +80,14 @@ export function unmanagedChanges(
 }
 
 /** Why they stay away, and what would bring them back. */
-export function unmanagedReason(input: PlanInput, definition: ResourceDefinition): string {
-  const line = allowingLine(definition, silentNames(input, definition));
+export function unmanagedReason(planning: Planning, definition: ResourceDefinition): string {
+  const line = allowingLine(definition, silentNames(planning, definition));
   return `nothing says that these may be written, so they stay as the service sets them; to allow it, add ${line}`;
 }
 
 /** Why nothing of a missing record can be sent, and what would bring it back whole: what it goes by is named first. */
-export function closedReason(input: PlanInput, definition: ResourceDefinition): string {
-  const names = new Set([...definition.naturalKey.map(topMember), ...silentNames(input, definition)]);
+export function closedReason(planning: Planning, definition: ResourceDefinition): string {
+  const names = new Set([...definition.naturalKey.map(topMember), ...silentNames(planning, definition)]);
   return `${CLOSED}; to allow it: ${allowingLine(definition, [...names])}`;
 }
 

@@ -27,6 +27,8 @@ export interface Planning {
   readonly matching: Matching;
   readonly references: References;
   readonly drafts: Map<string, Draft>;
+  /** By kind, the members that are probably settings and that no request sets (`settings.ts`). */
+  readonly silentByKind: Map<Kind, readonly string[]>;
   /** Adds a step, or replaces the one of its key. */
   put(step: Draft): void;
   /** Records that no step is about though the states differ. */
