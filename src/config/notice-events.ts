@@ -51,24 +51,24 @@ export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent
 
 /** Every value that a template may name, with what it is. One that a notice does not have is empty. */
 export const TEMPLATE_VALUES = {
-  id: 'The same for every attempt to deliver this notice, and for no other notice.',
+  id: 'Unique per notice, and the same for every delivery attempt.',
   event: 'As in `on`, e.g. `run_failed`.',
   at: 'When it happened, ISO 8601 in UTC.',
-  source: 'Name of the source; `mirror` for what concerns the mirror as a whole.',
+  source: 'Name of the source; `mirror` if the notice concerns the entire mirror.',
   severity: '`critical`, `high`, `medium` or `low`.',
-  title: 'One line that says it all.',
-  text: 'What there is to know beside the title, a line each.',
-  hint: 'What to do about it.',
-  link: 'Where the dashboard shows more, if `http.publicUrl` is set.',
+  title: 'One-line summary.',
+  text: 'Details, one per line.',
+  hint: 'What to do.',
+  link: 'URL of the dashboard page with details, if `http.publicUrl` is set.',
   job: '`sync`, `drift`, `verify`, `forget`, `drill` or `backup`.',
   run: 'Number of the run.',
-  count: 'How many: findings, collections, removals or problems.',
-  'error.code': 'Code of the error, e.g. `unreachable`.',
-  'error.message': 'The error in one line.',
-  critical: 'Findings of that severity; likewise the next three.',
-  high: 'Findings.',
-  medium: 'Findings.',
-  low: 'Findings.',
+  count: 'Number of findings, collections, removals or problems.',
+  'error.code': 'Error code, e.g. `unreachable`.',
+  'error.message': 'Error in one line.',
+  critical: 'Number of critical findings.',
+  high: 'Number of high findings.',
+  medium: 'Number of medium findings.',
+  low: 'Number of low findings.',
 } as const;
 
 type TemplateValue = keyof typeof TEMPLATE_VALUES;
