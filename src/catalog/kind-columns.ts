@@ -1,39 +1,53 @@
 /** The columns that people see of a kind: of its view in the mirror, and of its Parquet file. */
-import type { FieldDefinition, ScopeKey } from './definition.ts';
+import type { FieldDefinition } from './definition.ts';
+import { SCOPE_KIND } from './lineage.ts';
 import type { ResourceDefinition } from './resource-definition.ts';
 
-/** Columns that mean the same in every kind; a documented field of such a name that means something else is `field_NAME`. */
-const OWN_COLUMNS = [
-  ...['id', 'name', 'source', 'organization_id', 'organization', 'project_id', 'role_id'],
-  ...['first_seen_at', 'last_changed_at', 'body'],
+/** Columns that every kind has, with the same meaning in each. */
+const SHARED_COLUMNS = ['id', 'name', 'source', 'organization_id', 'organization', 'project_id'] as const;
+
+/** A documented field of such a name that means something else is `field_NAME`. */
+const OWN_COLUMNS: readonly string[] = [
+  ...SHARED_COLUMNS,
+  ...['role_id', 'first_seen_at', 'last_changed_at', 'body'],
 ];
 
 /** `id` and `name` are given where no documented field of that name is what the column shows. */
 export interface KindColumn {
   readonly name: string;
-  readonly value: FieldDefinition | ScopeKey | 'id' | 'name' | 'source';
+  readonly value: FieldDefinition | (typeof SHARED_COLUMNS)[number] | 'role_id';
 }
 
-/** Id, name, source, scope, then the documented fields. Secrets are in the body only, where nobody selects them by chance. */
+/** The shared columns, the role where the kind has one, then the documented fields. Secrets are in the body only. */
 export function kindColumns(definition: ResourceDefinition): KindColumn[] {
   const fields = definition.fields.filter(({ name, isSecret }) => !isSecret || isOwn(definition, name));
-  const documented = (name: string): FieldDefinition | undefined =>
-    fields.find((field) => field.name === name && isOwn(definition, name));
-  const name = documented('name');
-  const columns: KindColumn[] = [{ name: 'id', value: documented('id') ?? 'id' }];
-  if (name !== undefined || definition.nameFrom.length > 0)
-    columns.push({ name: 'name', value: name ?? 'name' });
-  columns.push({ name: 'source', value: 'source' });
-  for (const key of definition.scope) columns.push({ name: key, value: key });
-  for (const field of fields) {
-    if (isOwn(definition, field.name)) continue;
-    const isTaken = OWN_COLUMNS.includes(field.name);
-    columns.push({ name: isTaken ? `field_${field.name}` : field.name, value: field });
-  }
-  return columns;
+  // A text that identifies the record is in the key already, which an index finds.
+  const shared = SHARED_COLUMNS.map((name) => ({
+    name,
+    value:
+      fields.find(
+        (field) =>
+          field.name === name && isOwn(definition, name) && (name !== 'id' || field.type === 'integer'),
+      ) ?? name,
+  }));
+  const role = definition.scope.includes('role_id') ? [{ name: 'role_id', value: 'role_id' } as const] : [];
+  const documented = fields
+    .filter(({ name }) => !isOwn(definition, name))
+    .map((field) => ({
+      name: OWN_COLUMNS.includes(field.name) ? `field_${field.name}` : field.name,
+      value: field,
+    }));
+  return [...shared, ...role, ...documented];
 }
 
 /** True where the field is what the column of that name shows in every kind. */
 function isOwn({ idPath }: ResourceDefinition, field: string): boolean {
   return field === 'name' || (field === 'id' && idPath.join('/') === 'id');
+}
+
+/** Pointer to the project that a record itself names, for kinds that are not listed by project; undefined for most. */
+export function projectPointer({ scope, references }: ResourceDefinition): string | undefined {
+  if (scope.includes('project_id')) return undefined;
+  return references.find(({ kind, pointer }) => kind === SCOPE_KIND.project_id && !pointer.includes('*'))
+    ?.pointer;
 }

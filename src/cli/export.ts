@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import type { Scope } from '../catalog/definition.ts';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
@@ -185,7 +186,7 @@ function piecesOf(
       return csvLines(only, content.hasSource, content.look(narrowing), records);
     case 'parquet':
       if (only === undefined) throw new Error('a Parquet file holds one kind');
-      return parquetOfKind(only, records);
+      return parquetOfKind(only, records, content.parents());
     case 'yaml':
       return yamlDocuments(records);
     case 'json':
@@ -410,6 +411,12 @@ class ExportContent {
       `${this.#mirror.path} is damaged: ${expected} records are counted, ${found} could be read`,
       { hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`' },
     );
+  }
+
+  /** The organizations and projects of the state, whatever the export is narrowed to. */
+  parents(): Iterable<ExportRecord> {
+    const { organization_id, project_id } = SCOPE_KIND;
+    return this.#read({ sources: this.sources, kinds: [organization_id, project_id] });
   }
 
   isEmpty(narrowing: Narrowing): boolean {

@@ -1,43 +1,44 @@
 /**
  * Every kind is a view, named as the kind, over its current records: a column for each documented field, so that
- * `SELECT name FROM batch_exports WHERE paused` just works. The views follow from the catalog, so a new kind or field needs no
+ * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history. The views follow from the catalog, so a new kind or field needs no
  * migration: whoever opens the mirror for writing makes those that the catalog describes otherwise than they are. They are for
  * people; the program reads `records`. As text, since they are made when the program runs.
  */
 import { createHash } from 'node:crypto';
 import { CATALOG } from '../catalog/catalog.ts';
-import type { FieldDefinition } from '../catalog/definition.ts';
-import { type KindColumn, kindColumns } from '../catalog/kind-columns.ts';
+import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
+import { type KindColumn, kindColumns, projectPointer } from '../catalog/kind-columns.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
 
 /** The columns of a kind's view, each with its value in SQL. */
 function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
-  const columns = kindColumns(definition).map(({ name, value }) => {
-    const shown = typeof value === 'object' ? fieldValue(value) : ownValue(definition, value);
-    return [name, shown] as const;
-  });
-  return [
-    ...columns.flatMap((column) =>
-      column[0] === 'organization_id' ? [column, ['organization', ORGANIZATION_NAME] as const] : [column],
-    ),
-    ['first_seen_at', FIRST_SEEN],
-    ['last_changed_at', LAST_CHANGED],
-    ['body', 'r.body'],
-  ];
+  const columns = kindColumns(definition).map(
+    ({ name, value }) =>
+      [name, typeof value === 'object' ? fieldValue(value) : ownValue(definition, value)] as const,
+  );
+  return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', 'r.body']];
 }
 
 function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['value'], object>): string {
+  const isNamedBy = (key: ScopeKey): boolean => SCOPE_KIND[key] === definition.kind;
   switch (value) {
     case 'id':
       return 'r.remote_id';
     case 'name':
       return nameValue(definition.nameFrom);
-    case 'source':
-      return 's.name';
     case 'organization_id':
-    case 'project_id':
+      return isNamedBy(value) ? 'r.remote_id' : `c.${value}`;
+    case 'organization':
+      return isNamedBy('organization_id') ? nameValue(definition.nameFrom) : `c.${value}`;
+    case 'project_id': {
+      const pointer = projectPointer(definition);
+      if (pointer !== undefined) return textValue(splitPointer(pointer));
+      return isNamedBy(value) ? 'r.remote_id' : `c.${value}`;
+    }
+    case 'source':
     case 'role_id':
       return `c.${value}`;
   }
@@ -71,16 +72,33 @@ function nameValue(pointers: readonly string[]): string {
   const values = pointers.map(
     (pointer) => `nullif(json_extract(r.body, ${jsonPath(splitPointer(pointer))}), '')`,
   );
-  return `CAST(coalesce(${[...values, 'NULL'].join(', ')}) AS TEXT)`;
+  return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
+}
+
+function textValue(names: readonly string[]): string {
+  return `CAST(json_extract(r.body, ${jsonPath(names)}) AS TEXT)`;
 }
 
 function jsonPath(names: readonly string[]): string {
   return `'$${names.map((name) => `."${name.replaceAll("'", "''")}"`).join('')}'`;
 }
 
-const ORGANIZATION_NAME = `(SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o
-    JOIN collections oc ON oc.id = o.collection
-    WHERE oc.source = c.source AND oc.kind = 'organizations' AND o.remote_id = c.organization_id AND o.hash IS NOT NULL)`;
+/** Of a collection that is listed by project: the organization of that project, also of one that is gone. */
+const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl JOIN records p ON p.collection = pl.id
+    WHERE pl.source = l.source AND pl.kind = '${SCOPE_KIND.project_id}' AND p.remote_id = l.project_id
+    ORDER BY p.hash IS NULL LIMIT 1)`;
+
+const ORGANIZATION_ID = `ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT})`;
+
+/** Worked out once for each collection, not for each of its records. */
+function collectionsQuery({ kind }: ResourceDefinition): string {
+  return `SELECT l.id, s.name AS source, ${ORGANIZATION_ID} AS organization_id,
+  (SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
+    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${ORGANIZATION_ID}
+      AND o.hash IS NOT NULL) AS organization,
+  l.project_id, l.role_id
+FROM collections l JOIN sources s ON s.id = l.source WHERE l.kind = '${kind}'`;
+}
 
 const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
     WHERE n.run = ifnull((SELECT min(v.run) FROM revisions v WHERE v.record = r.record), r.run))`;
@@ -89,19 +107,52 @@ const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
 const LAST_CHANGED = `(SELECT n.finished_at FROM runs n WHERE n.run = iif(r.change = 4,
     (SELECT max(v.run) FROM revisions v WHERE v.record = r.record AND v.change <> 4), r.run))`;
 
-/** The whole statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
-function viewStatement(definition: ResourceDefinition): string {
+/** CROSS JOIN keeps SQLite from reading the records of all kinds first. */
+function kindQuery(definition: ResourceDefinition): string {
   const columns = viewColumns(definition).map(([name, value]) => `${value} AS "${name}"`);
-  const query = `SELECT ${columns.join(',\n  ')}
-FROM collections c JOIN sources s ON s.id = c.source JOIN records r ON r.collection = c.id
-WHERE c.kind = '${definition.kind}' AND r.hash IS NOT NULL`;
-  return `CREATE VIEW "${definition.kind}" AS /* ${MARK} ${digestOf(query)} */ ${query}`;
+  return `WITH c AS MATERIALIZED (${collectionsQuery(definition)})
+SELECT ${columns.join(',\n  ')}
+FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
+}
+
+/**
+ * Which record changed in which run. Its values before are deltas, which SQL cannot read: `tidemark export --history` has
+ * them. What the first kept run added is `initial`: it may be older.
+ */
+function changesQuery(): string {
+  const names = CATALOG.filter(({ nameFrom }) => nameFrom.length > 0);
+  return `WITH c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
+  ${ORGANIZATION_ID} AS organization_id,
+  l.project_id, l.role_id FROM collections l JOIN sources s ON s.id = l.source),
+f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
+SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
+  CASE c.kind ${names.map(({ kind, nameFrom }) => `WHEN '${kind}' THEN ${nameValue(nameFrom)}`).join(' ')} END AS "name",
+  c.source AS "source",
+  CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS "organization_id",
+  CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS "project_id",
+  c.role_id AS "role_id",
+  CASE v.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
+    CASE WHEN n.run = f.run THEN 'initial'
+    WHEN EXISTS (SELECT 1 FROM id_map i WHERE i.source = c.source AND i.kind = c.kind AND i.new_scope = c.scope
+      AND i.new_id = r.remote_id) THEN 'recreated' ELSE 'added' END END AS "change"
+FROM runs n CROSS JOIN all_revisions v ON v.run = n.run CROSS JOIN records r ON r.record = v.record
+  CROSS JOIN c ON c.id = v.collection CROSS JOIN f ON f.source = n.source
+WHERE v.change <> 4`;
+}
+
+/** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
+function viewStatement(name: string, query: string): string {
+  return `CREATE VIEW "${name}" AS /* ${MARK} ${digestOf(query)} */ ${query}`;
 }
 
 const MARK = 'from the catalog';
 
 function digestOf(query: string): string {
   return createHash('sha256').update(query).digest('hex').slice(0, 16);
+}
+
+function wantedViews(): (readonly [name: string, query: string])[] {
+  return [...CATALOG.map((each) => [each.kind, kindQuery(each)] as const), ['changes', changesQuery()]];
 }
 
 /** Text of the views that were made here, by name. */
@@ -115,7 +166,7 @@ function viewsIn(connection: Connection): Map<string, string> {
 /** Makes the views that are missing or follow another catalog, and drops those of kinds that there are no more. */
 export function makeKindViews(connection: Connection): void {
   const found = viewsIn(connection);
-  const wanted = new Map<string, string>(CATALOG.map((each) => [each.kind, viewStatement(each)]));
+  const wanted = new Map(wantedViews().map(([name, query]) => [name, viewStatement(name, query)]));
   const gone = [...found.keys()].filter((name) => !wanted.has(name));
   const made = [...wanted].filter(([name, text]) => found.get(name) !== text);
   if (gone.length === 0 && made.length === 0) return;
@@ -131,13 +182,13 @@ export function makeKindViews(connection: Connection): void {
 /** A line for each view of a kind that is missing, or that somebody altered. */
 export function kindViewProblems(connection: Connection): string[] {
   const found = viewsIn(connection);
-  const missing = CATALOG.filter(({ kind }) => !found.has(kind));
+  const missing = wantedViews().filter(([name]) => !found.has(name));
   const altered = [...found].filter(([, text]) => {
     const [, digest, query] = /\/\* from the catalog ([0-9a-f]+) \*\/ ([^]*)$/.exec(text) ?? [];
     return query === undefined || digestOf(query) !== digest;
   });
   return [
-    ...missing.map(({ kind }) => `view ${kind} is missing`),
+    ...missing.map(([name]) => `view ${name} is missing`),
     ...altered.map(([name]) => `view ${name} is not as it should be`),
   ];
 }

@@ -54,13 +54,14 @@ describe('Parquet', () => {
     const file = join(tree, 'domains.parquet');
     expect(
       await ask(
-        `SELECT id, name, organization_id, is_verified, epoch_ms(verified_at) AS ms, body FROM '${file}'`,
+        `SELECT id, name, organization_id, organization, is_verified, epoch_ms(verified_at) AS ms, body FROM '${file}'`,
       ),
     ).toEqual([
       {
         id: 'd1',
         name: 'one.example',
         organization_id: ORG,
+        organization: 'Harbor',
         is_verified: true,
         ms: String(Date.parse('2026-03-01T10:00:00.123Z')),
         body: '{"id":"d1","domain":"one.example","is_verified":true,"verified_at":"2026-03-01T10:00:00.123Z"}',

@@ -62,10 +62,11 @@ describe('the views of kinds', () => {
 
   it('have every documented field as a typed column, and no secret', () => {
     const mirror = open();
+    const shared = ['id', 'name', 'source', 'organization_id', 'organization', 'project_id'];
     for (const { kind, fields, scope } of CATALOG) {
       const columns = columnsOf(mirror.path, kind);
-      expect(Object.keys(columns)).toEqual(
-        expect.arrayContaining(['id', 'source', ...scope, 'first_seen_at', 'last_changed_at', 'body']),
+      expect(Object.keys(columns), kind).toEqual(
+        expect.arrayContaining([...shared, ...scope, 'first_seen_at', 'last_changed_at', 'body']),
       );
       for (const { name, type, isSecret } of fields) {
         if (isSecret && name !== 'id') expect(columns, `${kind}.${name}`).not.toHaveProperty(name);

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { RecordFilter } from '../../src/mirror/record-filter.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import { begin, open, scan, sync } from './fixture.ts';
+import { begin, open, PROJECT, scan, sync } from './fixture.ts';
 
 const O1 = { organization_id: 'o1' };
 const O2 = { organization_id: 'o2' };
@@ -118,6 +118,51 @@ describe('plain SQL on the mirror', () => {
         record: 1,
       },
     ]);
+    file.close();
+  });
+
+  it('shows in every kind the organization and the project that a record belongs to', async () => {
+    const mirror = open();
+    await sync(mirror, 'organizations', {}, ['{"id":"o1","name":"Harbor"}']);
+    await sync(mirror, 'projects', O1, ['{"id":1,"name":"Web"}']);
+    await sync(mirror, 'batch_exports', O1, ['{"id":"e","name":"Nightly","team_id":1}']);
+    await sync(mirror, 'session_recordings', PROJECT, ['{"id":"r"}']);
+    const file = new Database(mirror.path, { readonly: true });
+    const place = (kind: string): unknown =>
+      file.prepare(`SELECT organization_id, organization, project_id FROM ${kind}`).raw().all();
+    expect(place('organizations')).toEqual([['o1', 'Harbor', null]]);
+    for (const kind of ['projects', 'batch_exports', 'session_recordings'])
+      expect(place(kind), kind).toEqual([['o1', 'Harbor', '1']]);
+    const plan = file.prepare(`EXPLAIN QUERY PLAN SELECT * FROM session_recordings WHERE id = 'r'`).all();
+    expect(JSON.stringify(plan)).toContain('SEARCH r USING INDEX records_key (collection=? AND remote_id=?');
+    file.close();
+  });
+
+  it('lists what changed in a view, apart from what the first run found', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"Old"}', '{"id":"b","name":"B"}']);
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"New"}', '{"id":"c","name":"C"}']);
+    // Another notation of the same is no change.
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"N\\u0065w"}', '{"id":"c","name":"C"}']);
+    const file = new Database(mirror.path);
+    const changes = (): unknown =>
+      file
+        .prepare('SELECT run, kind, id, name, source, organization_id, change FROM changes ORDER BY run, id')
+        .raw()
+        .all();
+    const row = (run: number, id: string, name: string | null, change: string): unknown[] => [
+      ...[run, 'roles', id, name, 'production', 'o1', change],
+    ];
+    expect(changes()).toEqual([
+      row(1, 'a', 'New', 'initial'),
+      row(1, 'b', null, 'initial'),
+      row(2, 'a', 'New', 'changed'),
+      row(2, 'b', null, 'removed'),
+      row(2, 'c', 'C', 'added'),
+    ]);
+    file.exec(`INSERT INTO id_map VALUES
+      ('production', 'roles', '{"organization_id":"o1"}', 'b', '{"organization_id":"o1"}', 'c', 1, '')`);
+    expect(changes()).toContainEqual(row(2, 'c', 'C', 'recreated'));
     file.close();
   });
 });

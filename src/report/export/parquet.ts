@@ -2,8 +2,10 @@
 import { ByteWriter, ParquetWriter, type BasicType, schemaFromColumnData } from 'hyparquet-writer';
 import { definitionOf } from '../../catalog/catalog.ts';
 import { type FieldType, SCOPE_KEYS } from '../../catalog/definition.ts';
-import { type KindColumn, kindColumns } from '../../catalog/kind-columns.ts';
+import { type KindColumn, kindColumns, projectPointer } from '../../catalog/kind-columns.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import {
   type JsonValue,
@@ -29,11 +31,19 @@ const GROUP_CHARACTERS = 16_000_000;
 
 type ParsedRecord = ExportRecord & { readonly value: JsonValue };
 
-/** One kind: the columns of its view that a record itself has, and the exact body. */
-export function parquetOfKind(kind: Kind, records: Iterable<ExportRecord>): Generator<Uint8Array> {
+/**
+ * One kind: the columns of its view that the exported state knows, and the exact body. `parents` are the organizations and
+ * projects of that state, from which records have the columns `organization_id` and `organization`.
+ */
+export function parquetOfKind(
+  kind: Kind,
+  records: Iterable<ExportRecord>,
+  parents: Iterable<ExportRecord>,
+): Generator<Uint8Array> {
   const definition = definitionOf(kind);
+  const places = new Places(parents);
   const columns = kindColumns(definition)
-    .map(({ name, value }) => ({ name, ...columnOf(value, definition.nameFrom) }))
+    .map(({ name, value }) => ({ name, ...columnOf(value, definition, places) }))
     .concat({ name: 'body', type: 'STRING', cell: ({ body }) => body });
   return parquetFile<ParsedRecord>(columns, parsed(records));
 }
@@ -42,9 +52,35 @@ function* parsed(records: Iterable<ExportRecord>): Generator<ParsedRecord> {
   for (const record of records) yield { ...record, value: parseLossless(record.body) };
 }
 
+class Places {
+  readonly #organizationOfProject = new Map<string, string>();
+  readonly #nameOfOrganization = new Map<string, string | null>();
+
+  constructor(parents: Iterable<ExportRecord>) {
+    for (const { source, kind, scope, id, body } of parents) {
+      const key = `${source} ${id}`;
+      if (kind === SCOPE_KIND.organization_id)
+        this.#nameOfOrganization.set(key, nameOf(parseLossless(body), definitionOf(kind).nameFrom));
+      else if (scope.organization_id !== undefined)
+        this.#organizationOfProject.set(key, scope.organization_id);
+    }
+  }
+
+  organizationOf({ source, kind, scope, id }: ExportRecord): string | null {
+    if (kind === SCOPE_KIND.organization_id) return id;
+    const project = this.#organizationOfProject.get(`${source} ${scope.project_id}`);
+    return scope.organization_id ?? project ?? null;
+  }
+
+  organizationName(record: ExportRecord): string | null {
+    return this.#nameOfOrganization.get(`${record.source} ${this.organizationOf(record)}`) ?? null;
+  }
+}
+
 function columnOf(
   value: KindColumn['value'],
-  nameFrom: readonly string[],
+  definition: ResourceDefinition,
+  places: Places,
 ): Omit<Column<ParsedRecord>, 'name'> {
   switch (value) {
     case 'id':
@@ -52,9 +88,22 @@ function columnOf(
     case 'source':
       return { type: 'STRING', cell: ({ source }) => source };
     case 'name':
-      return { type: 'STRING', cell: (record) => nameOf(record.value, nameFrom) };
+      return { type: 'STRING', cell: (record) => nameOf(record.value, definition.nameFrom) };
     case 'organization_id':
-    case 'project_id':
+      return { type: 'STRING', cell: (record) => places.organizationOf(record) };
+    case 'organization':
+      return { type: 'STRING', cell: (record) => places.organizationName(record) };
+    case 'project_id': {
+      const pointer = projectPointer(definition);
+      const isProject = definition.kind === SCOPE_KIND.project_id;
+      return {
+        type: 'STRING',
+        cell: (record) =>
+          pointer === undefined
+            ? ((isProject ? record.id : record.scope.project_id) ?? null)
+            : typedCell('STRING', resolvePointer(record.value, pointer)),
+      };
+    }
     case 'role_id':
       return { type: 'STRING', cell: ({ scope }) => scope[value] ?? null };
     default: {
