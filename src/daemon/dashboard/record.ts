@@ -32,12 +32,16 @@ import {
 } from './components.ts';
 import { type Html, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent } from './layout.ts';
+import { versionPlanPath } from './restore-plan.ts';
+import { comparisonPath, versionsHtml } from './versions.ts';
 
 interface RecordFacts {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly row: RecordRow;
   readonly hasOthers: boolean;
+  /** `left` and `right` choose versions to compare. */
+  readonly query: URLSearchParams;
   readonly now: number;
 }
 
@@ -47,7 +51,7 @@ const FIELDS_SHOWN = 8;
 const VALUE_LIMIT = 160; // characters of a value in the table of fields
 const BODY_LIMIT = 100_000; // characters of a body: longer ones would not open
 
-export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts): PageContent {
+export function recordPage({ mirror, config, row, hasOthers, query, now }: RecordFacts): PageContent {
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
@@ -82,13 +86,15 @@ export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts)
 <h1>${nameHtml(own.name)}</h1><p class="faint">${definition.title.one}${state}</p>
 ${facts}
 <nav class="contents" aria-label="On this page">
-<a href="#fields">Fields</a><a href="#history">History</a><a href="#body">Body</a></nav>
+<a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
+<a href="#body">Body</a></nav>
 ${section('fields', 'Fields', aside(asOf), fieldsHtml(blame, definition, now))}
+${section('versions', 'Versions', NOTHING, versionsHtml({ mirror, row, definition, revisions, query, now }))}
 ${section(
   'history',
   'History',
   NOTHING,
-  log.map((entry) => entryHtml(entry, definition, now)),
+  log.map((entry, index) => entryHtml(entry, definition, now, versionLinks(row, definition, log, index))),
   olderHtml(revisions.length - REVISIONS_SHOWN, row.kind, own.id),
 )}
 ${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}`;
@@ -160,7 +166,28 @@ function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinitio
   return tableHtml('Fields, and since when each has its value', columns, rows);
 }
 
-function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number): Html {
+/** What can be done with a version: compare it with the one before, plan its restore. */
+function versionLinks(
+  row: RecordRow,
+  definition: ResourceDefinition,
+  log: readonly LogEntry[],
+  index: number,
+): Html {
+  const [entry, older] = [log[index], log[index + 1]];
+  if (entry === undefined) return NOTHING;
+  const own = `run:${entry.run}`;
+  const compare =
+    older === undefined
+      ? NOTHING
+      : markup`<a href="${comparisonPath(row, definition, { left: `run:${older.run}`, right: own })}">Compare with run ${older.run}</a>`;
+  const isPast = index > 0 && entry.change !== 'removed' && definition.restore.never === null;
+  const plan = isPast
+    ? markup`<a href="${versionPlanPath(row, own)}">Plan: restore this version</a>`
+    : NOTHING;
+  return markup`<p class="links">${compare}${plan}</p>`;
+}
+
+function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number, links: Html): Html {
   const { run, at, change, last_seen_before: before, created_again: again, returned } = entry;
   const window =
     before === null
@@ -180,7 +207,8 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number)
   return markup`<article class="revision"><h3>${timeHtml(at)} UTC ${tag}</h3>
 <p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>
 ${recreated}
-${isFirst ? NOTHING : fieldListHtml(fields, FIELDS_SHOWN)}</article>`;
+${isFirst ? NOTHING : fieldListHtml(fields, change === 'removed' ? 0 : FIELDS_SHOWN)}
+${links}</article>`;
 }
 
 function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {

@@ -5,6 +5,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import {
@@ -27,7 +28,7 @@ import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage } from './records.ts';
-import { restorePage } from './restore-plan.ts';
+import { restorePage, versionPlanPage } from './restore-plan.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 
 interface DashboardParts {
@@ -106,6 +107,11 @@ export function createDashboard(parts: DashboardParts): Hono {
     '/restore',
     async (context) => {
       const [query, mirror] = [queryOf(context), view.mirror()];
+      const version = query.get('version');
+      const [row] =
+        version === null ? [] : findRows(parts, kindFrom(query.get('kind') ?? ''), query.get('of') ?? '', '');
+      if (version !== null && row !== undefined)
+        return versionPlanPage({ mirror, config: view.config(), row, reference: version, now: clock.now() });
       const source = knownSources(view, mirror).find((each) => each === query.get('source'));
       const found =
         source === undefined ? null : await parts.drift.of(mirror, view.config(), source, clock.now());
@@ -225,16 +231,11 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
 }
 
 /** A record by its number, else by its id; several of that id are offered to choose from. */
-function record({ view, clock }: DashboardParts, context: Context): PageContent {
-  const [mirror, config] = [view.mirror(), view.config()];
+function record(parts: DashboardParts, context: Context): PageContent {
+  const { view, clock } = parts;
+  const [mirror, config, query] = [view.mirror(), view.config(), queryOf(context)];
   const kind = kindFrom(context.req.param('kind') ?? '');
-  const number = queryOf(context).get('record') ?? '';
-  const place = /^\d{1,15}$/.test(number) ? mirror.records.locate(kind, Number(number)) : undefined;
-  const filter =
-    place === undefined
-      ? { sources: knownSources(view, mirror) }
-      : { sources: [place.source], scope: place.scope };
-  const rows = mirror.records.find(kind, place?.id ?? context.req.param('id') ?? '', filter);
+  const rows = findRows(parts, kind, query.get('record') ?? '', context.req.param('id') ?? '');
   const [row] = rows;
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', 'Record not found', {
@@ -242,13 +243,18 @@ function record({ view, clock }: DashboardParts, context: Context): PageContent 
     });
   }
   if (rows.length > 1) return choicePage(rows, { mirror, config });
-  return recordPage({
-    mirror,
-    config,
-    row,
-    hasOthers: knownSources(view, mirror).length > 1,
-    now: clock.now(),
-  });
+  const hasOthers = knownSources(view, mirror).length > 1;
+  return recordPage({ mirror, config, row, hasOthers, query, now: clock.now() });
+}
+
+function findRows({ view }: DashboardParts, kind: Kind, number: string, id: string): RecordRow[] {
+  const mirror = view.mirror();
+  const place = /^\d{1,15}$/.test(number) ? mirror.records.locate(kind, Number(number)) : undefined;
+  const filter =
+    place === undefined
+      ? { sources: knownSources(view, mirror) }
+      : { sources: [place.source], scope: place.scope };
+  return mirror.records.find(kind, place?.id ?? id, filter);
 }
 
 function kindOf(query: URLSearchParams): Kind | null {

@@ -189,6 +189,18 @@ pre.body {
   content: ''; position: absolute; left: -.42rem; top: .45rem; width: .7rem; height: .7rem;
   border-radius: 50%; background: var(--faint); border: 2px solid var(--paper);
 }
+.links { display: flex; flex-wrap: wrap; gap: .1rem 1.25rem; font-size: .875rem; }
+.versions {
+  width: 100%; table-layout: fixed; margin: 1rem 0 .5rem; background: var(--raised); border: 1px solid var(--line);
+}
+.versions th { text-align: left; padding: .5rem .75rem; font-size: .9375rem; color: var(--ink); }
+.versions td { text-align: left; vertical-align: top; border: 0; padding: 0 .75rem; }
+.versions td + td, .versions th + th { border-left: 1px solid var(--line); }
+.versions code { white-space: pre-wrap; overflow-wrap: anywhere; }
+.versions .differs .old { background: var(--old); color: var(--old-ink); }
+.versions .differs .new { background: var(--new); color: var(--new-ink); }
+.versions .differs .none { background: var(--sunk); }
+.versions .gap-row td { background: var(--sunk); color: var(--faint); font-size: .875rem; text-align: center; }
 .revision h3 { display: flex; flex-wrap: wrap; gap: .2rem .6rem; align-items: baseline; font-weight: 600; }
 .foot {
   margin-top: 3rem; padding-top: .9rem; border-top: 1px solid var(--line); display: flex; flex-wrap: wrap;
@@ -251,6 +263,11 @@ pre.body {
   .stacks th .faint { font-weight: 400; }
   .sheet.stacks tbody .below { grid-column: 1 / -1; order: 1; padding: 0; }
   .stacks tbody .below:empty { display: none; }
+  .versions, .versions :is(thead, tbody, tr, th, td) { display: block; }
+  .versions td + td, .versions th + th { border-left: 0; }
+  .versions .equal td + td, .versions .none { display: none; }
+  .versions .differs .old::before { content: '\\2212  ' / ''; float: left; }
+  .versions .differs .new::before { content: '+  ' / ''; float: left; }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0; }
   .facts dd { margin-bottom: .5rem; }
 }

@@ -1,0 +1,256 @@
+/** Any two versions of a record side by side, with the lines that differ marked. Secrets are masked. */
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  isJsonObject,
+  parseLossless,
+  setOwn,
+  sortedKeys,
+} from '../../core/json.ts';
+import { plural } from '../../core/wording.ts';
+import { compareBodies } from '../../diff/compare.ts';
+import type { HistoryRevision } from '../../diff/history.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RecordRow } from '../../mirror/records.ts';
+import { maskedBody, maskedFields, maskedId } from '../../report/mask.ts';
+import { resolvePoint } from '../../state/point.ts';
+import { emptyHtml, faint, fieldListHtml, recordPath, selectHtml, timeHtml } from './components.ts';
+import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
+
+/** Versions to choose from; older ones are reached by `?left=run:N`. */
+const CHOICES = 200;
+const FIELDS_SHOWN = 12;
+/** Equal lines that stay visible before and after a difference. */
+const CONTEXT = 3;
+const LINES_SHOWN = 2_000;
+/** Compared lines of both sides, multiplied: above it the lines between the first and the last difference are all marked. */
+const MOST_CELLS = 4_000_000;
+
+/** The record as of a run; its body is null where it was removed, and missing before it was first seen. */
+export interface Version {
+  /** As `run:7`. */
+  readonly ref: string;
+  readonly run: number;
+  readonly at: string;
+  readonly revision: HistoryRevision | undefined;
+  /** Missing where the record was not there. */
+  readonly body: JsonValue | undefined;
+}
+
+/**
+ * The version of a record in a state.
+ * @param reference any name of a state of the mirror
+ * @throws TidemarkError `reference_unknown` for one that there is not
+ */
+export function versionAt(
+  mirror: Mirror,
+  { source }: RecordRow,
+  revisions: readonly HistoryRevision[],
+  { reference, now }: { readonly reference: string; readonly now: number },
+): Version {
+  const { run, at } = resolvePoint(mirror, reference, { source, now });
+  const revision = revisions.find((each) => each.run <= run);
+  const text = revision?.body ?? null;
+  const body = text === null ? undefined : parseLossless(text);
+  return { ref: `run:${run}`, run, at, revision, body };
+}
+
+interface VersionFacts {
+  readonly mirror: Mirror;
+  readonly row: RecordRow;
+  readonly definition: ResourceDefinition;
+  /** Newest first. */
+  readonly revisions: readonly HistoryRevision[];
+  /** `left` and `right` name the states to compare; `lines=all` shows every line. */
+  readonly query: URLSearchParams;
+  readonly now: number;
+}
+
+/** The path that compares two states of a record. */
+export function comparisonPath(
+  { kind, id, record }: RecordRow,
+  definition: ResourceDefinition,
+  query: object,
+): string {
+  const more = new URLSearchParams({ ...query }).toString();
+  return `${recordPath(kind, maskedId(id, definition), record)}&${more}#versions`;
+}
+
+/** The form that chooses two versions, and below it the two that are chosen. Empty for a record with one version. */
+export function versionsHtml(facts: VersionFacts): HtmlPart {
+  const { mirror, row, revisions, query, now } = facts;
+  const changed = revisions.filter(({ change }) => change !== 'rewritten');
+  const [left, right] = [query.get('left') ?? '', query.get('right') ?? ''];
+  const isAsked = left !== '' || right !== '';
+  if (changed.length < 2 && !isAsked)
+    return emptyHtml(
+      'One version so far.',
+      'When a sync finds a change, both versions can be compared here.',
+    );
+  const [before, after] = [left || `run:${changed[1]?.run ?? 0}`, right || `run:${changed[0]?.run ?? 0}`];
+  const form = choiceForm(facts, before, after);
+  if (!isAsked) return form;
+  try {
+    const version = (reference: string): Version => versionAt(mirror, row, revisions, { reference, now });
+    return [form, comparisonHtml(facts, version(before), version(after))];
+  } catch (error) {
+    if (!(error instanceof TidemarkError)) throw error;
+    return [form, emptyHtml('These versions cannot be compared:', `${error.message}. ${error.hint ?? ''}`)];
+  }
+}
+
+function choiceForm({ row, revisions, definition }: VersionFacts, left: string, right: string): Html {
+  const known = revisions
+    .filter(({ change }) => change !== 'rewritten')
+    .slice(0, CHOICES)
+    .map(({ run, at, change }): [string, string] => [
+      `run:${run}`,
+      `run ${run}, ${at.slice(0, 16).replace('T', ' ')} UTC: ${change}`,
+    ]);
+  const box = (label: string, name: string, chosen: string): Html => {
+    const isKnown = known.some(([value]) => value === chosen);
+    return selectHtml(label, name, isKnown ? known : [[chosen, chosen], ...known], chosen);
+  };
+  const path = recordPath(row.kind, maskedId(row.id, definition));
+  return markup`<form class="search" method="get" action="${path}#versions">
+<input type="hidden" name="record" value="${row.record}">
+${box('Left', 'left', left)}${box('Right', 'right', right)}<button>Compare</button></form>`;
+}
+
+function comparisonHtml({ row, definition, query }: VersionFacts, left: Version, right: Version): Html {
+  const changes =
+    left.body === undefined || right.body === undefined
+      ? []
+      : maskedFields(compareBodies(definition, left.body, right.body, 'default'), definition);
+  const isBoth = left.body !== undefined && right.body !== undefined;
+  const summary = !isBoth
+    ? NOTHING
+    : changes.length === 0
+      ? emptyHtml('No difference', 'in what is compared; only volatile fields may differ.')
+      : markup`<p class="faint">${plural(changes.length, 'field')} changed, secrets masked:</p>
+${fieldListHtml(changes, FIELDS_SHOWN)}`;
+  const rows = alignedLines(linesOf(left.body, definition), linesOf(right.body, definition));
+  const isFull = query.get('lines') === 'all';
+  const all = comparisonPath(row, definition, { left: left.ref, right: right.ref, lines: 'all' });
+  return markup`${summary}${linesTable(left, right, isFull ? rows : withoutEqual(rows), all)}`;
+}
+
+function linesOf(body: JsonValue | undefined, definition: ResourceDefinition): string[] {
+  if (body === undefined) return [];
+  return JSON.stringify(sorted(maskedBody(body, definition)), null, 2).split('\n');
+}
+
+/** Members by name: their order in a response means nothing. */
+function sorted(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isJsonObject(value)) return value;
+  const result: JsonObject = {};
+  for (const name of sortedKeys(value)) setOwn(result, name, sorted(value[name] ?? null));
+  return result;
+}
+
+/** A line of both sides; null where a side has none. `gap` counts equal lines that are left out. */
+interface Row {
+  readonly left: string | null;
+  readonly right: string | null;
+  readonly isEqual: boolean;
+  readonly gap?: number;
+}
+
+/** Lines of both sides by their longest common subsequence; what lies between two common lines is paired in order. */
+export function alignedLines(left: readonly string[], right: readonly string[]): Row[] {
+  const rows: Row[] = [];
+  let [i, j] = [0, 0];
+  const take = (toLeft: number, toRight: number): void => {
+    for (; i < toLeft || j < toRight; i = Math.min(i + 1, toLeft), j = Math.min(j + 1, toRight))
+      rows.push({
+        left: i < toLeft ? (left[i] ?? null) : null,
+        right: j < toRight ? (right[j] ?? null) : null,
+        isEqual: false,
+      });
+  };
+  for (const [atLeft, atRight] of commonLines(left, right)) {
+    take(atLeft, atRight);
+    rows.push({ left: left[atLeft] ?? null, right: right[atRight] ?? null, isEqual: true });
+    [i, j] = [atLeft + 1, atRight + 1];
+  }
+  take(left.length, right.length);
+  return rows;
+}
+
+/** Index pairs of common lines in order. */
+function commonLines(left: readonly string[], right: readonly string[]): [number, number][] {
+  const least = Math.min(left.length, right.length);
+  let head = 0;
+  while (head < least && left[head] === right[head]) head += 1;
+  let tail = 0;
+  while (tail < least - head && left.at(-1 - tail) === right.at(-1 - tail)) tail += 1;
+  const [rows, columns] = [left.length - head - tail, right.length - head - tail];
+  const pairs: [number, number][] = Array.from({ length: head }, (_unused, at) => [at, at]);
+  if (rows * columns > 0 && rows * columns <= MOST_CELLS) {
+    // lengths[r][c]: common lines of what follows in both.
+    const width = columns + 1;
+    const lengths = new Uint16Array((rows + 1) * width);
+    const at = (r: number, c: number): number => lengths[r * width + c] ?? 0;
+    const isSame = (r: number, c: number): boolean => left[head + r] === right[head + c];
+    for (let r = rows - 1; r >= 0; r -= 1)
+      for (let c = columns - 1; c >= 0; c -= 1)
+        lengths[r * width + c] = isSame(r, c) ? at(r + 1, c + 1) + 1 : Math.max(at(r + 1, c), at(r, c + 1));
+    for (let r = 0, c = 0; r < rows && c < columns;) {
+      if (isSame(r, c)) pairs.push([head + r++, head + c++]);
+      else if (at(r + 1, c) >= at(r, c + 1)) r += 1;
+      else c += 1;
+    }
+  }
+  for (let index = tail; index > 0; index -= 1) pairs.push([left.length - index, right.length - index]);
+  return pairs;
+}
+
+/** With long stretches of equal lines left out. */
+function withoutEqual(rows: readonly Row[]): Row[] {
+  const isNear = rows.map((_unused, index) =>
+    rows.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(({ isEqual }) => !isEqual),
+  );
+  const shown: Row[] = [];
+  for (const [index, row] of rows.entries()) {
+    if (isNear[index] === true) {
+      shown.push(row);
+      continue;
+    }
+    const gap = shown.at(-1)?.gap;
+    if (gap !== undefined) shown.pop();
+    shown.push({ left: null, right: null, isEqual: true, gap: (gap ?? 0) + 1 });
+  }
+  return shown;
+}
+
+function linesTable(left: Version, right: Version, rows: readonly Row[], all: string): Html {
+  const shown = rows.slice(0, LINES_SHOWN).map((row) => {
+    if (row.gap !== undefined)
+      return markup`<tr role="row" class="gap-row"><td role="cell" colspan="2">${plural(row.gap, 'equal line')}</td></tr>`;
+    const style = row.isEqual ? 'equal' : 'differs';
+    return markup`<tr role="row" class="${style}">${cell(row.left, 'old', row.isEqual)}${cell(row.right, 'new', row.isEqual)}</tr>`;
+  });
+  const more = rows.length - shown.length;
+  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more line')}</p>` : NOTHING;
+  const isFolded = rows.some(({ gap }) => gap !== undefined);
+  const link = isFolded ? markup`<p><a href="${all}">Show every line</a></p>` : NOTHING;
+  return markup`<table class="versions" role="table"><caption class="side">Both versions, line by line</caption>
+<thead role="rowgroup"><tr role="row">${headHtml(left)}${headHtml(right)}</tr></thead>
+<tbody role="rowgroup">${shown}</tbody></table>${rest}${link}`;
+}
+
+function headHtml({ run, at, revision, body }: Version): Html {
+  const since = revision === undefined || revision.run === run ? '' : `, as found by run ${revision.run}`;
+  const state = body !== undefined ? NOTHING : faint(revision === undefined ? 'not seen yet' : 'removed');
+  return markup`<th scope="col" role="columnheader"><a href="/runs/${run}">Run ${run}</a>
+${faint(timeHtml(at), since)} ${state}</th>`;
+}
+
+function cell(line: string | null, side: 'old' | 'new', isEqual: boolean): Html {
+  if (line === null) return markup`<td role="cell" class="none"></td>`;
+  const sign = isEqual ? NOTHING : markup`<span class="side">${side === 'old' ? 'Left' : 'Right'}: </span>`;
+  return markup`<td role="cell" class="${side}">${sign}<code><bdi>${line}</bdi></code></td>`;
+}
