@@ -93,6 +93,8 @@ const DOORS: Record<string, readonly string[]> = {
   '@aws-sdk/client-s3': ['backup/targets/s3.ts'],
   '@hono/node-server': ['server/', 'daemon/'],
   'cli-table3': ['cli/table.ts'],
+  'string-width': ['core/wrap.ts'],
+  'wrap-ansi': ['core/wrap.ts'],
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],
   'node-cron': ['config/cron.ts'],

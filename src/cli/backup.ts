@@ -15,8 +15,8 @@ import type { BackupTarget } from '../backup/targets/target.ts';
 import { withheldBy } from '../backup/hook.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, printReason, type CommandContext } from './context.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { renderTable } from './table.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 

@@ -10,10 +10,10 @@ import { foldedValue, pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, printReason, type CommandContext } from './context.ts';
+import { print, printNote, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { notThereYet, recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 export interface BlameOptions extends RecordQuestion {
   readonly at?: string;
@@ -93,7 +93,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
 
 /** One line a field; the value gets what room is left. When it was last otherwise is a column only where it ever was. */
 function table(context: CommandContext, fields: readonly BlameField[]): string {
-  const width = context.stdout.columns ?? 120;
+  const width = terminalWidth(context) ?? 120;
   const isChanged = fields.some((field) => field.last_seen_before !== null);
   const paths = fields.map((field) => pathText(field));
   const longest = Math.max(...paths.map((path) => path.length), 0);

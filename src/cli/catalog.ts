@@ -4,8 +4,8 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { NOT_MIRRORED } from '../catalog/not-mirrored.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { readConfig } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { print, type CommandContext, terminalWidth } from './context.ts';
+import { renderTable } from './table.ts';
 
 export async function catalog(context: CommandContext): Promise<ExitCode> {
   const definitions = effectiveDefinitions(context);

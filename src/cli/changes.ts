@@ -1,6 +1,5 @@
 /** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON or a page with charts. */
 import { resolve } from 'node:path';
-import { createColors } from 'picocolors';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -20,7 +19,7 @@ import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '.
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -98,13 +97,12 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         : format === 'html'
           ? renderHtml(report)
           : renderText(report, {
-              colors: createColors(options.output === undefined && isColoured(context)),
-              width: context.stdout.columns ?? 100,
+              ...lineOptions(context, { isFile: options.output !== undefined }),
               maxRecords: options.limit ?? RECORDS_SHOWN,
               moreHint: 'tidemark changes --format json',
             });
     printNote(context, period.notes);
-    if (options.output === undefined) await print(context, text);
+    if (options.output === undefined) await (format === 'text' ? print : printDocument)(context, text);
     else await writeWhole(resolve(context.cwd, options.output), [text], context);
     return EXIT.done;
   } finally {

@@ -2,7 +2,7 @@
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import type { Shell } from './completion/shells.ts';
 import { BASH_SCRIPT, ZSH_SCRIPT, FISH_SCRIPT } from './completion/scripts.ts';
-import { type CommandContext, type CommandAction, print } from './context.ts';
+import { type CommandContext, type CommandAction, printDocument } from './context.ts';
 import { systemClock } from '../core/clock.ts';
 import type { CommandRow } from './command-row.ts';
 import { completionOf } from './completion/completion-of.ts';
@@ -13,7 +13,7 @@ export async function completion(
   context: CommandContext,
   { shell }: { readonly shell: Shell },
 ): Promise<ExitCode> {
-  await print(context, SCRIPTS[shell]);
+  await printDocument(context, SCRIPTS[shell]);
   return EXIT.done;
 }
 
@@ -42,7 +42,7 @@ export function complete(
     );
     const lines = candidates.map(({ value, description }) => `${value}\t${description}`);
     if (paths !== null) lines.push(`:${paths.what}\t${paths.before}`);
-    if (lines.length > 0) await print(context, `${lines.join('\n')}\n`);
+    if (lines.length > 0) await printDocument(context, `${lines.join('\n')}\n`);
     return EXIT.done;
   };
 }

@@ -4,7 +4,7 @@ import type { BackupConfig, RateLimits } from '../config/config.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { readConfig } from '../wire.ts';
-import { type CommandContext, print } from './context.ts';
+import { type CommandContext, print, printDocument } from './context.ts';
 import { windowsText } from './rate-text.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
 
@@ -73,6 +73,6 @@ function rateText({ perMinute, perHour, concurrency, kinds = [] }: RateLimits): 
 }
 
 export async function configSchema(context: CommandContext): Promise<ExitCode> {
-  await print(context, `${JSON.stringify(configJsonSchema(), null, 2)}\n`);
+  await printDocument(context, `${JSON.stringify(configJsonSchema(), null, 2)}\n`);
   return EXIT.done;
 }

@@ -1,9 +1,11 @@
 /** What a command may touch: the streams, the environment, the stop signal, and the global options. */
 import type { ReadStream } from 'node:tty';
+import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
 import type { LogLevel } from '../core/logger.ts';
 import { escapeForTerminal, escapeControlCharacters } from '../core/escape-control.ts';
+import { wrapLines } from '../core/wrap.ts';
 
 /** The process as `main.ts` hands it in. */
 export interface ProcessContext {
@@ -53,16 +55,33 @@ export interface CommandContext extends ProcessContext {
 /** What a command does when it is called: its own options in, the exit code out. */
 export type CommandAction<Options> = (context: CommandContext, options: Options) => Promise<ExitCode>;
 
-/**
- * Writes to stdout and waits for room, so that a slow reader slows the command instead of filling memory. With `--json`
- * the text is JSON, and what could act on a terminal is written as JSON's escapes.
- */
+/** The columns of a terminal that reads the results; undefined for a pipe or a file, which take lines of any length. */
+export function terminalWidth({ stdout }: Pick<ProcessContext, 'stdout'>): number | undefined {
+  return columnsOf(stdout);
+}
+
+function columnsOf({ isTTY, columns }: ProcessContext['stdout']): number | undefined {
+  return isTTY === true && columns !== undefined && columns > 0 ? columns : undefined;
+}
+
+function wrapped(stream: ProcessContext['stdout'], text: string): string {
+  const width = columnsOf(stream);
+  return width === undefined ? text : wrapLines(text, width);
+}
+
+/** Writes text for people to stdout, wrapped between words where a terminal reads it. With `--json` it is a document. */
 export async function print(
   context: Pick<ProcessContext, 'stdout'> & { readonly options?: GlobalOptions },
   text: string,
 ): Promise<void> {
-  if (context.stdout.write(context.options?.json === true ? escapeForTerminal(text) : text)) return;
-  await new Promise<void>((resolve) => context.stdout.once('drain', resolve));
+  if (context.options?.json === true) await printDocument(context, escapeForTerminal(text));
+  else await printDocument(context, wrapped(context.stdout, text));
+}
+
+/** Writes to stdout unchanged, and waits for room, so that a slow reader slows the command instead of filling memory. */
+export async function printDocument({ stdout }: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
+  if (stdout.write(text)) return;
+  await new Promise<void>((resolve) => stdout.once('drain', resolve));
 }
 
 /** Says what a person should know beside the result: a line each on stderr, unless `--quiet`. */
@@ -70,13 +89,7 @@ export function printNote(
   context: Pick<CommandContext, 'stderr' | 'options'>,
   lines: readonly string[],
 ): void {
-  if (context.options.quiet === true) return;
-  for (const line of lines)
-    context.stderr.write(
-      line.startsWith(' ')
-        ? `${escapeControlCharacters(line)}\n`
-        : `tidemark: ${escapeControlCharacters(line)}\n`,
-    );
+  if (context.options.quiet !== true) printLines(context, lines);
 }
 
 /**
@@ -88,9 +101,16 @@ export function printReason(
   lines: readonly string[],
 ): void {
   if (lines.length === 0) return;
-  for (const line of lines)
-    context.stderr.write(`${line.startsWith(' ') ? '' : 'tidemark: '}${escapeControlCharacters(line)}\n`);
+  printLines(context, lines);
   context.onReasonPrinted?.();
+}
+
+/** Lines on stderr, wrapped on a terminal. Those that begin with a space belong to the one before. */
+export function printLines({ stderr }: Pick<ProcessContext, 'stderr'>, lines: readonly string[]): void {
+  for (const line of lines) {
+    const text = `${line.startsWith(' ') ? '' : 'tidemark: '}${escapeControlCharacters(line)}`;
+    stderr.write(`${wrapped(stderr, text)}\n`);
+  }
 }
 
 /** True where progress bars and prompts make sense. */
@@ -104,3 +124,16 @@ export function isColoured(context: CommandContext): boolean {
     context.options.color !== false && (context.env['NO_COLOR'] ?? '') === '' && context.stdout.isTTY === true
   );
 }
+
+/** How reports are written as text: for the terminal that reads the results, or for a file. */
+export function lineOptions(
+  context: CommandContext,
+  { isFile }: { readonly isFile: boolean } = { isFile: false },
+): { readonly colors: ReturnType<typeof createColors>; readonly width: number } {
+  return {
+    colors: createColors(!isFile && isColoured(context)),
+    width: (isFile ? undefined : terminalWidth(context)) ?? FILE_WIDTH,
+  };
+}
+
+const FILE_WIDTH = 100; // columns into which long values are shortened where no terminal reads them

@@ -8,13 +8,13 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { type DrillDocument, drillTotals } from '../diff/drill-document.ts';
 import { carelessAdmin } from '../server/seed/careless-admin.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, type CommandContext } from './context.ts';
+import { isColoured, print, type CommandContext, terminalWidth } from './context.ts';
 import { diff } from './diff.ts';
 import { drift } from './drift.ts';
 import { drill } from './drill.ts';
 import { restore } from './restore.ts';
 import { sync } from './sync.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 interface DemoOptions {
   readonly output?: string;

@@ -10,9 +10,8 @@ import { parseYaml } from '../core/yaml.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { readConfig } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
-import { foldedLine } from './table.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { print, type CommandContext, terminalWidth } from './context.ts';
+import { renderTable } from './table.ts';
 
 /** The documents of the largest public interfaces have a tenth of this. */
 const LARGEST_BYTES = 64 * 1024 * 1024;
@@ -118,7 +117,7 @@ function render(contract: Contract, width: number | undefined): string {
             [],
             { width },
           ),
-      ...foldedLine(`→ ${meaning}`, width),
+      `→ ${meaning}`,
     );
   }
   lines.push('');

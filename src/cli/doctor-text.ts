@@ -14,7 +14,6 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
-import { foldedLine } from './table.ts';
 import { renderTable } from './table.ts';
 import { age } from './export-notes.ts';
 
@@ -53,7 +52,7 @@ export function renderReach(reach: SourceReach, width: number | undefined): stri
   const more = (organizationCount ?? organizations.length) - organizations.length;
   if (more > 0) lines.push('', `${plural(more, 'more organization')}: looked at are ${MOST_SCOPES} at most`);
   const notes = facts(reach);
-  if (notes.length > 0) lines.push('', ...notes.flatMap((note) => foldedLine(note, width)));
+  if (notes.length > 0) lines.push('', ...notes.map(escapeControlCharacters));
   return lines.join('\n');
 }
 
@@ -126,11 +125,7 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
 /** The part about this machine. */
 export function renderHealth(
   health: MirrorHealth,
-  {
-    now,
-    daemon,
-    width,
-  }: { readonly now: number; readonly daemon: DaemonLockfile | null; readonly width: number | undefined },
+  { now, daemon }: { readonly now: number; readonly daemon: DaemonLockfile | null },
 ): string {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${mebibytes(bytes)}` : '';
@@ -170,18 +165,18 @@ export function renderHealth(
       `last drill: ${lastDrill === null ? 'none by a daemon' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
     );
   }
-  return lines.flatMap((line) => foldedLine(line, width)).join('\n');
+  return lines.map(escapeControlCharacters).join('\n');
 }
 
 const MARKS: Readonly<Record<Gravity, string>> = { error: '✗', warning: '!', note: '·' };
 
 /** Worst first, each with what to do. */
-export function renderProblems(problems: readonly Problem[], width: number | undefined): string {
+export function renderProblems(problems: readonly Problem[]): string {
   if (problems.length === 0) return 'all fine';
   return problems
     .flatMap(({ gravity, message, next }) => [
-      ...foldedLine(`${MARKS[gravity]} ${message}`, width),
-      ...foldedLine(`  → ${next}`, width, 4),
+      `${MARKS[gravity]} ${escapeControlCharacters(message)}`,
+      `  → ${escapeControlCharacters(next)}`,
     ])
     .join('\n');
 }

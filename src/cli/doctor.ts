@@ -7,12 +7,11 @@ import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, printReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { doctorDocument } from './doctor-text.ts';
 import { inspectMirror, openToInspect } from './doctor-text.ts';
 import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';
 import { probeSource } from './source-probe.ts';
-import { terminalWidth } from './table.ts';
 
 export async function doctor(
   context: CommandContext,
@@ -53,8 +52,8 @@ export async function doctor(
       const width = terminalWidth(context);
       const parts = [
         ...reaches.map((reach) => renderReach(reach, width)),
-        renderHealth(health, { now, daemon, width }),
-        renderProblems(problems, width),
+        renderHealth(health, { now, daemon }),
+        renderProblems(problems),
       ];
       await print(context, `${parts.join('\n\n')}\n`);
     }

@@ -14,9 +14,9 @@ import { nameText } from '../report/value-text.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {

@@ -1,7 +1,6 @@
 /** `tidemark drill [FROM]`: practises a restore in a sandbox and says what would come back. Needs no network and no key. */
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
-import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -23,7 +22,7 @@ import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { POINT_FORMS, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
-import { isColoured, isInteractive, printNote, type CommandContext } from './context.ts';
+import { isInteractive, printNote, type CommandContext, lineOptions } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
 import { withRealIds } from './masked-ids.ts';
 import { Painter } from './progress.ts';
@@ -167,10 +166,7 @@ function sourceReport(
     render: (format) =>
       format === 'html'
         ? renderHtml(report)
-        : renderText(report, {
-            colors: createColors(options.output === undefined && isColoured(context)),
-            width: context.stdout.columns ?? 100,
-          }),
+        : renderText(report, lineOptions(context, { isFile: options.output !== undefined })),
   };
 }
 

@@ -3,6 +3,7 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, plural } from '../core/wording.ts';
@@ -14,12 +15,11 @@ import { resolvePoint } from '../state/point.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openToInspect } from './doctor-text.ts';
-import { foldedLine } from './table.ts';
 import { limitsText } from './rate-text.ts';
 import { probeSource } from './source-probe.ts';
-import { terminalWidth, renderTable } from './table.ts';
+import { renderTable } from './table.ts';
 
 export interface EstimateOptions {
   readonly what?: string;
@@ -289,7 +289,7 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
       ? 'asked: nothing, the mirror has the answer'
       : `asked: ${plural(asked, 'request')} to find out`,
   ];
-  return lines.flatMap((line) => (line.includes('\n') ? [line] : foldedLine(line, width))).join('\n');
+  return lines.map((line) => (line.includes('\n') ? line : escapeControlCharacters(line))).join('\n');
 }
 
 function aboutWhat(what: EstimatedCommand, steps: number | null, held: number): string[] {

@@ -1,7 +1,6 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
 import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { escapeControlCharacters } from '../core/escape-control.ts';
-import type { ProcessContext } from './context.ts';
+import { printLines, type ProcessContext } from './context.ts';
 
 /**
  * Prints the error on stderr (wrong usage not where there is a document of it) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
@@ -25,9 +24,12 @@ export function reportFailure(
   }
   // Of a wrong command line nothing was begun: the document says it all.
   if (mode.isJson && !mode.hasBegun && exitCodeFor(error.code) === EXIT.usage) return EXIT.usage;
-  const lines = error.message.split('\n').map((line) => escapeControlCharacters(line));
-  context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);
-  if (error.hint !== undefined) context.stderr.write(`  → ${escapeControlCharacters(error.hint)}\n`);
+  const [first = '', ...rest] = error.message.split('\n');
+  printLines(context, [
+    first,
+    ...rest.map((line) => `  ${line}`),
+    ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
+  ]);
   if (mode.isVerbose) context.stderr.write(`${stackOf(error)}\n`);
   return exitCodeFor(error.code);
 }

@@ -8,9 +8,9 @@ import type { RetentionPolicy } from '../config/config.ts';
 import { type RetentionPlan, checkPolicy, rangesOf } from '../mirror/retention.ts';
 import { contentComparison } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printReason, type CommandContext } from './context.ts';
+import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 export interface ForgetOptions extends KeepOptions {
   readonly dryRun?: boolean;

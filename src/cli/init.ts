@@ -24,7 +24,7 @@ import { fittingProfile } from '../doctor/profile-signs.ts';
 import type { ProbeState } from '../doctor/collection-probe.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { plural } from '../core/wording.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { sourceDocument } from './doctor-text.ts';
 import { renderProblems, renderReach } from './doctor-text.ts';
 import {
@@ -51,7 +51,6 @@ import {
 } from './init-setup.ts';
 import { askChoice } from './prompt.ts';
 import { probeSource } from './source-probe.ts';
-import { terminalWidth } from './table.ts';
 
 /** The variables that hold the key and a channel's secret while they are being tested. */
 const CHECK_VARIABLE = 'INIT_KEY';
@@ -283,10 +282,9 @@ async function verdictOn(
 ): Promise<'write' | 'url' | 'key'> {
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
   if (context.options.json !== true) {
-    const width = terminalWidth(context);
     const shown = problems.filter(({ gravity }) => isVerbose || gravity !== 'note');
-    const head = isVerbose ? `${renderReach(reach, width)}\n` : summary(reach);
-    await print(context, `${head}\n${shown.length === 0 ? '' : `${renderProblems(shown, width)}\n`}\n`);
+    const head = isVerbose ? `${renderReach(reach, terminalWidth(context))}\n` : summary(reach);
+    await print(context, `${head}\n${shown.length === 0 ? '' : `${renderProblems(shown)}\n`}\n`);
   }
   const code = doctorExitCode([reach], problems);
   if (code === EXIT.done || code === EXIT.partial) return 'write';

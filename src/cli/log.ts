@@ -16,7 +16,7 @@ import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, printNote, type CommandContext } from './context.ts';
+import { isColoured, print, printNote, type CommandContext, lineOptions } from './context.ts';
 import { recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 
@@ -111,8 +111,5 @@ function windowText({ change, last_seen_before: before, returned }: LogEntry): s
 }
 
 function lines(context: CommandContext, field: FieldChange): string[] {
-  return fieldLines(field, {
-    colors: createColors(isColoured(context)),
-    width: context.stdout.columns ?? 100,
-  });
+  return fieldLines(field, lineOptions(context));
 }

@@ -4,14 +4,14 @@ import { EXIT } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { type NamedCommand, described, namedCommands, synopsis } from './command-reference.ts';
 import type { CommandRow } from './command-row.ts';
-import { type CommandAction, print } from './context.ts';
+import { type CommandAction, printDocument } from './context.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 
 /** The command, of a program with these commands. */
 export function man(rows: readonly CommandRow[]): CommandAction<unknown> {
   return async (context) => {
-    await print(context, manPage(programVersion(), rows));
+    await printDocument(context, manPage(programVersion(), rows));
     return EXIT.done;
   };
 }

@@ -8,8 +8,8 @@ import { count } from '../core/wording.ts';
 import { messageOf, noticeOf } from '../daemon/notices/message.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
 import { readConfig } from '../wire.ts';
-import { print, printReason, type CommandContext } from './context.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { renderTable } from './table.ts';
 import { commandLog } from './source-probe.ts';
 
 interface NotifyOptions {

@@ -26,9 +26,9 @@ import {
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { print, printNote, printReason, type CommandContext } from './context.ts';
+import { print, printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { planReason } from './plan-reason.ts';
-import { lineOptions, sendPlan } from './restore-send.ts';
+import { sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { writeWhole } from './atomic-file.ts';
 
@@ -215,13 +215,8 @@ async function printPlan(
     generatedAt: isoTime(systemClock.now()),
     ...(format === 'text' ? {} : { notes }),
   });
-  const text =
-    format === 'markdown'
-      ? renderMarkdown(report)
-      : format === 'html'
-        ? renderHtml(report)
-        : renderText(report, lineOptions(context));
-  await print(context, text);
+  if (format === 'text') await print(context, renderText(report, lineOptions(context)));
+  else await printDocument(context, format === 'markdown' ? renderMarkdown(report) : renderHtml(report));
 }
 
 /** Names of the plan's records, by `kind id`: a mirror that is created by this restore does not have them. */

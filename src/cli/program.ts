@@ -11,6 +11,7 @@ import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, outputLostText, watchOutput } from './output-watch.ts';
 import { isDetailed } from '../core/logger.ts';
+import { wrapLines } from '../core/wrap.ts';
 
 /**
  * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the
@@ -107,8 +108,8 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
       writeErr: (text) => (run.help += text),
       // The error itself is thrown, and printed once at the end.
       outputError: () => undefined,
-      getOutHelpWidth: () => process.stdout.columns ?? 100,
-      getErrHelpWidth: () => process.stderr.columns ?? 100,
+      getOutHelpWidth: () => helpWidth(process.stdout),
+      getErrHelpWidth: () => helpWidth(process.stderr),
     })
     .exitOverride(refusedBy(() => program, run));
   for (const option of GLOBAL_OPTIONS) program.addOption(optionOf(option));
@@ -143,8 +144,12 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
   for (const option of row.options ?? []) command.addOption(optionOf(option));
   if (row.commands !== undefined && row.load === undefined)
     command.helpCommand('help [command]', 'show the help of a command');
-  command.addHelpText('after', EVERY_COMMAND_TAKES);
-  if (row.notes !== undefined) command.addHelpText('after', `\n${row.notes.join('\n')}`);
+  command.addHelpText('after', ({ error }) =>
+    wrapLines(
+      ['', EVERY_COMMAND_TAKES, ...(row.notes === undefined ? [] : ['', row.notes.join(' ')])].join('\n'),
+      helpWidth(error ? process.stderr : process.stdout),
+    ),
+  );
   if (row.examples !== undefined) command.addHelpText('after', examplesText(row.examples));
   for (const child of row.commands ?? []) addCommand(command, child, surroundings);
   const { load } = row;
@@ -181,7 +186,11 @@ function optionOf({ flags, description, choices, parse = String, isRepeatable }:
   return made;
 }
 
-const EVERY_COMMAND_TAKES = `\nAnd those of \`tidemark --help\`: ${GLOBAL_OPTIONS.map(({ flags }) => flags.replace(/ <.*/, '')).join(', ')}`;
+const EVERY_COMMAND_TAKES = `And those of \`tidemark --help\`: ${GLOBAL_OPTIONS.map(({ flags }) => flags.replace(/ <.*/, '')).join(', ')}`;
+
+function helpWidth({ columns }: ProcessContext['stdout']): number {
+  return columns ?? 100;
+}
 
 function examplesText(examples: readonly string[]): string {
   return `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`;

@@ -1,6 +1,5 @@
 /** Where a report goes, and in which form: `--format`, `--output`, and several sources in one. */
 import { resolve } from 'node:path';
-import { createColors } from 'picocolors';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { diffReport } from '../report/diff-report.ts';
@@ -13,7 +12,7 @@ import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
-import { isColoured, print, printNote, printReason, type CommandContext } from './context.ts';
+import { print, printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './atomic-file.ts';
@@ -80,10 +79,7 @@ export function renderDocument(
 ): string {
   switch (format) {
     case 'text':
-      return renderText(diffReport(document, options), {
-        colors: createColors(!options.isFile && isColoured(context)),
-        width: context.stdout.columns ?? 100,
-      });
+      return renderText(diffReport(document, options), lineOptions(context, options));
     case 'markdown':
       return renderMarkdown(diffReport(document, options), { maxLength: COMMENT_LENGTH });
     case 'html':
@@ -129,7 +125,7 @@ export async function deliver(
   }
   const isPartial = reports.some(({ exitCode }) => exitCode === EXIT.partial);
   if (reports.length > 0 || format === 'json')
-    await write(context, options, textOf(reports, failures, format), isPartial);
+    await write(context, { output: options.output, format }, textOf(reports, failures, format), isPartial);
   for (const { source, reason } of reports) {
     const of = reports.length > 1 && source !== null ? `${source}: ` : '';
     printReason(
@@ -194,11 +190,11 @@ function jsonOfSeveral(
 
 async function write(
   context: CommandContext,
-  { output }: OutputOptions,
+  { output, format }: { readonly output?: string | undefined; readonly format: ReportFormat },
   text: string,
   isPartial: boolean,
 ): Promise<void> {
-  if (output === undefined) return print(context, text);
+  if (output === undefined) return (format === 'text' ? print : printDocument)(context, text);
   await writeWhole(resolve(context.cwd, output), [text], context);
   printNote(context, [
     `written to ${output}${isPartial ? '; not everything could be compared: it says what, and why' : ''}`,

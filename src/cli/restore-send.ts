@@ -1,5 +1,4 @@
 /** Sends a plan that was approved, shows its progress, and prints the report. */
-import { createColors } from 'picocolors';
 import type { RequestStats } from '../api/request-stats.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
@@ -14,7 +13,7 @@ import { restoreExitCode } from '../restore/apply/report.ts';
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
-import { isColoured, isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printNote, printReason, type CommandContext, lineOptions } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import { Painter, keepDrawing, loggingAbove } from './progress.ts';
 import { type RestoreSession, journalOf } from './restore-session.ts';
@@ -69,10 +68,6 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     progress?.stop();
     await client.close();
   }
-}
-
-export function lineOptions(context: CommandContext) {
-  return { colors: createColors(isColoured(context)), width: context.stdout.columns ?? 100 };
 }
 
 // Progress of a restore on a terminal: one bar, the records being written, and the wait.

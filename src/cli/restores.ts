@@ -11,10 +11,9 @@ import { restoreReport } from '../restore/apply/report.ts';
 import { isAtWork } from '../restore/apply/resume.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
+import { print, type CommandContext, terminalWidth, lineOptions } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
-import { lineOptions } from './restore-send.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 /** Newest first. */
 export async function restores(

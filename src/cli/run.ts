@@ -1,5 +1,4 @@
 /** A run for people and as `tidemark.sync/1`. */
-import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
@@ -27,7 +26,7 @@ import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
-import { isColoured, type CommandContext } from './context.ts';
+import { type CommandContext, lineOptions } from './context.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from './table.ts';
 
@@ -331,8 +330,7 @@ export function printRunChanges(
     parentName: parentNames(mirror, run.source, definitions),
   });
   const text = renderText(report, {
-    colors: createColors(isColoured(context)),
-    width: context.stdout.columns ?? 100,
+    ...lineOptions(context),
     maxRecords: RECORDS_SHOWN,
     moreHint: `tidemark diff run:${from.run} run:${run.run}`,
   });

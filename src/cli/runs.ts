@@ -11,7 +11,7 @@ import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
-import { print, type CommandContext } from './context.ts';
+import { print, type CommandContext, terminalWidth } from './context.ts';
 import {
   recreatedLines,
   type PrintedChanges,
@@ -21,7 +21,7 @@ import {
   schemaChangeDocument,
   schemaChangeLines,
 } from './run.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');

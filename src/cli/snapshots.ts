@@ -6,9 +6,9 @@ import type { SnapshotRow } from '../mirror/snapshots.ts';
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
-import { renderTable, terminalWidth } from './table.ts';
+import { renderTable } from './table.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');

@@ -7,6 +7,7 @@ import { createColors } from 'picocolors';
 import { BackupCatalog, type BackupsShown } from '../backup/list.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
@@ -39,9 +40,10 @@ import {
 } from '../state/source-status.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
-import { isColoured, print, printReason, type CommandContext } from './context.ts';
+import { isColoured, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { schemaChangeLines } from './run.ts';
-import { foldedLine, renderTable, terminalWidth } from './table.ts';
+import { wrapText } from '../core/wrap.ts';
+import { renderTable } from './table.ts';
 import { age, runFailure } from './export-notes.ts';
 
 /**
@@ -181,15 +183,9 @@ function statusText(context: CommandContext, facts: StatusFacts): string {
     bold(`${verdictText(snapshot, drift, needs)}.`),
     ...answerLines(context, fiveAnswers(snapshot, drift), width),
     '',
-    ...lines
-      .flatMap((line) => line.split('\n'))
-      .flatMap((line) => foldedLine(line, width, indentOf(line) + 2)),
+    ...lines.flatMap((line) => line.split('\n')).map(escapeControlCharacters),
   ];
   return `${text.join('\n')}\n`;
-}
-
-function indentOf(line: string): number {
-  return line.length - line.trimStart().length;
 }
 
 /** A line an answer: the question, the word, and what it rests on. */
@@ -204,7 +200,7 @@ function answerLines(
   return answers.flatMap(({ question, tone, word, line }) => {
     const head = `  ${question.padEnd(12)}${color[tone](word)}${' '.repeat(longest - word.length + 2)}`;
     const indent = 2 + 12 + longest + 2;
-    const [first = '', ...rest] = foldedLine(line, width === undefined ? undefined : width - indent, 0);
+    const [first = '', ...rest] = wrapText(escapeControlCharacters(line), (width ?? Infinity) - indent);
     return [head + first, ...rest.map((each) => ' '.repeat(indent) + each)];
   });
 }

@@ -9,12 +9,18 @@ import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
+import {
+  isInteractive,
+  print,
+  printNote,
+  printReason,
+  type CommandContext,
+  terminalWidth,
+} from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
-import { terminalWidth } from './table.ts';
 import { commandLog } from './source-probe.ts';
 
 interface SyncCommandOptions {

@@ -1,7 +1,7 @@
 /** Plain tables for the terminal. The one door to cli-table3. */
 import Table from 'cli-table3';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import type { ProcessContext } from './context.ts';
+import { textWidth, wrapText } from '../core/wrap.ts';
 
 type Align = 'left' | 'right';
 
@@ -10,13 +10,6 @@ interface TableRoom {
   readonly width?: number | undefined;
   /** Headings of columns that go first where there is no room for all, the first one first. */
   readonly least?: readonly string[];
-}
-
-/** The columns of a terminal that reads the results; undefined for a pipe or a file, which take lines of any length. */
-export function terminalWidth({ stdout }: Pick<ProcessContext, 'stdout'>): number | undefined {
-  return stdout.isTTY === true && stdout.columns !== undefined && stdout.columns > 0
-    ? stdout.columns
-    : undefined;
 }
 
 /**
@@ -34,7 +27,7 @@ export function renderTable(
   const cells = rows.map((row) => row.map((cell) => escapeControlCharacters(cell)));
   const layout = fittingLayout(head, cells, width ?? Infinity, least);
   const inTable = (row: readonly string[]): string[] =>
-    layout.columns.map(({ index, width: own }) => wrappedText(row[index] ?? '', own).join('\n'));
+    layout.columns.map(({ index, width: own }) => wrapText(row[index] ?? '', own).join('\n'));
   const grid = [head, ...cells].map(inTable);
   const lines = drawn(
     grid,
@@ -60,7 +53,7 @@ function belowRow(
   return below.flatMap((index) => {
     const value = row[index] ?? '';
     if (value === '' || value === '·' || value === '—') return [];
-    const [first = '', ...rest] = wrappedText(`${head[index] ?? ''}: ${value}`, Math.max(width - 4, 20));
+    const [first = '', ...rest] = wrapText(`${head[index] ?? ''}: ${value}`, Math.max(width - 4, 20));
     return [`  ${first}`, ...rest.map((line) => `    ${line}`)];
   });
 }
@@ -191,7 +184,7 @@ function tallestOf(
     const height =
       natural <= own
         ? 1
-        : cellsOf(index).reduce((most, cell) => Math.max(most, wrappedText(cell, own).length), 1);
+        : cellsOf(index).reduce((most, cell) => Math.max(most, wrapText(cell, own).length), 1);
     return { index, height };
   });
   const [tallest] = heights.toSorted((a, b) => b.height - a.height);
@@ -206,58 +199,7 @@ function widest(texts: readonly string[], widthOf: (text: string) => number): nu
   return texts.reduce((most, text) => Math.max(most, widthOf(text)), 0);
 }
 
-// Long lines on a narrow terminal.
-
-/**
- * A line of text, neutralised, in as many as the terminal is wide enough for.
- * @param width columns; undefined if unknown, then it stays one line
- * @param indent columns that all but the first are further in
- */
-export function foldedLine(text: string, width: number | undefined, indent = 2): string[] {
-  const lead = /^ */.exec(text)?.[0] ?? '';
-  const safe = escapeControlCharacters(text.slice(lead.length));
-  if (width === undefined) return [lead + safe];
-  const [first = '', ...rest] = wrappedText(safe, Math.max(20, width - indent - 1));
-  return [lead + first, ...rest.map((line) => ' '.repeat(indent) + line)];
-}
-
-// How much room a text takes on a terminal, and texts wrapped into it.
-
-/** Characters that take two columns: East Asian wide ones, and emoji that are drawn as such. */
-const WIDE =
-  /[\p{Emoji_Presentation}\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/gu;
-/** Those that take none: combining marks, joiners and selectors. */
-const NONE = /[\p{Mn}\p{Me}\p{Cf}]/gu;
-const PLAIN = /^[\u0020-\u007e]*$/;
-
-/** Columns of a line without control characters. */
-export function textWidth(text: string): number {
-  if (PLAIN.test(text)) return text.length;
-  const characters = Array.from(text.replaceAll(NONE, '')).length;
-  return characters + (text.match(WIDE)?.length ?? 0);
-}
-
 /** The widest word of a text: what it cannot be narrower than. */
 function wordWidth(text: string): number {
   return Math.max(0, ...text.split(' ').map(textWidth));
-}
-
-/** The text in lines of at most `width` columns, broken at spaces only: a longer word gets its own line. */
-function wrappedText(text: string, width: number): string[] {
-  if (textWidth(text) <= width) return [text];
-  const lines: string[] = [];
-  let line: string | undefined;
-  let taken = 0;
-  for (const word of text.split(' ')) {
-    const own = textWidth(word);
-    if (line !== undefined && taken + 1 + own <= width) {
-      line += ` ${word}`;
-      taken += 1 + own;
-    } else {
-      if (line !== undefined) lines.push(line);
-      line = word;
-      taken = own;
-    }
-  }
-  return [...lines, line ?? ''];
 }

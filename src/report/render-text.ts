@@ -2,6 +2,7 @@
 import type { Colors } from 'picocolors/types.js';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { plural } from '../core/wording.ts';
+import { textWidth } from '../core/wrap.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import {
   type Change,
@@ -128,11 +129,11 @@ function tableLines({ columns, rows, total }: TablePart, colors: Colors): string
   const all = [columns, ...rows, ...(total === undefined ? [] : [total])].map((row) =>
     row.map(escapeControlCharacters),
   );
-  const widths = columns.map((_name, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const widths = columns.map((_name, column) => Math.max(...all.map((row) => textWidth(row[column] ?? ''))));
   return all.map((row, index) => {
     const cells = row.map((cell, column) => {
-      const width = widths[column] ?? 0;
-      return column === 0 ? cell.padEnd(width) : cell.padStart(width);
+      const gap = ' '.repeat((widths[column] ?? 0) - textWidth(cell));
+      return column === 0 ? cell + gap : gap + cell;
     });
     const line = cells.join('  ').trimEnd();
     if (index === 0) return colors.dim(line);

@@ -79,7 +79,8 @@ export function folded(text: string, limit: number): string {
 
 /** Characters of beginning and end that are shown of a text of that length. */
 function sharesOf(length: number, limit: number): { head: number; tail: number } {
-  const kept = Math.max(limit - gapText(length - limit).length, 16);
+  // What makes room for the gap is left out as well, and counted in it.
+  const kept = Math.max(limit - gapText(length - limit + gapText(length).length).length, 16);
   const head = Math.ceil(kept * 0.7);
   return { head, tail: kept - head };
 }

@@ -2,7 +2,7 @@ import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { comparisonNotes } from '../../src/cli/run.ts';
 import { runCommandLine } from '../../src/cli/program.ts';
-import { textWidth } from '../../src/cli/table.ts';
+import { textWidth } from '../../src/core/wrap.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { commandLine } from '../journeys/command-line.ts';
@@ -28,15 +28,16 @@ async function mirrored() {
   service.set('domains', [{ id: ID, domain: 'harbor.example', is_verified: true }]);
   const directory = scratch();
   const env = { ...environment(service.url, directory), NO_COLOR: '1', CI: '1' };
-  const shown = async (...args: string[]): Promise<string> => {
+  const shown = async (...args: string[]): Promise<string> => (await both(...args)).stdout;
+  const both = async (...args: string[]): Promise<{ stdout: string; stderr: string }> => {
     const [stdout, stderr] = [new Terminal(), new Terminal()];
     await runCommandLine(args, {
       ...{ env, cwd: directory, stdin: { isTTY: false }, stdout, stderr, pid: process.pid },
       ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
     });
-    return stdout.text;
+    return { stdout: stdout.text, stderr: stderr.text };
   };
-  return { service, env, directory, shown };
+  return { service, env, directory, shown, both };
 }
 
 describe('a terminal of 80 columns', () => {
@@ -67,6 +68,45 @@ describe('a terminal of 80 columns', () => {
     // What no terminal reads has a line for each row, as scripts expect.
     const piped = await commandLine(['runs', 'show', '1'], { env, cwd: directory });
     expect(piped.stdout).toMatch(/^domains +organization \S+ +complete +1 +1 /m);
+  });
+});
+
+describe('text on a terminal of 80 columns', () => {
+  it('is broken between words, on stdout and stderr', { timeout: 60_000 }, async () => {
+    const { service, shown, both } = await mirrored();
+    await shown('sync');
+    await shown('snapshots', 'pin', 'start', 'run:1');
+    await shown('snapshots', 'baseline', 'start');
+    service.set('domains', [
+      { id: ID, domain: 'harbor.example', is_verified: false, note: 'all of these words '.repeat(12).trim() },
+    ]);
+    await shown('sync');
+    for (const args of [
+      ['diff', 'run:1', 'run:2'],
+      ['drift'],
+      ['drift', 'accept', 'domains', 'nothing-of-the-kind', '--reason', 'none'],
+      ['restore', 'run:1'],
+      ['restore', 'run:1', '--apply'],
+      ['log', 'domains', ID],
+      ['show', 'domains', ID],
+      ['show', 'domains', 'nobody'],
+      ['blame', 'domains', ID],
+      ['changes', '--since', 'run:1'],
+      ['runs', 'show', '2'],
+      ['doctor'],
+      ['doctor', '--help'],
+      ['estimate'],
+      ['verify'],
+      ['config', 'check'],
+      ['snapshots'],
+      ['diff', 'run:99'],
+      ['status'],
+    ]) {
+      const { stdout, stderr } = await both(...args);
+      for (const line of `${stdout}${stderr}`.split('\n'))
+        if (line.trim().includes(' '))
+          expect(textWidth(line), `${args.join(' ')}: ${line}`).toBeLessThanOrEqual(80);
+    }
   });
 });
 
