@@ -41,7 +41,7 @@ export function withheldBy({ configured, http, replica, notices, pings, secretVa
       apiKey,
       ...secrets.flatMap(({ values }) => Object.values(values)).filter(isLong),
     ]),
-    ...[http.token, replica.token],
+    ...[http.token, http.triggerToken, replica.token],
     ...notices.flatMap(secretsOf),
     ...pings.flatMap(({ start, success, fail }) => [start, success, fail]),
   ];

@@ -65,7 +65,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       import('../daemon/http/http.ts'),
       import('../server/replica/replica.ts'),
     ]);
-    const { host, port, token, tokenFile, trustedProxies } = view.config().http;
+    const { host, port, token, tokenFile, triggerToken, trustedProxies } = view.config().http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
         hint: 'correct http.tokenFile, or the permissions of that file',
@@ -75,6 +75,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       host,
       port,
       token,
+      triggerToken,
       localToken: localToken.reveal(),
       trustedProxies,
       clock: systemClock,

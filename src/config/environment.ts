@@ -55,6 +55,8 @@ const RIVALS: Readonly<Record<string, string>> = {
   exclude: 'include',
   token: 'tokenFile',
   tokenFile: 'token',
+  triggerToken: 'triggerTokenFile',
+  triggerTokenFile: 'triggerToken',
 };
 
 // Container platforms set these variables for a service called "tidemark": they are not options.

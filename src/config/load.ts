@@ -168,6 +168,7 @@ function ignoreMissingKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes
     mistakes.remove(tree, ['sources', index, 'apiKeyFile']);
   }
   mistakes.remove(tree, ['http', 'token']);
+  mistakes.remove(tree, ['http', 'triggerToken']);
   mistakes.remove(tree, ['replica', 'token']);
 }
 
@@ -272,18 +273,19 @@ const SHORTEST_TOKEN = 16;
 /** Only the daemon needs the token: other commands must not fail for users who may not read its file. */
 function tokenAt(
   checking: Checking,
-  section: 'http' | 'replica',
-  { token, tokenFile }: { readonly token?: string | undefined; readonly tokenFile?: string | undefined },
+  [section, key]: readonly ['http' | 'replica', 'token' | 'triggerToken'],
+  text: string | undefined,
+  file: string | undefined,
 ): Secret | null {
-  const read = fileSecret(checking, [section], 'token', tokenFile, (line) => checking.warnings.push(line));
-  const value = read ?? token;
+  const read = fileSecret(checking, [section], key, file, (line) => checking.warnings.push(line));
+  const value = read ?? text;
   return value === undefined ? null : new Secret(value);
 }
 
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   const { tree, mistakes, warnings } = checking;
   const { listen, token: text, tokenFile: file, trustedProxies, publicUrl } = parsed.http;
-  const token = tokenAt(checking, 'http', parsed.http);
+  const token = tokenAt(checking, ['http', 'token'], text, file);
   const isTokenNamed = text !== undefined || file !== undefined || mistakes.covers(tree, ['http', 'token']);
   if (!isLoopback(listen.host) && !isTokenNamed) {
     mistakes.add(
@@ -292,17 +294,26 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
       `${listen.host} is not a loopback address and needs http.token or http.tokenFile`,
     );
   }
-  if (!isLoopback(listen.host) && token !== null && token.reveal().length < SHORTEST_TOKEN) {
-    const at = place(tree, ['http', file === undefined ? 'token' : 'tokenFile']);
+  const { triggerToken: triggerText, triggerTokenFile: triggerFile } = parsed.http;
+  const triggerToken = tokenAt(checking, ['http', 'triggerToken'], triggerText, triggerFile);
+  const triggerAt = ['http', triggerFile === undefined ? 'triggerToken' : 'triggerTokenFile'];
+  for (const [secret, path] of [
+    [token, ['http', file === undefined ? 'token' : 'tokenFile']],
+    [triggerToken, triggerAt],
+  ] as const) {
+    if (isLoopback(listen.host) || secret === null || secret.reveal().length >= SHORTEST_TOKEN) continue;
     warnings.push(
-      `${at}a token this short can be guessed by whoever reaches ${listen.host}; \`openssl rand -hex 32\` makes one`,
+      `${place(tree, path)}a token this short can be guessed by whoever reaches ${listen.host}; \`openssl rand -hex 32\` makes one`,
     );
   }
+  if (triggerToken !== null && triggerToken.reveal() === token?.reveal())
+    mistakes.add(tree, triggerAt, 'expected a separate token, got http.token');
   const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
   return {
     ...listen,
     token,
     tokenFile,
+    triggerToken,
     publicUrl: publicUrl?.href.replace(/\/+$/, '') ?? null,
     trustedProxies,
   };
@@ -316,9 +327,10 @@ function checkReplica(
 ): ReplicaConfig {
   const { tree, mistakes } = checking;
   const { tokenFile: file } = parsed.replica;
-  const token = tokenAt(checking, 'replica', parsed.replica);
+  const token = tokenAt(checking, ['replica', 'token'], parsed.replica.token, file);
   const others = [
     { what: 'http.token', secret: http.token },
+    { what: 'http.triggerToken', secret: http.triggerToken },
     ...sources.map(({ name, apiKey }) => ({ what: `the key of source ${name}`, secret: apiKey })),
   ];
   for (const { what, secret } of others) {

@@ -247,6 +247,15 @@ export const OPTIONS = section('Tidemark configuration', {
       description: 'File that holds the token; instead of token.',
       example: '/run/secrets/tidemark',
     }),
+    triggerToken: t.secret.optional().meta({
+      description:
+        'Token for webhooks: it starts a sync by POST /api/v1/runs and opens nothing else. Another one than token. Give it by reference, as ${VAR}.',
+      example: '${TIDEMARK_TRIGGER_TOKEN}',
+    }),
+    triggerTokenFile: t.path.optional().meta({
+      description: 'File that holds the token for webhooks; instead of triggerToken.',
+      example: '/run/secrets/tidemark-trigger',
+    }),
     publicUrl: t.baseUrl.optional().meta({
       description:
         'Address under which people reach the dashboard, such as that of a proxy in front of it: every notice links to it.',

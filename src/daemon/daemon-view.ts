@@ -99,7 +99,7 @@ function requestJobs(
     });
   }
   const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
-  const { full = false, kinds = null } = how;
+  const { full = false, kinds = null, joins = false } = how;
   const jobs = targets.map((source): QueuedJob => ({
     name,
     source,
@@ -107,6 +107,7 @@ function requestJobs(
     schedule: null,
     full,
     kinds,
+    ...(joins ? { joins } : {}),
   }));
   // All of them or none.
   if (runner.requestedWith(jobs) > MOST_WAITING + configured.length) {

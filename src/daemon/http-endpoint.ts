@@ -41,7 +41,8 @@ export class HttpEndpoint {
 
   /** Has it listen as configured. What keeps it from that is reported once, and tried again at the next call. */
   async ensure(config: HttpConfig): Promise<void> {
-    const listening = JSON.stringify({ ...config, token: config.token?.reveal() ?? null });
+    const tokens = [config.token, config.triggerToken].map((token) => token?.reveal() ?? null);
+    const listening = JSON.stringify({ ...config, tokens });
     if (this.#server !== null && listening === this.#listening) return;
     await this.close();
     try {

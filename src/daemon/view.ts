@@ -60,6 +60,8 @@ export interface JobRequest {
   readonly full?: boolean;
   /** Only these kinds; null and left out for all. */
   readonly kinds?: readonly Kind[] | null;
+  /** A waiting sync of the source that reads as much will do, and one that was asked for like this is widened. */
+  readonly joins?: boolean;
 }
 
 /** Which job it is about: of which name, of which source. */

@@ -83,6 +83,7 @@ log: { level: debug }
       port: 9000,
       token: null,
       tokenFile: null,
+      triggerToken: null,
       publicUrl: null,
       trustedProxies: [],
     });

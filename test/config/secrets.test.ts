@@ -124,6 +124,31 @@ describe('the token of the replica', () => {
   });
 });
 
+describe('the token of webhooks', () => {
+  const source = { ...BASE, TIDEMARK_API_KEY: 'k', TIDEMARK_HTTP_TOKEN: 'tok' };
+
+  it('is its own, from the environment or a file', () => {
+    expect(load(source).http.triggerToken).toBeNull();
+    expect(load({ ...source, TIDEMARK_HTTP_TRIGGER_TOKEN: 'own' }).http.triggerToken?.reveal()).toBe('own');
+    write('trigger', 'own\n');
+    const { http } = load({ ...source, TIDEMARK_HTTP_TRIGGER_TOKEN_FILE: 'trigger' });
+    expect([http.triggerToken?.reveal(), http.token?.reveal()]).toEqual(['own', 'tok']);
+  });
+
+  it('is not the token that reads, nor the one of the replica', () => {
+    const { message } = thrownBy(() => load({ ...source, TIDEMARK_HTTP_TRIGGER_TOKEN: 'tok' }));
+    expect(message).toBe('TIDEMARK_HTTP_TRIGGER_TOKEN: expected a separate token, got http.token');
+    const both = { TIDEMARK_HTTP_TRIGGER_TOKEN: 'own', TIDEMARK_REPLICA_TOKEN: 'own' };
+    expect(thrownBy(() => load({ ...source, ...both })).message).toContain('got http.triggerToken');
+  });
+
+  it('in a file that cannot be read is a warning', () => {
+    const { http, warnings } = load({ ...source, TIDEMARK_HTTP_TRIGGER_TOKEN_FILE: 'nowhere' });
+    expect(http.triggerToken).toBeNull();
+    expect(warnings).toHaveLength(1);
+  });
+});
+
 it('a configuration shows no secret, however it is printed', () => {
   const config = load({ ...BASE, TIDEMARK_API_KEY: 'phx_leak', TIDEMARK_HTTP_TOKEN: 'tok_leak' });
   const printed = [

@@ -131,7 +131,10 @@ function escapeCell(text: string | undefined): string {
 // The two sample files under config/.
 
 /** Options that exclude a neighbour, or need a secret that a reader does not have: shown as comments. */
-const SHOWN_AS_COMMENT = new Set(['apiKeyFile', 'include', 'token', 'tokenFile']);
+const SHOWN_AS_COMMENT = new Set([
+  ...['apiKeyFile', 'include', 'token', 'tokenFile'],
+  ...['triggerToken', 'triggerTokenFile'],
+]);
 
 const COMMENT_WIDTH = 100;
 

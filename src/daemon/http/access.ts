@@ -11,10 +11,15 @@ import type { Secret } from '../../core/secret.ts';
 import { addressGroup } from '../../server/client-address.ts';
 import { Refusal } from './request.ts';
 
+/** A header of our own for webhook senders that cannot set `Authorization`. */
+export const TRIGGER_HEADER = 'Tidemark-Token';
+
 /** The parts of a request that identify its client. */
 export interface Caller {
   readonly host: string | undefined;
   readonly authorization: string | undefined;
+  /** `TRIGGER_HEADER`. */
+  readonly trigger: string | undefined;
   readonly cookie: string | undefined;
   readonly origin: string | undefined;
   /** `Sec-Fetch-Site`. */
@@ -23,17 +28,21 @@ export interface Caller {
 
 interface AccessOptions {
   readonly token: Secret | null;
+  /** Starts syncs, and opens nothing else; none when absent. */
+  readonly triggerToken?: Secret | null;
   /** Made by the daemon for the command line on this machine. */
   readonly localToken: string;
 }
 
 export class Access {
   readonly #token: Secret | null;
+  readonly #triggerToken: Secret | null;
   readonly #localToken: string;
   readonly #sessions = new Sessions();
 
-  constructor({ token, localToken }: AccessOptions) {
+  constructor({ token, triggerToken = null, localToken }: AccessOptions) {
     this.#token = token;
+    this.#triggerToken = triggerToken;
     this.#localToken = localToken;
   }
 
@@ -64,13 +73,20 @@ export class Access {
     );
   }
 
+  /** True for a request with the token of webhooks. */
+  isTrigger(caller: Caller): boolean {
+    const given = caller.trigger ?? bearerOf(caller);
+    return this.#triggerToken !== null && given !== undefined && isSame(given, this.#triggerToken.reveal());
+  }
+
   /**
-   * For what sets something going: a token, and no page of another site.
+   * For what sets something going: a token, and no page of another site. Returns what may be started.
    * @throws Refusal 401, 403
    */
-  checkMayAct(caller: Caller): void {
+  checkMayAct(caller: Caller): 'all' | 'sync' {
     checkSameSite(caller);
-    if (this.#hasBearer(caller)) return;
+    if (this.isTrigger(caller)) return 'sync';
+    if (this.#hasBearer(caller)) return 'all';
     throw unauthorized(
       this.#token === null
         ? 'jobs are started with `tidemark sync` on this machine; for calls by HTTP set http.token'
@@ -109,7 +125,8 @@ export class Access {
 
   /** True for a request that shows a token, and not a right one. */
   isWrong(caller: Caller): boolean {
-    return bearerOf(caller) !== undefined && !this.#hasBearer(caller);
+    const isShown = caller.trigger !== undefined || bearerOf(caller) !== undefined;
+    return isShown && !this.isTrigger(caller) && !this.#hasBearer(caller);
   }
 
   #hasBearer(caller: Caller): boolean {

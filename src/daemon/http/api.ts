@@ -30,8 +30,8 @@ interface ApiParts {
   readonly drift: DriftNow;
   readonly changes: ChangesCache;
   readonly clock: Clock;
-  /** Refuses who may not set something going. */
-  readonly checkMayAct: (context: Context) => void;
+  /** Refuses who may not set something going; `sync` for the token of webhooks. */
+  readonly checkMayAct: (context: Context) => 'all' | 'sync';
 }
 
 const MOST_ROWS = 1_000;
@@ -42,6 +42,7 @@ const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 export function createApi(parts: ApiParts): Hono {
   const { view, clock } = parts;
   const api = new Hono();
+  const triggers = new TriggerRate(clock);
   api.get('/status', async (context) => {
     queryWith(context, []);
     await lookAtBackups(view);
@@ -65,7 +66,11 @@ export function createApi(parts: ApiParts): Hono {
     return context.json(await runShown(parts, mirror, run));
   });
   api.post('/runs', async (context) => {
-    parts.checkMayAct(context);
+    const allowed = parts.checkMayAct(context);
+    if (allowed === 'sync') {
+      triggers.add();
+      return context.json(triggerSync(view, await requestText(context)), 202);
+    }
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
@@ -267,12 +272,12 @@ const MEMBERS = ['job', 'sources', 'full', 'kinds'];
 const MOST_NAMES = 1_000;
 
 /** @throws Refusal 400 for what is no such request */
-function parseRunRequest(text: string): RunRequest {
+function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
   const body = parsed(text);
   const unknown = Object.keys(body).find((name) => !MEMBERS.includes(name));
   if (unknown !== undefined)
     throw wrong(`it has a member that is not known; known are ${MEMBERS.join(', ')}`);
-  const job = JOB_NAMES.find((name) => name === body['job']);
+  const job = JOB_NAMES.find((name) => name === (body['job'] ?? usualJob));
   if (job === undefined) throw wrong(`"job" must be one of ${JOB_NAMES.join(', ')}`);
   const full = body['full'] ?? false;
   if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
@@ -284,6 +289,55 @@ function parseRunRequest(text: string): RunRequest {
     full,
     kinds: kinds === null ? null : kinds.map(kindFrom),
   };
+}
+
+/**
+ * A sync for a webhook: an empty body is all of it. It takes part in a sync that waits already, so that a burst makes one.
+ * The answer has the numbers of the requests only: the token reads nothing.
+ * @throws Refusal 400 for what is no such request, 403 for anything but a sync
+ */
+function triggerSync(view: DaemonView, text: string): object {
+  const { job, sources, full, kinds } = parseRunRequest(text.trim() === '' ? '{}' : text, 'sync');
+  if (job !== 'sync' || full) {
+    throw new Refusal(
+      403,
+      'forbidden',
+      'this token starts a sync of the usual kind, and nothing else',
+      'send {"sources": null, "kinds": null}, or the token of http.token',
+    );
+  }
+  const configured = view.config().sources.map(({ name }) => name);
+  if (sources?.every((name) => configured.includes(name)) === false)
+    throw wrong('"sources" has a name that is not configured');
+  const queued = view.request('sync', sources, { kinds, joins: true });
+  return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
+}
+
+/** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop is told to wait. */
+const TRIGGERS_PER_MINUTE = 120;
+const MINUTE_MS = 60_000;
+
+class TriggerRate {
+  readonly #clock: Clock;
+  #at: number[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** @throws Refusal 429 */
+  add(): void {
+    const now = this.#clock.monotonicMs();
+    this.#at = this.#at.filter((at) => now - at < MINUTE_MS);
+    const [first = now] = this.#at;
+    if (this.#at.length >= TRIGGERS_PER_MINUTE) {
+      const seconds = Math.ceil((first + MINUTE_MS - now) / 1000);
+      throw new Refusal(429, 'throttled', 'too many syncs were asked for', 'send it again later', {
+        'Retry-After': String(seconds),
+      });
+    }
+    this.#at.push(now);
+  }
 }
 
 function parsed(text: string): Record<string, unknown> {

@@ -13,7 +13,7 @@ import { createActions } from '../dashboard/actions.ts';
 import { createLogin } from '../dashboard/login.ts';
 import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
-import { type Caller, Access, checkSameSite, unauthorized, WrongTokens } from './access.ts';
+import { type Caller, Access, checkSameSite, TRIGGER_HEADER, unauthorized, WrongTokens } from './access.ts';
 import { createApi } from './api.ts';
 import { healthDocument, healthText } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
@@ -50,6 +50,7 @@ export function createRoutes(
     return {
       host: proxies.hostOf((context.env as HttpBindings).incoming),
       authorization: header('authorization'),
+      trigger: header(TRIGGER_HEADER),
       cookie: header('cookie'),
       origin: header('origin'),
       fetchSite: header('sec-fetch-site'),
@@ -177,15 +178,25 @@ interface GuardParts {
 /** Lets through who may read; sends people to the login form, and programs away. */
 function guard({ access, wrongTokens, callerOf, addressOf, now }: GuardParts) {
   return async (context: Context, next: Next): Promise<Response | undefined> => {
-    // Its own tokens open the replica, and only they.
-    if (isReplica(context.req.path)) return passed(next);
     const caller = callerOf(context);
-    const { path } = context.req;
+    const { path, method } = context.req;
+    if (access.isTrigger(caller) && !OPEN_PATHS.has(path)) {
+      access.checkHost(caller);
+      if (path === '/api/v1/runs' && method === 'POST') return passed(next);
+      throw new Refusal(
+        403,
+        'forbidden',
+        'this token starts a sync by POST /api/v1/runs, and opens nothing else',
+        'send the token of http.token',
+      );
+    }
+    // Its own tokens open the replica, and only they.
+    if (isReplica(path)) return passed(next);
     if (path !== '/healthz') access.checkHost(caller);
     if (OPEN_PATHS.has(path)) return passed(next);
     const mayRead = access.mayRead(caller, now());
     // Where everybody may read, a token is still asked for by what sets something going.
-    if ((!mayRead || context.req.method !== 'GET') && access.isWrong(caller)) {
+    if ((!mayRead || method !== 'GET') && access.isWrong(caller)) {
       const waitSeconds = await wrongTokens.add(addressOf(context));
       if (waitSeconds > 0) throw tooManyWrong(waitSeconds);
     }
@@ -314,6 +325,8 @@ export interface HttpOptions {
   /** 0 picks a free one. */
   readonly port: number;
   readonly token: Secret | null;
+  /** Starts syncs by `POST /api/v1/runs`, and opens nothing else; none when absent. */
+  readonly triggerToken?: Secret | null;
   /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
   readonly localToken: string;
   /** IP addresses and CIDR ranges of trusted proxies; none when absent. */

@@ -31,8 +31,13 @@ export class JobQueue {
     this.#rankOf = rankOf;
   }
 
-  /** Adds a job, unless one waits that does just the same: not more, and not less. Returns the ticket of what waits. */
+  /**
+   * Adds a job, unless one waits that does just the same: not more, and not less, or one that it may join. Returns the
+   * ticket of what waits.
+   */
   add(job: QueuedJob): number {
+    const joined = this.#joinedBy(job);
+    if (joined !== undefined) return joined.ticket;
     const index = this.#waiting.findIndex((each) => isSame(each.job, job));
     const known = this.#waiting[index];
     if (known === undefined) {
@@ -51,10 +56,24 @@ export class JobQueue {
     return known.ticket;
   }
 
+  /** The requested sync that the job becomes part of, which then reads the kinds of both. */
+  #joinedBy(job: QueuedJob): QueueEntry | undefined {
+    const index = this.#waiting.findIndex((each) => isRequest(each) && mayJoin(job, each.job));
+    const known = this.#waiting[index];
+    if (known === undefined || covers(known.job, job)) return known;
+    const kinds = job.kinds === null || known.job.kinds === null ? null : [...known.job.kinds, ...job.kinds];
+    return (this.#waiting[index] = {
+      ticket: known.ticket,
+      job: { ...known.job, kinds: kinds === null ? null : [...new Set(kinds)] },
+    });
+  }
+
   /** How many would wait that somebody asked for, if these did as well. */
   requestedWith(jobs: readonly QueuedJob[]): number {
     const requested = this.#waiting.filter(isRequest);
-    const added = jobs.filter((job) => !requested.some((each) => isSame(each.job, job)));
+    const added = jobs.filter(
+      (job) => !requested.some((each) => isSame(each.job, job) || mayJoin(job, each.job)),
+    );
     return requested.length + added.length;
   }
 
@@ -110,6 +129,17 @@ function isSame(one: QueuedJob, other: QueuedJob): boolean {
     one.full === other.full &&
     selection(one) === selection(other)
   );
+}
+
+/** True if what waits reads at least the job's kinds, or is to read what several such requests ask for. */
+function mayJoin(job: QueuedJob, waiting: QueuedJob): boolean {
+  const isSubject = waiting.name === job.name && waiting.source === job.source;
+  return isSubject && job.joins === true && (waiting.joins === true || covers(waiting, job));
+}
+
+function covers(waiting: QueuedJob, { full, kinds }: QueuedJob): boolean {
+  if (full && !waiting.full) return false;
+  return waiting.kinds === null || (kinds?.every((kind) => waiting.kinds?.includes(kind)) ?? false);
 }
 
 function selection({ kinds }: QueuedJob): string {

@@ -20,6 +20,8 @@ export interface QueuedJob {
   readonly full: boolean;
   /** Of a sync: null for all. */
   readonly kinds: readonly Kind[] | null;
+  /** Of a sync: joins a waiting one of its source, instead of waiting besides it (`JobRequest`). */
+  readonly joins?: boolean;
 }
 
 export interface JobContext {

@@ -389,3 +389,100 @@ describe('every answer', () => {
     });
   });
 });
+
+describe('the token of webhooks', () => {
+  const TRIGGER = 'a-trigger-token-of-some-length';
+  const both = { token: new Secret(TOKEN), triggerToken: new Secret(TRIGGER) };
+  const shown = [{ authorization: `Bearer ${TRIGGER}` }, { 'tidemark-token': TRIGGER }];
+
+  it.each(shown)(
+    'starts a sync, narrowed or not, and is answered with its number only (%o)',
+    async (headers) => {
+      const world = await World.create();
+      const { url } = await world.listen(both);
+      const post = (body: string): Promise<Answer> =>
+        call(`${url}/api/v1/runs`, { method: 'POST', headers, body });
+      const answer = await post('');
+      expect([answer.status, JSON.parse(answer.text)]).toEqual([
+        202,
+        { schema: 'tidemark.triggered/1', requests: [1] },
+      ]);
+      expect((await post('{"kinds": ["roles"], "sources": ["default"]}')).status).toBe(202);
+      expect(world.asked).toEqual([
+        ['sync', null, { kinds: null, joins: true }],
+        ['sync', ['default'], { kinds: ['roles'], joins: true }],
+      ]);
+      const refused = await post('{"sources": ["productoin"]}');
+      expect(refused.status).toBe(400);
+      // Which sources there are is not for who may only start a sync.
+      expect(refused.text).not.toContain('default');
+      for (const [body, status] of [
+        ['{"kinds": ["rolls"]}', 400],
+        ['{"organizations": ["x"]}', 400],
+        ['nonsense', 400],
+        ['[]', 400],
+        ['{"full": true}', 403],
+        ['{"job": "forget"}', 403],
+        ['{"job": "drill"}', 403],
+      ] as const)
+        expect([body, (await post(body)).status]).toEqual([body, status]);
+      expect(world.asked).toHaveLength(2);
+    },
+  );
+
+  it.each(shown)('opens nothing else (%o)', async (headers) => {
+    const world = await World.create();
+    const { url } = await world.listen(both);
+    for (const [method, path] of [
+      ...['/', '/readyz', '/metrics', '/api/v1/status', '/api/v1/runs', '/api/v1/requests/1', '/nowhere'].map(
+        (each) => ['GET', each] as const,
+      ),
+      ['GET', '/replica/api/organizations/'],
+      ['POST', '/api/v1/runs/1'],
+      ['POST', '/actions/sync'],
+      ['POST', '/logout'],
+      ['PUT', '/api/v1/runs'],
+    ] as const) {
+      const answer = await call(url + path, { method, headers });
+      expect([method, path, answer.status]).toEqual([method, path, 403]);
+    }
+    expect((await call(`${url}/api/v1/status`, { headers })).text).toContain('opens nothing else');
+    const foreign = { ...headers, origin: 'https://evil.example' };
+    expect((await call(`${url}/api/v1/runs`, { method: 'POST', headers: foreign })).status).toBe(403);
+    expect(world.asked).toEqual([]);
+  });
+
+  it('is not taken from the address, nor for another one, and guesses are slowed', async () => {
+    const world = await World.create();
+    const { url } = await world.listen(both);
+    const post = (path: string, headers: Record<string, string>): Promise<Answer> =>
+      call(url + path, { method: 'POST', headers, body: '' });
+    expect((await post(`/api/v1/runs?token=${TRIGGER}`, {})).status).toBe(401);
+    // The token of pages is not one of webhooks.
+    expect((await post('/api/v1/runs', { 'tidemark-token': TOKEN })).status).toBe(401);
+    const guesses = await Promise.all(
+      Array.from({ length: 8 }, () => post('/api/v1/runs', { 'tidemark-token': 'a-guess' })),
+    );
+    expect(guesses.map(({ status }) => status)).toContain(429);
+    expect((await post('/api/v1/runs', { 'tidemark-token': TRIGGER })).status).toBe(202);
+    const without = await world.listen({ token: new Secret(TOKEN) });
+    const answer = await call(`${without.url}/api/v1/runs`, {
+      method: 'POST',
+      headers: { 'tidemark-token': '' },
+    });
+    expect(answer.status).toBe(401);
+  });
+
+  it('a sender in a loop is asked to wait', async () => {
+    const world = await World.create();
+    const { url } = await world.listen(both);
+    const post = (): Promise<Answer> =>
+      call(`${url}/api/v1/runs`, { method: 'POST', headers: { 'tidemark-token': TRIGGER }, body: '{}' });
+    const statuses: number[] = [];
+    for (let sent = 0; sent < 130; sent += 1) statuses.push((await post()).status);
+    expect([statuses.indexOf(429), world.asked.length]).toEqual([120, 120]);
+    expect(Number((await post()).headers['retry-after'])).toBeGreaterThan(0);
+    world.clock.passedMs += MINUTE_MS;
+    expect((await post()).status).toBe(202);
+  });
+});

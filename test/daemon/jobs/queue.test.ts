@@ -61,4 +61,41 @@ describe('the queue of jobs', () => {
     expect(taken.indexOf('a')).toBe(10);
     expect(taken.indexOf('b')).toBe(21);
   });
+
+  it('lets a burst of webhooks take part in one waiting sync, which reads what all of them ask for', () => {
+    const queue = new JobQueue(() => '');
+    const hook = (source: string, kinds: QueuedJob['kinds']): QueuedJob => ({
+      ...sync(source, 'request'),
+      kinds,
+      joins: true,
+    });
+    const first = queue.add(hook('a', ['members']));
+    expect(queue.requestedWith([hook('a', ['roles']), hook('b', null)])).toBe(2);
+    expect(queue.add(hook('a', ['members']))).toBe(first);
+    expect(queue.add(hook('a', ['roles', 'members']))).toBe(first);
+    expect(queue.all().map(({ job }) => job.kinds)).toEqual([['members', 'roles']]);
+    expect(queue.add(hook('b', ['roles']))).not.toBe(first);
+    expect(queue.add(hook('a', null))).toBe(first);
+    expect(queue.all().map(({ job }) => [job.source, job.kinds])).toEqual([
+      ['a', null],
+      ['b', ['roles']],
+    ]);
+    // The one that has begun may have read past the change: the next webhook waits again.
+    queue.take();
+    expect(queue.add(hook('a', ['roles']))).not.toBe(first);
+  });
+
+  it("lets a webhook take part in a person's sync that reads as much, and leaves a narrower one as it is", () => {
+    const queue = new JobQueue(() => '');
+    const narrow = queue.add({ ...sync('a', 'request'), kinds: ['roles'] });
+    const hook = queue.add({ ...sync('a', 'request'), kinds: ['members'], joins: true });
+    expect(hook).not.toBe(narrow);
+    const whole = queue.add({ ...sync('b', 'request'), full: true });
+    expect(queue.add({ ...sync('b', 'request'), kinds: ['members'], joins: true })).toBe(whole);
+    expect(queue.all().map(({ job }) => [job.source, job.kinds])).toEqual([
+      ['a', ['roles']],
+      ['a', ['members']],
+      ['b', null],
+    ]);
+  });
 });
