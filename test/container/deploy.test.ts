@@ -4,19 +4,15 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
-import { loadConfig } from '../../src/config/load.ts';
+import { parse } from 'yaml';
 import { optionRows } from '../../src/config/environment.ts';
 import { RESTORABLE } from '../../src/daemon/http/five-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
-import { execForm, parseDockerfile } from './dockerfile.ts';
 import { typeOf } from './promql.ts';
 
 const deploy = resolve(import.meta.dirname, '../../deploy');
 const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
 const variables = new Set(['TIDEMARK_CONFIG', ...optionRows().map(({ variable }) => variable)]);
-const image = parseDockerfile(readFileSync(resolve(deploy, '../Dockerfile'), 'utf8')).at(-1)!;
-const [user] = image.instructions.find(({ name }) => name === 'USER')!.text.split(':');
 
 function scratch(): string {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-deploy-'));
@@ -79,10 +75,9 @@ it('the replica is off, and what the manifests offer in its place names a secret
   expect(secrets['replica-token']).toEqual({ file: './secrets/replica-token' });
   expect(secrets['token']).toEqual({ file: './secrets/token' });
 
-  const [map] = parseAllDocuments(read('kubernetes', 'common.yaml')).map((each) => each.toJS() as Manifest);
-  const text = map?.data['tidemark.yaml'] ?? '';
-  expect(parse(text)).not.toHaveProperty('replica');
-  expect((parse(withReplica(text)) as { replica: object }).replica).toEqual({
+  const map = read('kubernetes', 'base', 'tidemark.yaml');
+  expect(parse(map)).not.toHaveProperty('replica');
+  expect((parse(withReplica(map)) as { replica: object }).replica).toEqual({
     tokenFile: '/run/secrets/tidemark/replica-token',
   });
 
@@ -90,118 +85,6 @@ it('the replica is off, and what the manifests offer in its place names a secret
   expect(unit).toContain('LoadCredential=replica-token:/etc/tidemark/replica-token');
   expect(unit).toContain('Environment=TIDEMARK_REPLICA_TOKEN_FILE=%d/replica-token');
   expect(variables).toContain('TIDEMARK_REPLICA_TOKEN_FILE');
-});
-
-interface Pod {
-  automountServiceAccountToken: boolean;
-  terminationGracePeriodSeconds: number;
-  securityContext: object;
-  containers: {
-    args: string[];
-    env: { name: string; value: string }[];
-    securityContext: object;
-    volumeMounts: { name: string; mountPath: string }[];
-    [probe: string]: unknown;
-  }[];
-  volumes: { name: string; [source: string]: unknown }[];
-}
-
-interface Manifest {
-  kind: string;
-  metadata: { name: string };
-  spec: unknown;
-  data: Record<string, string>;
-}
-
-/** By kind. */
-function manifests(file: string): Record<string, Manifest> {
-  const documents = parseAllDocuments(read('kubernetes', file));
-  for (const { errors, warnings } of documents) expect([...errors, ...warnings]).toEqual([]);
-  return Object.fromEntries(
-    documents.map((document) => {
-      const value = document.toJS() as Manifest;
-      return [value.kind, value];
-    }),
-  );
-}
-
-describe('Kubernetes', () => {
-  const deployment = manifests('deployment.yaml');
-  const cronjob = manifests('cronjob.yaml');
-  const common = manifests('common.yaml');
-  const spec = deployment['Deployment']!.spec as {
-    replicas: number;
-    strategy: { type: string };
-    template: { spec: Pod };
-  };
-  const job = cronjob['CronJob']!.spec as {
-    concurrencyPolicy: string;
-    schedule: string;
-    jobTemplate: { spec: { backoffLimit: number; template: { spec: Pod & { restartPolicy: string } } } };
-  };
-
-  it.each([
-    ['Deployment', spec.template.spec],
-    ['CronJob', job.jobTemplate.spec.template.spec],
-  ])('%s: may do nothing but its work', (_name, pod) => {
-    const [container] = pod.containers;
-    expect(pod.automountServiceAccountToken).toBe(false);
-    expect(pod.securityContext).toMatchObject({
-      runAsNonRoot: true,
-      runAsUser: Number(user),
-      fsGroup: 1000,
-      seccompProfile: { type: 'RuntimeDefault' },
-    });
-    expect(container?.securityContext).toEqual({
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    });
-    expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(10_000);
-    expect(container?.env.filter(({ name }) => !variables.has(name))).toEqual([]);
-    expect(container?.volumeMounts.map(({ name }) => name).sort()).toEqual(
-      pod.volumes.map(({ name }) => name).sort(),
-    );
-    expect(pod.volumes.find(({ name }) => name === 'mirror')).toMatchObject({
-      persistentVolumeClaim: { claimName: common['PersistentVolumeClaim']!.metadata.name },
-    });
-    expect(pod.volumes.find(({ name }) => name === 'config')).toMatchObject({
-      configMap: { name: common['ConfigMap']!.metadata.name },
-    });
-  });
-
-  it('the Deployment has one writer, probes, and a port that the Service finds', () => {
-    expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } });
-    const [container] = spec.template.spec.containers;
-    expect(container).toMatchObject({
-      args: ['daemon'],
-      livenessProbe: { httpGet: { path: '/healthz', port: 'http' } },
-      ports: [{ name: 'http', containerPort: 8787 }],
-    });
-    const health = image.instructions.find(({ name }) => name === 'HEALTHCHECK')!;
-    const { command } = (container?.['readinessProbe'] as { exec: { command: string[] } }).exec;
-    expect(command).toEqual(execForm({ ...health, text: health.text.replace(/^CMD /, '') }));
-    expect(deployment['Service']!.spec).toMatchObject({
-      ports: [{ targetPort: 'http' }],
-      publishNotReadyAddresses: true,
-    });
-  });
-
-  it('the CronJob never overlaps itself and leaves', () => {
-    expect(job).toMatchObject({ concurrencyPolicy: 'Forbid', jobTemplate: { spec: { backoffLimit: 0 } } });
-    expect(job.jobTemplate.spec.template.spec).toMatchObject({ restartPolicy: 'Never' });
-    expect(job.jobTemplate.spec.template.spec.containers[0]?.args).toEqual(['daemon', '--once']);
-  });
-
-  it('the configuration in the ConfigMap is one', () => {
-    const directory = scratch();
-    const file = join(directory, 'tidemark.yaml');
-    writeFileSync(file, common['ConfigMap']!.data['tidemark.yaml'] ?? '');
-    const config = loadConfig({ file, env: {}, cwd: directory, keys: 'unused' });
-    expect(config).toMatchObject({ mirror: '/data/mirror.db', http: { host: '0.0.0.0', port: 8787 } });
-    const mounts = spec.template.spec.containers[0]!.volumeMounts.map(({ mountPath }) => mountPath);
-    expect(mounts).toEqual(expect.arrayContaining(['/data', '/etc/tidemark', '/run/secrets/tidemark']));
-  });
 });
 
 describe('systemd', () => {

@@ -1,10 +1,20 @@
 /** The npm package: packed as `npm publish` packs it, installed into an empty folder, and started from there. */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { FakeService } from '../journeys/service.ts';
 import { releaseProblems } from '../tools/check-release.ts';
@@ -102,11 +112,123 @@ describe('the package', () => {
     expect(synced.stdout).toContain('complete');
     expect(readdirSync(join(folder, 'data'))).toContain('mirror.db');
   });
+
+  it('action.yml: passes without drift, fails with it, and leaves reports', async () => {
+    const service = await FakeService.start();
+    service.set('domains', [{ id: '1', domain: 'old.example' }]);
+    const job = join(scratch, 'job');
+    mkdirSync(job);
+    writeFileSync(
+      join(job, 'tidemark.yaml'),
+      `sources: [{ name: production, baseUrl: ${service.url}, apiKey: '\${SVC_API_KEY}', rate: { perMinute: 0, perHour: 0 } }]`,
+    );
+    const tarball = join(scratch, `tidemark-${manifest.version}.tgz`);
+    const given = { version: tarball };
+    const first = await runAction(job, given, { SVC_API_KEY: 'key' }, ['Install', 'Sync']);
+    expect(first.code, first.text).toBe(0);
+    const mirror = join(job, 'runner/tidemark-mirror/mirror.db');
+    const args = [
+      'export',
+      '--format',
+      'yaml',
+      '--output',
+      join(job, 'approved'),
+      '--config',
+      join(job, 'tidemark.yaml'),
+    ];
+    const exported = spawnSync('npx', ['--no-install', 'tidemark', ...args], {
+      cwd: folder,
+      env: { ...env, TIDEMARK_MIRROR: mirror, SVC_API_KEY: 'key' },
+      encoding: 'utf8',
+    });
+    expect(exported.status, exported.stderr).toBe(0);
+
+    expect(await runAction(job, given, { SVC_API_KEY: 'key' })).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/^exit-code=0$/m) as string,
+    });
+    service.set('domains', [{ id: '1', domain: 'new.example' }]);
+    const drifted = await runAction(job, given, { SVC_API_KEY: 'key' });
+    expect(drifted).toMatchObject({ code: 2 });
+    expect(drifted.output).toMatch(/^exit-code=2$/m);
+    expect(drifted.text).toContain('new.example');
+    expect(drifted.summary).toContain('new.example');
+    expect(readFileSync(join(job, 'runner/drift.sarif'), 'utf8')).toContain('"2.1.0"');
+    expect(readFileSync(join(job, 'runner/drift.xml'), 'utf8')).toContain('<testsuites');
+    const reported = await runAction(job, { ...given, fail: 'false' }, { SVC_API_KEY: 'key' });
+    expect(reported).toMatchObject({ code: 0 });
+    // No key: the sync says so, and nothing is compared.
+    expect(await runAction(job, given, {})).toMatchObject({ code: 4, output: '' });
+  });
+
+  interface Action {
+    inputs: Record<string, { default?: string }>;
+    runs: { steps: { name?: string; run?: string; shell?: string; env?: Record<string, string> }[] };
+  }
+
+  /** Runs the shell steps of action.yml in `job` as a runner does, until one fails. */
+  async function runAction(
+    job: string,
+    given: Record<string, string>,
+    secrets: NodeJS.ProcessEnv,
+    names?: readonly string[],
+  ): Promise<{ code: number; text: string; output: string; summary: string }> {
+    const { inputs, runs } = parse(readFileSync(join(checkout, 'action.yml'), 'utf8')) as Action;
+    const temp = join(job, 'runner');
+    const files = {
+      GITHUB_PATH: join(job, 'path'),
+      GITHUB_OUTPUT: join(job, 'output'),
+      GITHUB_STEP_SUMMARY: join(job, 'summary'),
+    };
+    mkdirSync(join(temp, 'tidemark-mirror'), { recursive: true });
+    for (const file of Object.values(files)) writeFileSync(file, '');
+    const expand = (text: string): string =>
+      text.replace(/\$\{\{ (?:inputs\.(\w+)|runner\.temp) \}\}/g, (_all, input: string | undefined) =>
+        input === undefined ? temp : (given[input] ?? inputs[input]?.default ?? ''),
+      );
+    let text = '';
+    let code = 0;
+    for (const { name = '', run, env: own = {} } of runs.steps) {
+      if (run === undefined || (names !== undefined && !names.includes(name))) continue;
+      expect(run, 'inputs are no part of the text that a shell reads').not.toContain('${{');
+      const path = readFileSync(files.GITHUB_PATH, 'utf8').trim().split('\n').reverse();
+      const step = {
+        ...env,
+        ...secrets,
+        ...files,
+        RUNNER_TEMP: temp,
+        ...Object.fromEntries(Object.entries(own).map(([key, value]) => [key, expand(value)])),
+        PATH: [...path, env.PATH].join(delimiter),
+      };
+      const args = ['--noprofile', '--norc', '-e', '-o', 'pipefail', '-c', run];
+      const ended = await promisify(execFile)('bash', args, { cwd: job, env: step }).then(
+        ({ stdout, stderr }) => ({ code: 0, text: stdout + stderr }),
+        (error: { code: number; stdout: string; stderr: string }) => ({
+          code: error.code,
+          text: error.stdout + error.stderr,
+        }),
+      );
+      text += ended.text;
+      ({ code } = ended);
+      if (code !== 0) break;
+    }
+    const [output, summary] = [files.GITHUB_OUTPUT, files.GITHUB_STEP_SUMMARY].map((file) =>
+      readFileSync(file, 'utf8'),
+    );
+    return { code, text, output: output ?? '', summary: summary ?? '' };
+  }
 });
 
 describe('a release', () => {
   const ready = { GITHUB_ACTIONS: 'true', GITHUB_REF_TYPE: 'tag', GITHUB_REF_NAME: `v${manifest.version}` };
   const notes = (found: string[]): string[] => found.filter((problem) => !problem.startsWith('CHANGELOG'));
+
+  it('action.yml installs the version that it belongs to', () => {
+    const { inputs } = parse(readFileSync(join(checkout, 'action.yml'), 'utf8')) as {
+      inputs: { version: { default: string } };
+    };
+    expect(inputs.version.default).toBe(manifest.version);
+  });
 
   it('is made by the workflow, of a tag with the version', () => {
     expect(notes(releaseProblems(ready))).toEqual([]);

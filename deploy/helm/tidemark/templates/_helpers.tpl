@@ -1,0 +1,135 @@
+{{- define "tidemark.name" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tidemark.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "tidemark.labels" -}}
+{{ include "tidemark.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "tidemark.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "tidemark.name" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{/* The pod of the daemon and of the cron job; they differ in arguments, probes, port and restarts. */}}
+{{- define "tidemark.pod" -}}
+metadata:
+  labels:
+    {{- include "tidemark.labels" . | nindent 4 }}
+  annotations:
+    # A changed configuration starts a new pod.
+    checksum/config: {{ toYaml .Values.config | sha256sum }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "tidemark.serviceAccount" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- if eq .Values.mode "cron" }}
+  restartPolicy: Never
+  {{- end }}
+  terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 1000
+    runAsGroup: 1000
+    fsGroup: 1000
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile: { type: RuntimeDefault }
+  containers:
+    - name: tidemark
+      image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: {{ ternary "[daemon, --once]" "[daemon]" (eq .Values.mode "cron") }}
+      env:
+        - { name: TIDEMARK_CONFIG, value: /etc/tidemark/tidemark.yaml }
+        {{- with .Values.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: { drop: [ALL] }
+      {{- if eq .Values.mode "daemon" }}
+      ports:
+        - { name: http, containerPort: 8787 }
+      startupProbe:
+        httpGet: { path: /healthz, port: http }
+        periodSeconds: 2
+        failureThreshold: 60
+      livenessProbe:
+        httpGet: { path: /healthz, port: http }
+        periodSeconds: 30
+        timeoutSeconds: 5
+        failureThreshold: 4
+      # Asks /readyz with the daemon's own token. Ready also during the first sync, which may take hours.
+      readinessProbe:
+        exec: { command: [node, /app/dist/main.js, daemon, --check] }
+        periodSeconds: 60
+        timeoutSeconds: 15
+        failureThreshold: 2
+      {{- end }}
+      resources:
+        {{- toYaml .Values.resources | nindent 8 }}
+      volumeMounts:
+        - { name: mirror, mountPath: /data }
+        {{- if .Values.persistence.backups.enabled }}
+        - { name: backups, mountPath: /backups }
+        {{- end }}
+        - { name: config, mountPath: /etc/tidemark, readOnly: true }
+        - { name: secrets, mountPath: /run/secrets/tidemark, readOnly: true }
+        - { name: tmp, mountPath: /tmp }
+  volumes:
+    - name: mirror
+      persistentVolumeClaim:
+        claimName: {{ .Values.persistence.mirror.existingClaim | default (include "tidemark.name" .) }}
+    {{- if .Values.persistence.backups.enabled }}
+    - name: backups
+      persistentVolumeClaim:
+        claimName: {{ .Values.persistence.backups.existingClaim | default (printf "%s-backups" (include "tidemark.name" .)) }}
+    {{- end }}
+    - name: config
+      configMap:
+        name: {{ include "tidemark.name" . }}
+    - name: secrets
+      secret:
+        secretName: {{ .Values.existingSecret }}
+        defaultMode: 0440
+    - name: tmp
+      emptyDir: { sizeLimit: 16Mi }
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}

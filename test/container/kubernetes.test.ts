@@ -1,0 +1,353 @@
+/**
+ * What runs in a cluster, made in two ways: Kustomize under deploy/kubernetes and the chart under deploy/helm. Both are held
+ * to the same assertions. Kustomize is tried with kubectl, the chart with Go and sprig (helm.go), and each object with the
+ * schemas of Kubernetes and the Prometheus operator, where TIDEMARK_TEST_TOOLS names a folder with kubernetes-models.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Ajv } from 'ajv';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { optionRows } from '../../src/config/environment.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { prometheusRule } from '../tools/prometheus-rule.ts';
+import { execForm, parseDockerfile } from './dockerfile.ts';
+
+const deploy = resolve(import.meta.dirname, '../../deploy');
+const chart = join(deploy, 'helm/tidemark');
+const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
+const variables = new Set(['TIDEMARK_CONFIG', ...optionRows().map(({ variable }) => variable)]);
+const image = parseDockerfile(readFileSync(resolve(deploy, '../Dockerfile'), 'utf8')).at(-1)!;
+const instruction = (name: string) => image.instructions.find((each) => each.name === name)!;
+
+const hasKubectl = spawnSync('kubectl', ['version', '--client']).status === 0;
+if (!hasKubectl) console.warn('kubectl is not installed: the Kustomize folders are not built');
+const gopath = '/usr/share/gocode';
+const hasGo =
+  spawnSync('go', ['version']).status === 0 && existsSync(join(gopath, 'src/github.com/Masterminds/sprig'));
+if (!hasGo) console.warn('go and sprig are not installed: the chart is not rendered');
+const tools = process.env['TIDEMARK_TEST_TOOLS'];
+if (tools === undefined) console.warn('TIDEMARK_TEST_TOOLS is not set: objects are not held to the schemas');
+
+let scratch: string;
+beforeAll(() => {
+  scratch = mkdtempSync(join(tmpdir(), 'tidemark-kubernetes-'));
+});
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+interface Pod {
+  automountServiceAccountToken: boolean;
+  terminationGracePeriodSeconds: number;
+  restartPolicy?: string;
+  securityContext: object;
+  containers: {
+    args: string[];
+    env: { name: string; value: string }[];
+    envFrom?: object[];
+    volumeMounts: { name: string; mountPath: string }[];
+    [key: string]: unknown;
+  }[];
+  volumes: { name: string; [source: string]: unknown }[];
+}
+
+interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; labels?: object };
+  spec: Record<string, unknown> & { template: { spec: Pod } };
+  data: Record<string, string>;
+}
+
+function manifests(text: string): Manifest[] {
+  return parseAllDocuments(text).flatMap((document) => {
+    expect([...document.errors, ...document.warnings]).toEqual([]);
+    const value = document.toJS() as Manifest | null;
+    return value === null ? [] : [value];
+  });
+}
+
+function run(command: string, args: string[], env: NodeJS.ProcessEnv = process.env): string {
+  const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', env });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  return stdout;
+}
+
+function byKind(all: readonly Manifest[], kind: string): Manifest {
+  const found = all.filter((each) => each.kind === kind);
+  expect(found, kind).toHaveLength(1);
+  return found[0]!;
+}
+
+/** Each object is of a known kind and fits its schema; the types of that schema also refuse members that it does not know. */
+async function fitsSchemas(all: readonly Manifest[]): Promise<void> {
+  if (tools === undefined) return;
+  const lines: string[] = [];
+  for (const { apiVersion, kind, ...rest } of all) {
+    const isOperator = apiVersion.startsWith('monitoring.coreos.com/');
+    const library = isOperator ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models';
+    const path = join(tools, 'node_modules', library, apiVersion, 'index.js');
+    const models = (await import(path)) as Record<string, new (value: object) => { validate(): void }>;
+    const Model = models[kind];
+    expect(Model, `${apiVersion} ${kind}`).toBeTypeOf('function');
+    expect(() => new Model!(rest).validate(), `${apiVersion} ${kind}`).not.toThrow();
+    const type = `import('${library}/${apiVersion}').I${kind}`;
+    lines.push(
+      `export const each${lines.length}: ${type} = ${JSON.stringify({ apiVersion, kind, ...rest })};`,
+    );
+  }
+  const file = join(tools, 'objects.ts');
+  writeFileSync(file, lines.join('\n'));
+  const options = {
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+    module: ts.ModuleKind.NodeNext,
+  };
+  const found = ts.getPreEmitDiagnostics(ts.createProgram([file], options));
+  rmSync(file);
+  expect(found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([]);
+}
+
+/** The pod may do nothing but its work, and finds its volumes, configuration and secrets. */
+function isConfined(pod: Pod, all: readonly Manifest[]): void {
+  const [container] = pod.containers;
+  expect(pod.automountServiceAccountToken).toBe(false);
+  expect(pod.securityContext).toMatchObject({
+    runAsNonRoot: true,
+    runAsUser: Number(instruction('USER').text.split(':')[0]),
+    fsGroup: 1000,
+    seccompProfile: { type: 'RuntimeDefault' },
+  });
+  expect(container?.['securityContext']).toEqual({
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'] },
+  });
+  expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(10_000);
+  expect(container?.env.filter(({ name }) => !variables.has(name))).toEqual([]);
+  expect(container?.volumeMounts.map(({ name }) => name).sort()).toEqual(
+    pod.volumes.map(({ name }) => name).sort(),
+  );
+  const claims = all
+    .filter(({ kind }) => kind === 'PersistentVolumeClaim')
+    .map(({ metadata }) => metadata.name);
+  const used = pod.volumes.flatMap((volume) => {
+    const claim = volume['persistentVolumeClaim'] as { claimName: string } | undefined;
+    return claim === undefined ? [] : [claim.claimName];
+  });
+  expect(used.sort()).toEqual(claims.sort());
+  const map = all.find(({ kind, data }) => kind === 'ConfigMap' && 'tidemark.yaml' in data)!;
+  expect(pod.volumes.find(({ name }) => name === 'config')).toMatchObject({
+    configMap: { name: map.metadata.name },
+  });
+}
+
+/** The configuration is valid, and everything that it names is on a volume of the pod. */
+function isConfigured(pod: Pod, all: readonly Manifest[]): void {
+  const file = join(scratch, 'tidemark.yaml');
+  const text = all.find(({ kind, data }) => kind === 'ConfigMap' && 'tidemark.yaml' in data)!.data[
+    'tidemark.yaml'
+  ]!;
+  writeFileSync(file, text);
+  const config = loadConfig({ file, env: {}, cwd: scratch, keys: 'unused' });
+  expect(config).toMatchObject({ mirror: '/data/mirror.db', http: { host: '0.0.0.0', port: 8787 } });
+  const mounts = pod.containers[0]!.volumeMounts.map(({ mountPath }) => mountPath);
+  expect(mounts).toEqual(expect.arrayContaining(['/data', '/etc/tidemark', '/run/secrets/tidemark']));
+  for (const target of config.backup!.targets)
+    if (target.type === 'directory') expect(mounts).toContain(target.path);
+}
+
+function isDaemon(all: readonly Manifest[]): void {
+  const { spec } = byKind(all, 'Deployment');
+  const pod = spec.template.spec;
+  isConfined(pod, all);
+  isConfigured(pod, all);
+  expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } });
+  const [container] = pod.containers;
+  expect(container).toMatchObject({
+    args: ['daemon'],
+    livenessProbe: { httpGet: { path: '/healthz', port: 'http' } },
+    ports: [{ name: 'http', containerPort: 8787 }],
+  });
+  const health = instruction('HEALTHCHECK');
+  const { command } = (container?.['readinessProbe'] as { exec: { command: string[] } }).exec;
+  expect(command).toEqual(execForm({ ...health, text: health.text.replace(/^CMD /, '') }));
+  const service = byKind(all, 'Service');
+  expect(service.spec).toMatchObject({ ports: [{ targetPort: 'http' }], publishNotReadyAddresses: true });
+  const labels = (spec.template as unknown as { metadata: { labels: object } }).metadata.labels;
+  expect(labels).toMatchObject(service.spec['selector'] as object);
+  expect(labels).toMatchObject((spec['selector'] as { matchLabels: object }).matchLabels);
+}
+
+function isCronJob(all: readonly Manifest[]): void {
+  const { spec } = byKind(all, 'CronJob');
+  const job = (spec['jobTemplate'] as { spec: { backoffLimit: number; template: { spec: Pod } } }).spec;
+  isConfined(job.template.spec, all);
+  isConfigured(job.template.spec, all);
+  expect(spec).toMatchObject({ concurrencyPolicy: 'Forbid' });
+  expect(job.backoffLimit).toBe(0);
+  expect(job.template.spec.restartPolicy).toBe('Never');
+  expect(job.template.spec.containers[0]?.args).toEqual(['daemon', '--once']);
+}
+
+/** Prometheus finds the Service, sends the token of the secret, and loads the rules of deploy/prometheus. */
+function isMonitored(all: readonly Manifest[]): void {
+  const monitor = byKind(all, 'ServiceMonitor');
+  const service = byKind(all, 'Service');
+  expect(service.metadata.labels).toMatchObject(
+    (monitor.spec['selector'] as { matchLabels: object }).matchLabels,
+  );
+  const ports = (service.spec['ports'] as { name: string }[]).map(({ name }) => name);
+  const [endpoint] = monitor.spec['endpoints'] as { port: string; path: string; authorization: object }[];
+  expect(endpoint).toMatchObject({
+    path: '/metrics',
+    authorization: { credentials: { name: 'tidemark', key: 'token' } },
+  });
+  expect(ports).toContain(endpoint?.port);
+  expect(byKind(all, 'PrometheusRule').spec).toEqual(parse(read('prometheus/alerts.yaml')));
+  const ingress = byKind(all, 'Ingress');
+  const rules = ingress.spec['rules'] as { http: { paths: { backend: { service: { name: string } } }[] } }[];
+  expect(rules[0]?.http.paths[0]?.backend.service).toEqual({
+    name: service.metadata.name,
+    port: { name: 'http' },
+  });
+}
+
+describe('Kustomize', () => {
+  it('the rules for the operator are those of deploy/prometheus: `node test/tools/prometheus-rule.ts` writes them', () => {
+    expect(read('kubernetes/monitoring/prometheusrule.yaml')).toBe(
+      prometheusRule(read('prometheus/alerts.yaml')),
+    );
+  });
+
+  it.runIf(hasKubectl)('daemon', async () => {
+    const all = manifests(run('kubectl', ['kustomize', join(deploy, 'kubernetes/daemon')]));
+    isDaemon(all);
+    await fitsSchemas(all);
+  });
+
+  it.runIf(hasKubectl)('cron', async () => {
+    const all = manifests(run('kubectl', ['kustomize', join(deploy, 'kubernetes/cron')]));
+    isCronJob(all);
+    await fitsSchemas(all);
+  });
+
+  it.runIf(hasKubectl)('with the components that are offered', async () => {
+    spawnSync('cp', ['-r', join(deploy, 'kubernetes'), join(scratch, 'kubernetes')]);
+    const file = join(scratch, 'kubernetes/daemon/kustomization.yaml');
+    writeFileSync(file, readFileSync(file, 'utf8').replace('# components:', 'components:'));
+    const all = manifests(run('kubectl', ['kustomize', join(scratch, 'kubernetes/daemon')]));
+    isDaemon(all);
+    isMonitored(all);
+    await fitsSchemas(all);
+  });
+});
+
+describe('the chart', () => {
+  const validate = new Ajv().compile(JSON.parse(read('helm/tidemark/values.schema.json')) as object);
+  const values = (): Record<string, unknown> =>
+    parse(read('helm/tidemark/values.yaml')) as Record<string, unknown>;
+
+  it('its values fit its schema, which refuses what is misspelled', () => {
+    expect(validate(values()), JSON.stringify(validate.errors)).toBe(true);
+    for (const wrong of [
+      { mode: 'deamon' },
+      { imagee: {} },
+      { persistence: { mirror: { sise: '1Gi' } } },
+      { terminationGracePeriodSeconds: 5 },
+      { config: { sources: [] } },
+      { config: { sources: [{}], mirror: '/tmp/mirror.db' } },
+    ])
+      expect(validate({ ...values(), ...wrong }), JSON.stringify(wrong)).toBe(false);
+  });
+
+  type Values = Record<string, unknown>;
+
+  /** As Helm lays given values over those of the chart. */
+  function merge(base: Values, over: Values): Values {
+    const isMap = (value: unknown): value is Values =>
+      typeof value === 'object' && value !== null && !Array.isArray(value);
+    const both = Object.entries(over).map(([key, value]) => {
+      const below = base[key];
+      return [key, isMap(value) && isMap(below) ? merge(below, value) : value] as const;
+    });
+    return { ...base, ...Object.fromEntries(both) };
+  }
+
+  async function render(over: Values): Promise<Manifest[]> {
+    const merged = merge(values(), over);
+    expect(validate(merged), JSON.stringify(validate.errors)).toBe(true);
+    const program = join(scratch, 'helm');
+    if (!existsSync(program)) {
+      const env = { ...process.env, GO111MODULE: 'off', GOPATH: gopath, GOCACHE: join(scratch, 'go') };
+      run('go', ['build', '-o', program, join(import.meta.dirname, 'helm.go')], env);
+    }
+    const file = join(scratch, 'values.yaml');
+    writeFileSync(file, JSON.stringify(over));
+    const text = run(program, [chart, 'tidemark', file]);
+    const [, notes = '', ...rest] = text.split(/^---\n# Source: /m);
+    expect(notes).toMatch(/^NOTES\.txt\n/);
+    expect(text).not.toContain('<no value>');
+    const all = manifests(rest.map((part) => part.replace(/^.*\n/, '')).join('\n---\n'));
+    await fitsSchemas(all);
+    return all;
+  }
+
+  it.runIf(hasGo)('daemon', async () => isDaemon(await render({})));
+
+  it.runIf(hasGo)('cron', async () => {
+    const all = await render({ mode: 'cron', monitoring: { serviceMonitor: { enabled: true } } });
+    isCronJob(all);
+    expect(all.map(({ kind }) => kind).sort()).toEqual([
+      'ConfigMap',
+      'CronJob',
+      'PersistentVolumeClaim',
+      'PersistentVolumeClaim',
+    ]);
+  });
+
+  it.runIf(hasGo)('with an ingress and everything for Prometheus and Grafana', async () => {
+    const all = await render({
+      ingress: { enabled: true, className: 'nginx', annotations: { a: 'b' } },
+      monitoring: {
+        serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+        prometheusRule: { enabled: true },
+        grafanaDashboard: { enabled: true },
+      },
+    });
+    isDaemon(all);
+    isMonitored(all);
+    expect(byKind(all, 'ServiceMonitor').metadata.labels).toMatchObject({ release: 'prometheus' });
+    const grafana = all.find(({ kind, data }) => kind === 'ConfigMap' && 'tidemark.json' in data)!;
+    expect(JSON.parse(grafana.data['tidemark.json']!)).toEqual(JSON.parse(read('grafana/dashboard.json')));
+    expect(grafana.metadata.labels).toMatchObject({ grafana_dashboard: '1' });
+  });
+
+  it.runIf(hasGo)('backups in a bucket only, by a web identity', async () => {
+    const all = await render({
+      config: { backup: { targets: ['s3://backups/tidemark?region=eu-central-1'] } },
+      serviceAccount: {
+        create: true,
+        annotations: { 'eks.amazonaws.com/role-arn': 'arn:aws:iam::1:role/tidemark' },
+      },
+      persistence: { backups: { enabled: false } },
+      envFrom: [{ secretRef: { name: 'tidemark-s3' } }],
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'a', operator: 'Exists' }],
+      imagePullSecrets: [{ name: 'pull' }],
+      podAnnotations: { team: 'platform' },
+      cron: { activeDeadlineSeconds: 2_000_000 },
+    });
+    isDaemon(all);
+    const pod = byKind(all, 'Deployment').spec.template.spec;
+    expect(pod.containers[0]?.envFrom).toEqual([{ secretRef: { name: 'tidemark-s3' } }]);
+    expect(pod).toMatchObject({
+      serviceAccountName: byKind(all, 'ServiceAccount').metadata.name,
+      nodeSelector: { disk: 'ssd' },
+    });
+  });
+});
