@@ -102,7 +102,6 @@ const NOT_YET: readonly RegExp[] = [
   /^src\/daemon\//,
   /^docs\/cli\.md$/,
   /^docs\/sql\.md$/,
-  /^docs\/container\.md$/,
 ];
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
