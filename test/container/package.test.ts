@@ -201,13 +201,11 @@ describe('the package', () => {
         PATH: [...path, env.PATH].join(delimiter),
       };
       const args = ['--noprofile', '--norc', '-e', '-o', 'pipefail', '-c', run];
-      const ended = await promisify(execFile)('bash', args, { cwd: job, env: step }).then(
-        ({ stdout, stderr }) => ({ code: 0, text: stdout + stderr }),
-        (error: { code: number; stdout: string; stderr: string }) => ({
-          code: error.code,
-          text: error.stdout + error.stderr,
-        }),
-      );
+      const ended = await new Promise<{ code: number; text: string }>((end) => {
+        execFile('bash', args, { cwd: job, env: step }, (error, stdout, stderr) => {
+          end({ code: error === null ? 0 : Number(error.code), text: stdout + stderr });
+        });
+      });
       text += ended.text;
       ({ code } = ended);
       if (code !== 0) break;
