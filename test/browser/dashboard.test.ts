@@ -21,6 +21,9 @@ const PAGES = [
   '/records',
   '/records?kind=roles',
   '/records?q=s3',
+  '/organizations',
+  `/organizations/${KITTIWAKE_ID}`,
+  `/records/organizations/${KITTIWAKE_ID}?left=run:1&right=latest`,
 ] as const;
 /** Answers 404 with a page: a browser writes that to its console. */
 const NOT_THERE = '/records/roles/none';
@@ -158,7 +161,19 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     const { url } = await crowd.listen();
     const [record = ''] = await recordPaths(url, '/changes?days=30');
     const ofTwo = `/records/organizations/${KITTIWAKE_ID}`;
-    const pages = ['/', '/drift', '/changes', '/runs', '/runs/3', '/records', '/records?q=s3', ofTwo, record];
+    const pages = [
+      '/',
+      '/drift',
+      '/changes',
+      '/runs',
+      '/runs/3',
+      '/records',
+      '/records?q=s3',
+      ofTwo,
+      record,
+      '/organizations',
+      `/organizations/${KITTIWAKE_ID}`,
+    ];
     for (const path of pages) {
       const { page } = await open(path, { url });
       for (const width of [360, 390, 1280]) {

@@ -86,7 +86,7 @@ export function durationHtml(ms: number | null): string {
 // Badges.
 
 /** How a state is shown: by colour, by the shape of its mark, and by its word. */
-export type Tone = 'good' | 'warn' | 'bad' | 'plain';
+type Tone = 'good' | 'warn' | 'bad' | 'plain';
 
 export function badge(tone: Tone, text: string): Html {
   return markup`<span class="tone ${tone}">${text}</span>`;
@@ -102,7 +102,19 @@ function outcomeTone(outcome: string): Tone {
   return outcome === 'failed' || outcome === 'refused' ? 'bad' : 'warn';
 }
 
-function severityTag(severity: Severity): Html {
+/** The state of collections: what was complete once is complete as of then, also where the last attempt failed. */
+export function collectionState(
+  collections: number,
+  unread: number,
+  completeAt: string | null,
+  isSampled: boolean,
+): [Tone, string] {
+  if (unread === 0) return isSampled ? ['plain', 'sampled'] : ['good', 'complete'];
+  const word = completeAt === null ? 'incomplete' : 'not updated';
+  return ['warn', unread === collections ? word : `${count(unread)} of ${count(collections)} ${word}`];
+}
+
+export function severityTag(severity: Severity): Html {
   const sign = markup`<i aria-hidden="true">${SEVERITY_SIGN[severity]}</i>`;
   return markup`<span class="tag ${severity}">${sign} ${severity}</span>`;
 }

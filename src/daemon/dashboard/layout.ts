@@ -26,6 +26,7 @@ const NAVIGATION = [
   ['/drift', 'Drift'],
   ['/changes', 'Changes'],
   ['/runs', 'Runs'],
+  ['/organizations', 'Organizations'],
   ['/records', 'Records'],
 ] as const;
 

@@ -21,6 +21,7 @@ import {
   aheadHtml,
   badge,
   capital,
+  collectionState,
   durationHtml,
   emptyHtml,
   factsHtml,
@@ -30,7 +31,6 @@ import {
   outcomeBadge,
   section,
   tableHtml,
-  type Tone,
 } from './components.ts';
 import { driftArticles, NO_BASELINE, noDriftHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
@@ -298,7 +298,9 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     const query = new URLSearchParams({ kind, ...(hasOthers ? { source } : {}) });
     const title = capital(definitions(kind).title.many);
     const sampled = sampledKinds.find((each) => each.kind === kind);
-    const state = badge(...kindState(collections, collections - whole, oldestWholeAt, sampled !== undefined));
+    const state = badge(
+      ...collectionState(collections, collections - whole, oldestWholeAt, sampled !== undefined),
+    );
     return [
       markup`<a href="/records?${query.toString()}">${title}</a>`,
       state,
@@ -313,18 +315,6 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     { head: 'As of', style: 'wraps' },
   ];
   return tableHtml(`Kinds of ${source}`, columns, rows);
-}
-
-/** What was complete once is complete as of then, also where the last attempt failed. */
-function kindState(
-  collections: number,
-  unread: number,
-  completeAt: string | null,
-  isSampled: boolean,
-): [Tone, string] {
-  if (unread === 0) return isSampled ? ['plain', 'sampled'] : ['good', 'complete'];
-  const word = completeAt === null ? 'incomplete' : 'not updated';
-  return ['warn', unread === collections ? word : `${count(unread)} of ${count(collections)} ${word}`];
 }
 
 function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: SourceStatus): Html {

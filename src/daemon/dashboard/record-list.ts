@@ -4,7 +4,7 @@
  * work in between, stops after a while, and reports how far it got.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Scope } from '../../catalog/definition.ts';
+import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -32,6 +32,8 @@ export interface RecordPlace {
   readonly kind: Kind;
   /** Null for all. */
   readonly source: string | null;
+  /** Only collections whose scope has these values. */
+  readonly within: Scope;
   readonly definitionOf: (source: string) => ResourceDefinition;
 }
 
@@ -76,7 +78,7 @@ export async function searchRemoved(
   place: RecordPlace,
   search: Omit<Search, 'after'>,
 ): Promise<ListedRecord[]> {
-  const { mirror, kind, source, definitionOf } = place;
+  const { mirror, kind, source, within, definitionOf } = place;
   const { text, limit, clock, mostMs } = search;
   const wanted = text.toLowerCase();
   const startedMs = clock.monotonicMs();
@@ -87,7 +89,7 @@ export async function searchRemoved(
     const definition = definitionOf(own);
     const name = recordName(definition, parseLossless(body), id);
     const isFound = id.startsWith(text) || name.toLowerCase().includes(wanted);
-    if (isFound && !isSecretId(definition))
+    if (isFound && !isSecretId(definition) && isWithin(scope, within))
       found.push({ record: null, kind, source: own, scope, run: null, id, name });
     read += 1;
     if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
@@ -147,10 +149,16 @@ function locationOf({ mirror, kind }: RecordPlace, record: number | null): Recor
 }
 
 function collectionsFrom(
-  { mirror, kind, source }: RecordPlace,
+  { mirror, kind, source, within }: RecordPlace,
   from: RecordLocation | undefined,
 ): readonly ListedCollection[] {
-  return mirror.records.listedCollections({ kind, source, from: from?.collection ?? 0 });
+  return mirror.records
+    .listedCollections({ kind, source, from: from?.collection ?? 0 })
+    .filter(({ scope }) => isWithin(scope, within));
+}
+
+function isWithin(scope: Scope, within: Scope): boolean {
+  return SCOPE_KEYS.every((key) => within[key] === undefined || scope[key] === within[key]);
 }
 
 function rowsOf(

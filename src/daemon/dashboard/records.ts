@@ -1,5 +1,6 @@
 /** The record browser: kinds, pages of a kind, and a search by id or name. */
 import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -35,6 +36,8 @@ interface RecordsFacts {
   readonly sources: readonly string[];
   readonly source: string | null;
   readonly kind: Kind | null;
+  /** The organization or project to which a kind is limited; empty for all. */
+  readonly within: Scope;
   /** Empty for none. */
   readonly text: string;
   readonly found: readonly FoundOfKind[];
@@ -51,14 +54,29 @@ export function recordsPage(facts: RecordsFacts): PageContent {
   const content = kind === null && text === '' ? kindsHtml(facts, counts) : resultsHtml(facts);
   const crumbs = kind === null ? NOTHING : markup`<p class="crumbs faint"><a href="/records">Records</a></p>`;
   const of = source === null ? '' : ` of ${source}`;
+  const limit = withinHtml(facts);
+  const counted = markup`${plural(all, 'record')} in the mirror${of}, as of the latest run.`;
   const body = markup`${crumbs}<h1>${title}</h1>
-<p class="faint">${plural(all, 'record')} in the mirror${of}, as of the latest run.</p>
+<p class="faint">${limit ?? counted}</p>
 ${searchForm(facts, counts)}${content}`;
   return { title, body };
 }
 
+/** The one organization or project whose records are shown, and the link to all; null where all are. */
+function withinHtml({ mirror, config, kind, within, sources, source }: RecordsFacts): Html | null {
+  const of = source ?? sources[0] ?? null;
+  if (Object.keys(within).length === 0 || of === null) return null;
+  const definitions = definitionsFor(config, of);
+  const place = placeOf(within, definitions, parentNames(mirror, of, definitions));
+  return markup`Only those of ${place}. <a href="/records${queryText({ kind, source })}">Show all</a>`;
+}
+
+function withinFields(within: Scope): Readonly<Record<string, string | null>> {
+  return { organization: within.organization_id ?? null, project: within.project_id ?? null };
+}
+
 function searchForm(
-  { kind, text, source, sources }: RecordsFacts,
+  { kind, text, source, sources, within }: RecordsFacts,
   counts: ReadonlyMap<string, number>,
 ): Html {
   const kinds = CATALOG.filter((each) => (counts.get(each.kind) ?? 0) > 0 || each.kind === kind).map(
@@ -69,7 +87,10 @@ function searchForm(
     sources.length < 2
       ? NOTHING
       : selectHtml('Source', 'source', [['', 'all sources'], ...names], source ?? '');
-  return markup`<form class="search" method="get" action="/records" role="search">
+  const hidden = Object.entries(withinFields(within)).map(([name, value]) =>
+    value === null ? NOTHING : markup`<input type="hidden" name="${name}" value="${value}">`,
+  );
+  return markup`<form class="search" method="get" action="/records" role="search">${hidden}
 <label class="grow">Name or id
 <input type="search" name="q" value="${text}" autocomplete="off" spellcheck="false" maxlength="200"></label>
 ${selectHtml('Kind', 'kind', [['', 'all kinds'], ...kinds], kind ?? '')}${sourceBox}
@@ -140,7 +161,10 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
   return tableHtml(capital(definitionOf(kind).title.many), columns, rows);
 }
 
-function pagesHtml({ kind, text, source, isLater }: RecordsFacts, { kind: each, page }: FoundOfKind): Html {
+function pagesHtml(
+  { kind, text, source, within, isLater }: RecordsFacts,
+  { kind: each, page }: FoundOfKind,
+): Html {
   const read = 'read' in page ? page.read : null;
   const hasMore = page.next !== null;
   const note =
@@ -148,7 +172,7 @@ function pagesHtml({ kind, text, source, isLater }: RecordsFacts, { kind: each, 
       ? markup`<p class="faint">${plural(read, 'name')} searched; there are more.</p>`
       : NOTHING;
   const path = (after: string | null): string =>
-    `/records${queryText({ kind: each, source, q: text, after })}`;
+    `/records${queryText({ kind: each, source, ...withinFields(within), q: text, after })}`;
   const further = read === null ? 'Next page' : read === 0 ? 'Search names too' : 'Search further';
   const next = hasMore ? markup`<a rel="next" href="${path(String(page.next))}">${further}</a>` : NOTHING;
   const first = isLater && kind !== null ? markup`<a href="${path(null)}">First page</a>` : NOTHING;

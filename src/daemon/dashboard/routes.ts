@@ -1,6 +1,7 @@
 /** The routes of the dashboard: each page complete, or only its content for a page that is open already. */
 import { Hono, type Context } from 'hono';
 import { CATALOG, isKind } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -16,7 +17,7 @@ import {
   findChanges,
 } from '../http/changes.ts';
 import type { DriftNow } from '../http/drift-now.ts';
-import { lookAtBackups, readHealthSnapshot } from '../http/health-snapshot.ts';
+import { lookAtBackups, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
 import { asRefusal, kindFrom, type Refusal } from '../http/request.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
@@ -24,6 +25,7 @@ import { hintHtml } from './components.ts';
 import { driftPage } from './drift.ts';
 import { markup } from './html.ts';
 import { ICON, mainHtml, PAGE_POLICY, type PageContent, pageHtml } from './layout.ts';
+import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
@@ -119,6 +121,16 @@ export function createDashboard(parts: DashboardParts): Hono {
     },
     '/drift',
   );
+  page('/organizations', async (context) => {
+    const asked = queryOf(context).get('page') ?? '1';
+    return organizationsPage(await treeFacts(parts), /^[1-9]\d{0,5}$/.test(asked) ? Number(asked) : 1);
+  });
+  page(
+    '/organizations/:id',
+    async (context) =>
+      organizationPage(await treeFacts(parts), context.req.param('id') ?? '', queryOf(context).get('source')),
+    '/organizations',
+  );
   page('/changes', (context) => changes(parts, queryOf(context)));
   page('/runs', (context) => {
     const mirror = view.mirror();
@@ -175,6 +187,19 @@ function answer(
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 
+async function treeFacts({
+  view,
+  drift,
+  clock,
+}: DashboardParts): Promise<Parameters<typeof organizationPage>[0]> {
+  const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
+  const sources = knownSources(view, mirror);
+  const { drifts } = await drift.ofAll(mirror, config, sources, now);
+  const fresh = readFreshness(view)?.sources ?? [];
+  const allowedMs = new Map(fresh.map((each) => [each.source, each.allowedMs]));
+  return { mirror, config, sources, drifts, allowedMs, now };
+}
+
 async function changes(
   { view, clock, dayCounts, changes: cache }: DashboardParts,
   query: URLSearchParams,
@@ -208,10 +233,16 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
   const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
   const afterText = query.get('after') ?? '';
   const after = kind !== null && /^\d{1,15}$/.test(afterText) ? Number(afterText) : null;
+  const [organization, project] = [query.get('organization'), query.get('project')];
+  const within: Scope = {
+    ...(organization === null ? {} : { organization_id: organization }),
+    ...(project === null ? {} : { project_id: project }),
+  };
   const place = (of: Kind): RecordPlace => ({
     mirror,
     kind: of,
     source,
+    within,
     definitionOf: (name) => definitionsFor(config, name)(of),
   });
   const found: FoundOfKind[] = [];
@@ -227,7 +258,7 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
       removed: isSearch && after === null ? await searchRemoved(place(each), search) : [],
     });
   }
-  return recordsPage({ mirror, config, sources, source, kind, text, found, isLater: after !== null });
+  return recordsPage({ mirror, config, sources, source, kind, within, text, found, isLater: after !== null });
 }
 
 /** A record by its number, else by its id; several of that id are offered to choose from. */

@@ -189,6 +189,9 @@ pre.body {
   content: ''; position: absolute; left: -.42rem; top: .45rem; width: .7rem; height: .7rem;
   border-radius: 50%; background: var(--faint); border: 2px solid var(--paper);
 }
+.branch { border-top: 1px solid var(--line); padding: .5rem 0; }
+.branch > summary h3 { display: inline; margin-right: .5rem; }
+.branch[open] > summary { margin-bottom: .5rem; }
 .links { display: flex; flex-wrap: wrap; gap: .1rem 1.25rem; font-size: .875rem; }
 .versions {
   width: 100%; table-layout: fixed; margin: 1rem 0 .5rem; background: var(--raised); border: 1px solid var(--line);
@@ -218,7 +221,7 @@ pre.body {
 @media (max-width: 46rem) {
   .bar > div { padding: 0 .9rem; }
   .brand { padding: .7rem 0 .2rem; }
-  .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; }
+  .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; flex-wrap: wrap; }
   .bar nav a { padding: .55rem clamp(.25rem, 8.75vw - 1.6rem, .62rem); font-size: .9375rem; }
   .bar form { margin-left: auto; }
   .answers { grid-template-columns: minmax(0, 1fr); gap: .5rem; }

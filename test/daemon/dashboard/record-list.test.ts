@@ -19,6 +19,7 @@ describe('the record browser', () => {
         mirror: world.mirror(),
         kind,
         source: null,
+        within: {},
         definitionOf: () => definitionOf(kind),
       };
       const all = readListPage(place, null, 1_000);
@@ -43,6 +44,7 @@ describe('the record browser', () => {
       mirror: world.mirror(),
       kind: 'members',
       source: 'default',
+      within: {},
       definitionOf: () => definitionOf('members'),
     };
     const search = { after: null, limit: 50, clock: systemClock, mostMs: 10_000 };
@@ -73,6 +75,7 @@ describe('the record browser', () => {
       mirror: world.mirror(),
       kind: 'invites',
       source: null,
+      within: {},
       definitionOf: () => definitionOf('invites'),
     };
     const [secret] = [...world.mirror().records.read({ kinds: ['invites'] })].map(({ id }) => id);

@@ -1,0 +1,325 @@
+/** Organizations as a tree, worst first: their projects, what is copied of each, what drifted, and how old it is. */
+import { definitionOf } from '../../catalog/catalog.ts';
+import type { Severity } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { count, plural } from '../../core/wording.ts';
+import type { Finding } from '../../diff/drift.ts';
+import { compareSeverities, worst } from '../../diff/severity.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { CollectionRow } from '../../mirror/run-rows.ts';
+import { nameText } from '../../report/value-text.ts';
+import type { SourceDrift } from '../../state/drift.ts';
+import { parentNames } from '../../state/parent-names.ts';
+import {
+  ageHtml,
+  badge,
+  capital,
+  collectionState,
+  emptyHtml,
+  factsHtml,
+  faint,
+  nameHtml,
+  recordPath,
+  severityTag,
+  tableHtml,
+} from './components.ts';
+import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
+import type { PageContent } from './layout.ts';
+
+const PAGE = 100;
+const PROJECTS_SHOWN = 300;
+/** Problems of single collections that the page of an organization names. */
+const PROBLEMS_SHOWN = 20;
+
+/** An organization without its projects, or a project. */
+interface Branch {
+  readonly id: string;
+  readonly collections: CollectionRow[];
+  readonly findings: Finding[];
+}
+
+interface Organization extends Branch {
+  readonly source: string;
+  readonly projects: ReadonlyMap<string, Branch>;
+}
+
+interface TreeFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly sources: readonly string[];
+  /** Of each source with a baseline. */
+  readonly drifts: readonly SourceDrift[];
+  /** By source: the greatest allowed age of a complete run, milliseconds; none where no schedule syncs it. */
+  readonly allowedMs: ReadonlyMap<string, number>;
+  readonly now: number;
+}
+
+// What is wrong, and how badly.
+
+interface Condition {
+  readonly unread: number;
+  readonly collections: number;
+  readonly records: number;
+  /** When the least recently completed collection was last complete; null if one never was. */
+  readonly completeAt: string | null;
+  readonly isOld: boolean;
+  readonly findings: readonly Finding[];
+}
+
+function conditionOf(branches: readonly Branch[], { now, allowedMs }: TreeFacts, source: string): Condition {
+  const collections = branches.flatMap((branch) => branch.collections);
+  const times = collections.map(({ lastCompleteAt }) => lastCompleteAt);
+  const completeAt = times.includes(null) ? null : (times.toSorted()[0] ?? null);
+  const allowed = allowedMs.get(source);
+  return {
+    unread: collections.filter(isUnread).length,
+    collections: collections.length,
+    records: collections.reduce((sum, { records }) => sum + records, 0),
+    completeAt,
+    isOld: completeAt !== null && allowed !== undefined && now - Date.parse(completeAt) > allowed,
+    findings: branches.flatMap((branch) => branch.findings),
+  };
+}
+
+function isUnread({ lastOutcome }: CollectionRow): boolean {
+  return lastOutcome !== 'complete';
+}
+
+/** Worst first: the most severe drift, then what is incomplete, then what is old. */
+function compareConditions(a: Condition, b: Condition): number {
+  const severity = ({ findings }: Condition): Severity => worst(findings.map((each) => each.severity));
+  const hasDrift = ({ findings }: Condition): number => Number(findings.length > 0);
+  return (
+    hasDrift(b) - hasDrift(a) ||
+    compareSeverities(severity(a), severity(b)) ||
+    Number(b.unread > 0) - Number(a.unread > 0) ||
+    Number(b.isOld) - Number(a.isOld) ||
+    b.findings.length - a.findings.length ||
+    b.unread - a.unread ||
+    (a.completeAt ?? '').localeCompare(b.completeAt ?? '')
+  );
+}
+
+function isWell({ unread, findings, isOld }: Condition): boolean {
+  return unread === 0 && findings.length === 0 && !isOld;
+}
+
+// The tree, from rows of collections and keys of projects: no body is read.
+
+function organizationsOf({ mirror, drifts }: TreeFacts, source: string, only?: string): Organization[] {
+  const made = new Map<string, Branch & { readonly projects: Map<string, Branch> }>();
+  const branch = (id: string): Branch => ({ id, collections: [], findings: [] });
+  const of = (id: string): Branch & { readonly projects: Map<string, Branch> } => {
+    const known = made.get(id) ?? { ...branch(id), projects: new Map<string, Branch>() };
+    made.set(id, known);
+    return known;
+  };
+  for (const { id } of mirror.records.keys({ sources: [source], kinds: ['organizations'] })) of(id);
+  // A project is in one organization, or in the lists of several: the first one shows it.
+  const homes = new Map<string, string>();
+  for (const { id, scope } of mirror.records.keys({ sources: [source], kinds: ['projects'] }))
+    if (scope.organization_id !== undefined && !homes.has(id)) homes.set(id, scope.organization_id);
+  const collections = mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null);
+  for (const { scope } of collections)
+    if (scope.project_id !== undefined && scope.organization_id !== undefined && !homes.has(scope.project_id))
+      homes.set(scope.project_id, scope.organization_id);
+  const place = ({
+    kind,
+    scope,
+    id,
+  }: Pick<Finding, 'kind' | 'scope'> & { readonly id?: string }): Branch | null => {
+    const project = scope.project_id ?? (kind === 'projects' ? id : undefined);
+    const home = scope.organization_id ?? (project === undefined ? undefined : homes.get(project));
+    const organization = home ?? (kind === 'organizations' ? id : undefined);
+    if (organization === undefined) return null;
+    const own = of(organization);
+    if (project === undefined) return own;
+    const known = own.projects.get(project) ?? branch(project);
+    own.projects.set(project, known);
+    return known;
+  };
+  for (const [project, home] of homes)
+    place({ kind: 'projects', scope: { organization_id: home }, id: project });
+  for (const row of collections) place({ kind: row.kind, scope: row.scope })?.collections.push(row);
+  for (const finding of drifts.find((each) => each.source === source)?.open ?? [])
+    place(finding)?.findings.push(finding);
+  return [...made.values()]
+    .filter(({ id }) => only === undefined || id === only)
+    .map((each) => ({ ...each, source }));
+}
+
+// The list of all organizations.
+
+/** @param page from 1 on */
+export function organizationsPage(facts: TreeFacts, page: number): PageContent {
+  const { sources } = facts;
+  const all = sources
+    .flatMap((source) => organizationsOf(facts, source))
+    .map((organization) => ({
+      ...organization,
+      condition: conditionOf([organization, ...organization.projects.values()], facts, organization.source),
+    }))
+    .sort((a, b) => compareConditions(a.condition, b.condition) || a.id.localeCompare(b.id));
+  const well = all.filter(({ condition }) => isWell(condition)).length;
+  const title = 'Organizations';
+  const lead = markup`<h1>${plural(all.length, 'organization')}</h1>
+<p class="faint">${well === all.length ? 'All are well.' : `${count(all.length - well)} with something wrong, worst first.`}</p>`;
+  if (all.length === 0) {
+    const empty = emptyHtml(
+      'Nothing copied yet.',
+      'The first sync fills this; `tidemark sync` starts one now.',
+    );
+    return { title, body: markup`${lead}${empty}` };
+  }
+  const shown = all.slice((page - 1) * PAGE, page * PAGE);
+  const names = new Map(sources.map((source) => [source, namesOf(facts, source)]));
+  const rows = shown.map(({ id, source, projects, condition }) => [
+    markup`<a href="${organizationPath(id, source)}">${nameHtml(names.get(source)?.('organizations', id) ?? id)}</a>`,
+    ...(sources.length > 1 ? [nameHtml(source)] : []),
+    stateHtml(condition),
+    driftHtml(condition),
+    ageHtml(condition.completeAt, facts.now),
+    count(projects.size),
+    count(condition.records),
+  ]);
+  const columns = [
+    { head: 'Organization', style: 'wide' },
+    ...(sources.length > 1 ? [{ head: 'Source', style: 'below' }] : []),
+    { head: 'State', style: 'below' },
+    { head: 'Drift', style: 'below' },
+    { head: 'Oldest list', style: 'spare' },
+    { head: 'Projects', style: 'num spare' },
+    { head: 'Records', style: 'num' },
+  ];
+  const link = (to: number, text: string, rel: string): Html =>
+    markup`<a rel="${rel}" href="/organizations?page=${to}">${text}</a>`;
+  const pages = markup`<nav class="pages" aria-label="Pages">${page > 1 ? link(page - 1, 'Previous page', 'prev') : NOTHING}
+${page * PAGE < all.length ? link(page + 1, 'Next page', 'next') : NOTHING}</nav>`;
+  return { title, body: markup`${lead}<div class="gap"></div>${tableHtml(title, columns, rows)}${pages}` };
+}
+
+function organizationPath(id: string, source: string): string {
+  return `/organizations/${encodeURIComponent(id)}?${new URLSearchParams({ source }).toString()}`;
+}
+
+function namesOf({ mirror, config }: TreeFacts, source: string): (kind: Kind, id: string) => string {
+  const nameOf = parentNames(mirror, source, definitionsFor(config, source));
+  return (kind, id) => nameText(nameOf(kind, id) ?? id);
+}
+
+function stateHtml({ unread, collections, completeAt, isOld }: Condition): Html {
+  if (unread === 0 && isOld) return badge('bad', 'old');
+  return badge(...collectionState(collections, unread, completeAt, false));
+}
+
+function driftHtml({ findings }: Pick<Condition, 'findings'>): HtmlPart {
+  if (findings.length === 0) return faint('none');
+  return markup`${severityTag(worst(findings.map(({ severity }) => severity)))} ${count(findings.length)}`;
+}
+
+// The page of one organization.
+
+/** @throws TidemarkError `not_found` where the mirror has no such organization */
+export function organizationPage(facts: TreeFacts, id: string, source: string | null): PageContent {
+  const { mirror, sources, now } = facts;
+  const found = sources
+    .filter((each) => source === null || each === source)
+    .flatMap((each) => organizationsOf(facts, each, id));
+  const [organization] = found;
+  if (organization === undefined) {
+    throw new TidemarkError('not_found', 'Organization not found', {
+      hint: 'it may be excluded by the configuration, or removed: search for its name',
+    });
+  }
+  const name = namesOf(facts, organization.source);
+  const own = name('organizations', id);
+  const projects = [...organization.projects.values()];
+  const all = conditionOf([organization, ...projects], facts, organization.source);
+  const isThere = mirror.records.find('organizations', id, { sources: [organization.source] }).length > 0;
+  const summary = factsHtml([
+    ['Id', markup`<span class="id">${nameText(id)}</span>`],
+    ...(sources.length > 1 ? [['Source', nameHtml(organization.source)] as const] : []),
+    ['State', stateHtml(all)],
+    [
+      'Drift',
+      all.findings.length === 0
+        ? 'none'
+        : markup`<a href="/drift">${plural(all.findings.length, 'finding')}</a>`,
+    ],
+    ['Oldest list', ageHtml(all.completeAt, now)],
+    ['Records', count(all.records)],
+  ]);
+  const sorted = projects
+    .map((project) => ({ project, condition: conditionOf([project], facts, organization.source) }))
+    .sort((a, b) => compareConditions(a.condition, b.condition));
+  const more = sorted.length - PROJECTS_SHOWN;
+  const settings = isThere
+    ? markup`<p><a href="${recordPath('organizations', id)}">Settings and history</a></p>`
+    : NOTHING;
+  const body = markup`<p class="crumbs faint"><a href="/organizations">Organizations</a></p><h1>${nameHtml(own)}</h1>
+${summary}${settings}
+<section><h2>Of the organization</h2>${branchHtml(facts, organization, { organization: id }, organization.source)}</section>
+<section><h2>${plural(projects.length, 'project')}</h2>
+${sorted.slice(0, PROJECTS_SHOWN).map(({ project, condition }) => {
+  const open = isWell(condition) ? NOTHING : markup` open`;
+  return markup`<details class="branch"${open}><summary><h3>${nameHtml(name('projects', project.id))}</h3>
+${stateHtml(condition)} ${condition.findings.length === 0 ? NOTHING : driftHtml(condition)} ${faint(plural(condition.records, 'record'))}</summary>
+${branchHtml(facts, project, { project: project.id }, organization.source)}</details>`;
+})}
+${more > 0 ? markup`<p class="faint">and ${plural(more, 'more project')}, all without problems or with lesser ones</p>` : NOTHING}</section>`;
+  return { title: own, body };
+}
+
+/** The kinds of an organization or project, and what could not be read. */
+function branchHtml(
+  facts: TreeFacts,
+  branch: Branch,
+  within: Readonly<Record<string, string>>,
+  source: string,
+): HtmlPart {
+  const { config, sources, now } = facts;
+  const byKind = Map.groupBy(branch.collections, ({ kind }) => kind);
+  const definitions = definitionsFor(config, source);
+  const recordsOf = (kind: Kind): number =>
+    (byKind.get(kind) ?? []).reduce((sum, { records }) => sum + records, 0);
+  const rows = [...byKind].map(([kind, collections]) => {
+    const findings = branch.findings.filter((finding) => finding.kind === kind);
+    const { unread, completeAt, records } = conditionOf(
+      [{ ...branch, collections, findings }],
+      facts,
+      source,
+    );
+    const { reading, discovery } = definitionOf(kind);
+    const of = reading === 'each' && discovery.from !== 'root' ? recordsOf(discovery.from) : 0;
+    const query = new URLSearchParams({ kind, ...within, ...(sources.length > 1 ? { source } : {}) });
+    return [
+      markup`<a href="/records?${query.toString()}">${capital(definitions(kind).title.many)}</a>`,
+      badge(...collectionState(collections.length, unread, completeAt, records < of)),
+      findings.length === 0 ? NOTHING : driftHtml({ findings }),
+      records < of ? `${count(records)} of ${count(of)}` : count(records),
+      ageHtml(completeAt, now),
+    ];
+  });
+  if (rows.length === 0) return emptyHtml('Nothing was read of it.', '');
+  const columns = [
+    { head: 'Kind', style: 'wraps' },
+    { head: 'State', style: 'wraps' },
+    { head: 'Drift', style: 'below' },
+    { head: 'Records', style: 'num' },
+    { head: 'As of', style: 'spare' },
+  ];
+  const problems = branch.collections.filter(isUnread).map(({ kind, lastOutcome, lastError }) => {
+    const why = `${lastOutcome ?? 'never read'}${lastError === null ? '' : `, ${lastError}`}`;
+    return markup`<li><strong>${definitions(kind).title.many}</strong>: ${why}</li>`;
+  });
+  const more = problems.length - PROBLEMS_SHOWN;
+  const list =
+    problems.length === 0
+      ? NOTHING
+      : markup`<ul class="faint">${problems.slice(0, PROBLEMS_SHOWN)}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul>`;
+  const caption = `Kinds of ${Object.entries(within).flat().join(' ')}`;
+  return [tableHtml(caption, columns, rows), list];
+}

@@ -1,0 +1,89 @@
+/** Organizations as a tree: what is wrong comes first, and each kind leads to its records. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { tellStory } from '../http/story.ts';
+import { DAY_MS, NARROW_KEY, World } from '../http/world.ts';
+
+const ends: (() => Promise<void>)[] = [];
+let world: World;
+let url: string;
+
+beforeAll(async () => {
+  const later = (end: () => Promise<void>): void => void ends.push(end);
+  world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' }, later);
+  await tellStory(world);
+  ({ url } = await world.listen({}, later));
+});
+afterAll(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+async function page(path: string): Promise<string> {
+  return (await fetch(url + path, { headers: { accept: 'text/html' } })).text();
+}
+
+function text(html: string): string {
+  return html
+    .replace(/<style>.*?<\/style>|<script>.*?<\/script>|<header class="bar">.*?<\/header>/gs, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ');
+}
+
+/** Links to single organizations, in their order. */
+function organizations(html: string): string[] {
+  return [...html.matchAll(/href="\/organizations\/([^"?]+)\?/g)].map(([, id = '']) => id);
+}
+
+describe('all organizations', () => {
+  it('are listed with drift, state, age and counts, worst first', async () => {
+    const html = await page('/organizations');
+    const all = [...world.mirror().records.keys({ kinds: ['organizations'] })].map(({ id }) => id);
+    const shown = organizations(html);
+    expect(shown.toSorted()).toEqual(all.toSorted());
+    // The careless admin was there.
+    expect(shown[0]).toBe(KITTIWAKE_ID);
+    expect(text(html)).toMatch(/Kittiwake\S* .*?complete .*? critical \d+ /);
+    expect(text(html)).toContain('1 with something wrong, worst first.');
+  });
+
+  it('what is not read any more, and what is old, is wrong as well', async () => {
+    const before = world.clock.at;
+    world.clock.at += 40 * DAY_MS;
+    expect(text(await page('/organizations'))).toContain(' old ');
+    await world.sync(NARROW_KEY);
+    expect(text(await page('/organizations'))).toMatch(/\d+ of \d+ not updated/);
+    expect(text(await page(`/organizations/${KITTIWAKE_ID}`))).toContain('denied');
+    await world.sync();
+    world.clock.at = before;
+  });
+
+  it('pages beyond the last are empty, and nonsense is the first', async () => {
+    expect(organizations(await page('/organizations?page=7'))).toEqual([]);
+    expect(organizations(await page('/organizations?page=-1'))).not.toEqual([]);
+  });
+});
+
+describe('one organization', () => {
+  it('has its kinds, its projects, and a link to the records of each', async () => {
+    const html = await page(`/organizations/${KITTIWAKE_ID}`);
+    const roles = `/records?kind=roles&amp;organization=${KITTIWAKE_ID}`;
+    expect(html).toContain(`href="${roles}"`);
+    const [project] = [
+      ...world.mirror().records.keys({ kinds: ['projects'], organizations: [KITTIWAKE_ID] }),
+    ];
+    expect(html).toContain(`/records?kind=session_recordings&amp;project=${project?.id ?? ''}`);
+    expect(html).toContain('<details class="branch"');
+    const within = await page(roles.replaceAll('&amp;', '&'));
+    const own = [...world.mirror().records.keys({ kinds: ['roles'], organizations: [KITTIWAKE_ID] })].length;
+    expect([...within.matchAll(/href="\/records\/roles\//g)]).toHaveLength(own);
+    expect(text(within)).toContain('Only those of organization');
+  });
+
+  it('that there is not is not found', async () => {
+    const answer = await fetch(`${url}/organizations/none`, { headers: { accept: 'text/html' } });
+    expect([answer.status, text(await answer.text()).includes('Organization not found')]).toEqual([
+      404,
+      true,
+    ]);
+  });
+});
