@@ -171,6 +171,7 @@ CREATE TABLE `restores` (
 	`from_ref` text NOT NULL,
 	`undoes` integer,
 	`started_at` text NOT NULL,
+	`started_by` text NOT NULL,
 	`finished_at` text,
 	`outcome` text NOT NULL,
 	`approved` text NOT NULL
@@ -185,6 +186,7 @@ CREATE TABLE `acceptances` (
 	`fingerprint` text NOT NULL,
 	`reason` text NOT NULL,
 	`accepted_at` text NOT NULL,
+	`accepted_by` text NOT NULL,
 	`until` text,
 	PRIMARY KEY(`source`, `kind`, `scope`, `remote_id`, `path`)
 ) WITHOUT ROWID;
@@ -198,6 +200,7 @@ CREATE TABLE `fingerprint_key` (
 CREATE TABLE `forgets` (
 	`forget` integer PRIMARY KEY NOT NULL,
 	`at` text NOT NULL,
+	`forgotten_by` text NOT NULL,
 	`policy` text NOT NULL,
 	`sources` text NOT NULL,
 	`runs` text NOT NULL,
@@ -229,6 +232,7 @@ CREATE TABLE `snapshots` (
 	`name` text PRIMARY KEY NOT NULL,
 	`run` integer NOT NULL,
 	`pinned_at` text NOT NULL,
+	`pinned_by` text NOT NULL,
 	`is_baseline` integer NOT NULL,
 	`seal` blob
 ) WITHOUT ROWID;

@@ -6,6 +6,7 @@
 import { hostname } from 'node:os';
 import type { Config } from './config/config.ts';
 import { loadConfig } from './config/load.ts';
+import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
 import { suggest } from './core/suggest.ts';
@@ -48,12 +49,14 @@ export function readConfig(
   return { ...config, sources: config.sources.filter(({ name }) => choice.source?.includes(name)) };
 }
 
-/** The mirror of this configuration, for reading (no lock) or for writing (the one writer). */
+/** The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process). */
 export function openConfiguredMirror(
   config: Config,
   mode: 'read' | 'write',
   command: string,
   pid: number,
+  actor?: Actor,
 ): Mirror {
-  return openMirror(config.mirror, { mode, command, clock: systemClock, host: hostname(), pid });
+  const who = actor === undefined ? {} : { actor };
+  return openMirror(config.mirror, { mode, command, clock: systemClock, host: hostname(), pid, ...who });
 }

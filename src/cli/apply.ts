@@ -28,6 +28,7 @@ const VALUE_LIMIT = 80; // characters of a value that is named
 interface ApplyCommandOptions {
   readonly plan: string;
   readonly yes?: boolean;
+  readonly as?: string;
 }
 
 /** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be looked at: nothing was sent then. */
@@ -38,6 +39,7 @@ export async function apply(context: CommandContext, options: ApplyCommandOption
     command: 'apply',
     writes: true,
     needsNoMirror: plan.from.run === undefined,
+    as: options.as,
     ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
   });
   try {

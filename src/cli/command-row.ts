@@ -87,6 +87,13 @@ export const kindOption: OptionRow = {
   parse: kindName,
 };
 
+/** For commands whose acts are recorded with who did them. */
+export const asOption: OptionRow = {
+  flags: '--as <name>',
+  values: 'free',
+  description: 'name to record as who did it (default: USER@HOST)',
+};
+
 /** For commands that take `file:PATH`. */
 export const wholeFileOption: OptionRow = {
   flags: '--whole-file',

@@ -17,7 +17,7 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
     random: Math.random,
     log,
     loadConfig: () => readConfig(context, context.options),
-    openMirror: (config, mode, command) => openConfiguredMirror(config, mode, command, pid),
+    openMirror: (config, mode, command, actor) => openConfiguredMirror(config, mode, command, pid, actor),
     // The daemon itself opens none as long as jobs have processes of their own: it need not load HTTP.
     openReadClient: async (...what) => (await import('../wire-client.ts')).openReadClient(...what),
     host: hostname(),

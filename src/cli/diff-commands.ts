@@ -1,6 +1,13 @@
 /** The commands that compare states. A command's file is named after it. */
 import { SEVERITIES } from '../catalog/definition.ts';
-import { type CommandRow, type OptionRow, filterOptions, kindName, wholeFileOption } from './command-row.ts';
+import {
+  asOption,
+  type CommandRow,
+  type OptionRow,
+  filterOptions,
+  kindName,
+  wholeFileOption,
+} from './command-row.ts';
 import { secretsOption } from './record.ts';
 
 const fieldOption: OptionRow = {
@@ -109,6 +116,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
           { flags: '--from <ref>', description: 'the desired state (default: baseline)' },
           { flags: '--live', description: 'accept the drift of the service now, instead of the latest run' },
           ...placeOptions,
+          asOption,
         ],
         examples: [
           'tidemark drift accept batch_exports 0190… --field /paused --reason "paused for the audit"',
@@ -131,6 +139,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: all of the record)' },
           ...placeOptions,
+          asOption,
         ],
         examples: ['tidemark drift unaccept batch_exports 0190… --field /paused'],
         load: async () => (await import('./drift-accepted.ts')).unacceptDrift,

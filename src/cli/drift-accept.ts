@@ -5,6 +5,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
+import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
@@ -29,6 +30,7 @@ interface AcceptOptions {
   readonly live?: boolean;
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
+  readonly as?: string;
 }
 
 /** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such record. */
@@ -46,7 +48,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
   const to = parseReference(options.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);
-  const mirror = openExistingMirror(config, 'drift accept', context.pid);
+  const mirror = openExistingMirror(config, 'drift accept', context.pid, options.as);
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {
     requireBaseline(mirror, from);
@@ -81,7 +83,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);
-    for (const { fingerprint, scope, id, ...where } of accepted) {
+    const acceptances = accepted.map(({ fingerprint, scope, id, ...where }) =>
       mirror.acceptances.add({
         source: drift.source,
         fingerprint,
@@ -92,9 +94,9 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
         reason,
         acceptedAt: isoTime(now),
         ...(until === undefined ? {} : { until }),
-      });
-    }
-    await say(context, drift, accepted, { reason, at: isoTime(now), until });
+      }),
+    );
+    await say(context, drift, accepted, acceptances);
     return EXIT.done;
   } finally {
     opener.close();
@@ -213,28 +215,23 @@ async function say(
   context: CommandContext,
   { source, definitions }: SourceDrift,
   accepted: readonly Finding[],
-  { reason, at, until }: { readonly reason: string; readonly at: string; readonly until: string | undefined },
+  acceptances: readonly DriftAcceptance[],
 ): Promise<void> {
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.drift_accept/1',
       source,
-      accepted: accepted.map(({ kind, scope, id, path, place = path, fingerprint }) => ({
-        kind,
-        scope,
-        id: maskedId(id, definitions(kind)),
-        path: maskedPlace(place, definitions(kind)),
-        ...acceptanceDocument({
-          fingerprint,
+      accepted: acceptances.map((acceptance) => {
+        const { kind, scope, id, path } = acceptance;
+        const definition = definitions(kind);
+        return {
           kind,
           scope,
-          id,
-          path,
-          reason,
-          acceptedAt: at,
-          ...(until === undefined ? {} : { until }),
-        }),
-      })),
+          id: maskedId(id, definition),
+          path: maskedPlace(path, definition),
+          ...acceptanceDocument(acceptance),
+        };
+      }),
     };
     return print(context, `${JSON.stringify(document)}\n`);
   }
@@ -244,6 +241,7 @@ async function say(
     const place = maskedPlace(placeOf(finding), definitions(kind));
     return `accepted: ${definitions(kind).title.one} ${nameText(name)} ${place === '' ? change : nameText(place)}`;
   });
+  const until = acceptances[0]?.until;
   const end = until === undefined ? 'until its value changes' : `until ${until}, or its value changes`;
   return print(
     context,

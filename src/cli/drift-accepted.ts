@@ -18,7 +18,7 @@ import { print, printNote, type CommandContext, terminalWidth } from './context.
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from './table.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -49,8 +49,8 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       return EXIT.done;
     }
     const table = renderTable(
-      ['kind', 'id', 'where', 'field', 'until', 'accepted', 'reason'],
-      accepted.map(({ source, kind, id, scope, path, until, isOver, acceptedAt, reason }) => [
+      ['kind', 'id', 'where', 'field', 'until', 'accepted', 'by', 'reason'],
+      accepted.map(({ source, kind, id, scope, path, until, isOver, acceptedAt, by, reason }) => [
         kind,
         nameText(id),
         [...(sources.length > 1 ? [source] : []), scopeText(scope)]
@@ -59,6 +59,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
         placeText(path),
         until === undefined ? '·' : `${until}${isOver ? ' (over)' : ''}`,
         acceptedAt,
+        nameText(by),
         nameText(reason),
       ]),
       [],
@@ -77,13 +78,14 @@ interface UnacceptOptions {
   readonly field?: readonly string[];
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
+  readonly as?: string;
 }
 
 /** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such record. */
 export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openExistingMirror(config, 'drift unaccept', context.pid);
+  const mirror = openExistingMirror(config, 'drift unaccept', context.pid, options.as);
   try {
     const acceptances = sourcesToRead(config, mirror)
       .flatMap((source) => mirror.acceptances.list(source))

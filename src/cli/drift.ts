@@ -157,7 +157,8 @@ function driftNotes(
     ...reopened.map((finding) => {
       const { kind, path, reopened: again } = finding;
       const why = again?.because === 'expired' ? 'the time of its acceptance is over' : 'its value moved on';
-      return `accepted before, open again: ${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}: ${why}`;
+      const by = again === undefined ? '' : ` by ${nameText(again.acceptance.by)}`;
+      return `accepted before${by}, open again: ${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}: ${why}`;
     }),
     ...missed.map(({ finding, rule }) => {
       const place = maskedPlace(placeOf(finding), definitions(finding.kind));

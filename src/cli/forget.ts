@@ -14,6 +14,7 @@ import { renderTable } from './table.ts';
 
 export interface ForgetOptions extends KeepOptions {
   readonly dryRun?: boolean;
+  readonly as?: string;
 }
 
 /** Exit 0 when done, 3 when everything was forgotten but its space could not be returned. */
@@ -33,7 +34,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
       mirror.close();
     }
   }
-  const mirror = openExistingMirror(config, 'forget', context.pid);
+  const mirror = openExistingMirror(config, 'forget', context.pid, options.as);
   try {
     const isEqual = contentComparison(config);
     const result = await mirror.retention.forget({ ...choice, isEqual });

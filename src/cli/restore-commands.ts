@@ -1,5 +1,6 @@
 /** The rows of the commands that plan, send, take back and rehearse restores. */
 import {
+  asOption,
   type CommandRow,
   filterOptions,
   type OptionRow,
@@ -38,6 +39,7 @@ const sendOptions: readonly OptionRow[] = [
   },
   { flags: '--apply', description: 'apply the plan, after asking' },
   yesOption,
+  asOption,
 ];
 const restoreArgument = { name: '<restore>', key: 'restore', description: 'restore number' };
 /** Parses a share. */
@@ -121,7 +123,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     arguments: [
       { name: '<plan>', key: 'plan', description: 'plan file written by `tidemark restore --out`' },
     ],
-    options: [yesOption],
+    options: [yesOption, asOption],
     examples: ['tidemark apply plan.json', 'tidemark apply plan.json --yes --json'],
     outlivesOutput: () => true,
     load: async () => (await import('./apply.ts')).apply,

@@ -3,6 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
+import { commandActor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { StateFilter } from '../state/filter.ts';
@@ -34,6 +35,8 @@ interface SessionOptions {
   readonly writes: boolean;
   /** True if the mirror may be created: only its journal is needed. */
   readonly needsNoMirror: boolean;
+  /** The name given with `--as`. */
+  readonly as: string | undefined;
   /** The source that a plan names. */
   readonly source?: string;
   /** True where the user says that an export holds all there is of what it speaks of. */
@@ -71,12 +74,12 @@ export function openSession(context: CommandContext, options: SessionOptions): R
 function openMirrorFor(
   context: CommandContext,
   config: Config,
-  { command, writes, needsNoMirror }: SessionOptions,
+  { command, writes, needsNoMirror, as }: SessionOptions,
 ): Mirror | null {
   if (writes) {
     return needsNoMirror
-      ? openConfiguredMirror(config, 'write', command, context.pid)
-      : openExistingMirror(config, command, context.pid);
+      ? openConfiguredMirror(config, 'write', command, context.pid, commandActor(as))
+      : openExistingMirror(config, command, context.pid, as);
   }
   try {
     return openConfiguredMirror(config, 'read', command, context.pid);
@@ -123,10 +126,10 @@ export function restoreNumber(text: string): number {
 // Opening the mirror to change it where making an empty one would be a mistake.
 
 /**
- * For writing, under the lock.
+ * For writing, under the lock, by this user or the name given with `--as`.
  * @throws TidemarkError `mirror_missing` where there is none, and as `openMirror` does
  */
-export function openExistingMirror(config: Config, command: string, pid: number): Mirror {
+export function openExistingMirror(config: Config, command: string, pid: number, as?: string): Mirror {
   openConfiguredMirror(config, 'read', command, pid).close();
-  return openConfiguredMirror(config, 'write', command, pid);
+  return openConfiguredMirror(config, 'write', command, pid, commandActor(as));
 }

@@ -50,6 +50,7 @@ export interface RestoreOptions {
   /** A number as text, or true for the latest unfinished one. */
   readonly resume?: string | true;
   readonly format?: PlanFormat;
+  readonly as?: string;
 }
 
 /**
@@ -63,6 +64,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     command: 'restore',
     writes: asked.apply === true,
     needsNoMirror: reference.form === 'file',
+    as: asked.as,
     isFileWhole: asked.wholeFile === true,
   });
   try {
@@ -169,7 +171,7 @@ function unsetSecrets(
 // `tidemark restore --resume [N]`: continues an approved restore, without the steps that are done.
 
 /** Options that say nothing new about what was approved. */
-const HARMLESS: ReadonlySet<string> = new Set(['resume', 'apply', 'yes', 'format']);
+const HARMLESS: ReadonlySet<string> = new Set(['resume', 'apply', 'yes', 'format', 'as']);
 
 /**
  * Sends without asking: the plan was approved when it was begun. Exit as `restore --apply`.
@@ -186,11 +188,16 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   }
   const { resume } = options;
   const number = typeof resume === 'string' ? restoreNumber(resume) : undefined;
-  const session = openSession(context, { command: 'restore', writes: true, needsNoMirror: false });
+  const session = openSession(context, {
+    command: 'restore',
+    writes: true,
+    needsNoMirror: false,
+    as: options.as,
+  });
   try {
     const resumable = readResumable(journalOf(session), session.source.name, number);
     const { row, plan } = resumable;
-    printNote(context, [`going on with restore ${row.restore} of ${row.startedAt}`]);
+    printNote(context, [`going on with restore ${row.restore} of ${row.startedAt} by ${row.by}`]);
     return await sendPlan(session, {
       plan,
       desired: await desiredFor(session, resumable),

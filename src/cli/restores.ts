@@ -7,6 +7,7 @@ import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
+import { nameText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { isAtWork } from '../restore/apply/resume.ts';
 import { readPlan } from '../restore/plan/plan.ts';
@@ -40,6 +41,7 @@ export async function restores(
         'source',
         'from',
         'started',
+        'by',
         'took',
         'outcome',
         'applied',
@@ -55,13 +57,14 @@ export async function restores(
           row.source,
           row.from,
           row.startedAt,
+          nameText(row.by),
           row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
           outcomeNow(row, mirror),
           ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
           row.undoes === null ? '' : String(row.undoes),
         ];
       }),
-      ['right', 'left', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right'],
+      ['right', 'left', 'left', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right'],
       { width: terminalWidth(context), least: ['took'] },
     );
     await print(
@@ -106,7 +109,7 @@ export async function showRestore(
 }
 
 function restoreDocument(row: RestoreRow, mirror: Mirror): object {
-  const { restore, source, planHash, from, undoes, startedAt, finishedAt } = row;
+  const { restore, source, planHash, from, undoes, startedAt, by, finishedAt } = row;
   return {
     restore,
     source,
@@ -115,6 +118,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     undoes,
     outcome: outcomeNow(row, mirror),
     started_at: startedAt,
+    by,
     finished_at: finishedAt,
     summary: countsOf(mirror.restores.steps(restore)),
   };

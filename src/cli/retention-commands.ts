@@ -1,6 +1,6 @@
 /** The commands over the mirror's history as a whole: what is pinned, and what retention lets go. */
 import { parseDuration } from '../config/schema.ts';
-import { wholeNumber, type ArgumentRow, type CommandRow, type OptionRow } from './command-row.ts';
+import { asOption, wholeNumber, type ArgumentRow, type CommandRow, type OptionRow } from './command-row.ts';
 
 const nameArgument: ArgumentRow = {
   name: '<name>',
@@ -53,6 +53,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
             values: 'point',
           },
         ],
+        options: [asOption],
         examples: [
           'tidemark snapshots pin before-migration',
           'tidemark snapshots pin march 2026-03-01T00:00Z',
@@ -65,6 +66,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         arguments: [nameArgument],
         options: [
           { flags: '--force', description: 'unpin it even if it is the baseline, which then is unset' },
+          asOption,
         ],
         examples: ['tidemark snapshots unpin before-migration'],
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
@@ -73,6 +75,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         name: 'baseline',
         description: 'Set the baseline for drift; without a name, print it',
         arguments: [{ name: '[name]', key: 'name', description: 'a pinned snapshot', values: 'snapshot' }],
+        options: [asOption],
         examples: ['tidemark snapshots baseline before-migration', 'tidemark snapshots baseline'],
         load: async () => (await import('./snapshots.ts')).baseline,
       },
@@ -95,6 +98,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         parse: spanOfTime,
       },
       { flags: '--dry-run', description: 'print what would be deleted, change nothing' },
+      asOption,
     ],
     notes: [
       'Pinned snapshots stay, and of each source the latest run and the latest complete run. Nothing remote is touched.',

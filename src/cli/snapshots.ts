@@ -3,6 +3,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SnapshotRow } from '../mirror/snapshots.ts';
+import { nameText } from '../report/value-text.ts';
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -29,7 +30,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
 /** `reference` is `latest` where it is missing. */
 export async function pinSnapshot(
   context: CommandContext,
-  options: { readonly name: string; readonly reference?: string },
+  options: { readonly name: string; readonly reference?: string; readonly as?: string },
 ): Promise<ExitCode> {
   const wanted = parseReference(options.reference ?? 'latest', systemClock.now());
   if (wanted.form === 'time' && wanted.isAhead) {
@@ -38,7 +39,7 @@ export async function pinSnapshot(
     });
   }
   refuseReference(options.name);
-  return await change(context, 'snapshots pin', (mirror) => {
+  return await change(context, { command: 'snapshots pin', as: options.as }, (mirror) => {
     const { source } = context.options;
     const point = pointOf(
       mirror,
@@ -70,9 +71,9 @@ function refuseReference(name: string): void {
 /** The baseline only goes with `--force`: without one, drift is not reported any more. */
 export async function unpinSnapshot(
   context: CommandContext,
-  options: { readonly name: string; readonly force?: boolean },
+  options: { readonly name: string; readonly force?: boolean; readonly as?: string },
 ): Promise<ExitCode> {
-  return await change(context, 'snapshots unpin', (mirror) => {
+  return await change(context, { command: 'snapshots unpin', as: options.as }, (mirror) => {
     if (options.force !== true && mirror.snapshots.baseline()?.name === options.name) {
       throw new TidemarkError('usage', `${options.name} is the baseline that drift is measured from`, {
         hint: 'make another one the baseline first (`tidemark snapshots baseline OTHER`), or use --force to have none',
@@ -86,11 +87,11 @@ export async function unpinSnapshot(
 /** Without a name it says which one is the baseline. A name that is not pinned is refused: a slip must not move it. */
 export async function baseline(
   context: CommandContext,
-  options: { readonly name?: string },
+  options: { readonly name?: string; readonly as?: string },
 ): Promise<ExitCode> {
   const { name } = options;
   if (name !== undefined) {
-    return await change(context, 'snapshots baseline', (mirror) => {
+    return await change(context, { command: 'snapshots baseline', as: options.as }, (mirror) => {
       const before = mirror.snapshots.baseline();
       const { run } = mirror.snapshots.setBaseline(name);
       const instead = before === undefined || before.name === name ? '' : `, no longer ${before.name}`;
@@ -116,11 +117,11 @@ export async function baseline(
 /** One change under the writer lock, and what it came to. */
 async function change(
   context: CommandContext,
-  command: string,
+  { command, as }: { readonly command: string; readonly as: string | undefined },
   work: (mirror: Mirror) => string,
 ): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openExistingMirror(config, command, context.pid);
+  const mirror = openExistingMirror(config, command, context.pid, as);
   try {
     const said = work(mirror);
     await answer(context, mirror, said);
@@ -141,12 +142,13 @@ async function answer(
     await print(context, `${text}\n`);
     return;
   }
-  const rows = (only ?? mirror.snapshots.list()).map(({ name, run, pinnedAt, isBaseline }) => ({
+  const rows = (only ?? mirror.snapshots.list()).map(({ name, run, pinnedAt, by, isBaseline }) => ({
     name,
     run,
     source: mirror.runs.get(run)?.source ?? null,
     at: mirror.runs.get(run)?.finishedAt ?? null,
     pinned_at: pinnedAt,
+    by,
     is_baseline: isBaseline,
   }));
   await print(context, `${JSON.stringify({ schema: 'tidemark.snapshots/1', snapshots: rows })}\n`);
@@ -154,12 +156,13 @@ async function answer(
 
 function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[], width: number | undefined): string {
   return renderTable(
-    ['snapshot', 'run', 'state of', 'pinned', ''],
-    rows.map(({ name, run, pinnedAt, isBaseline }) => [
+    ['snapshot', 'run', 'state of', 'pinned', 'by', ''],
+    rows.map(({ name, run, pinnedAt, by, isBaseline }) => [
       name,
       String(run),
       mirror.runs.get(run)?.finishedAt ?? '',
       pinnedAt,
+      nameText(by),
       isBaseline ? 'baseline' : '',
     ]),
     ['left', 'right'],

@@ -24,6 +24,7 @@ interface UndoCommandOptions {
   readonly yes?: boolean;
   readonly forceChanged?: boolean;
   readonly format?: PlanFormat;
+  readonly as?: string;
 }
 
 /** Exit codes as `restore`. */
@@ -37,6 +38,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     command: 'undo',
     writes: options.apply === true,
     needsNoMirror: false,
+    as: options.as,
   });
   try {
     const { source, definitions } = session;

@@ -2,7 +2,6 @@
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import type { Mirror } from '../mirror/mirror.ts';
 import type { JobName } from '../mirror/daemon.ts';
 import { BackupCatalog } from '../backup/list.ts';
 import type { JobRunner } from './jobs/runner.ts';
@@ -41,19 +40,15 @@ export function createView(parts: DaemonParts): DaemonView {
       return requestJobs(runner, works.get(name), configured, { name, sources, how });
     },
     requested: (request) => runner.statusOf(request),
-    change: (what, work) => changeSoon(mirrorAccess, clock, what, work),
+    change: (what, actor, work) =>
+      changeSoon(clock, (signal) => mirrorAccess.write(what, signal, work, actor)),
   };
 }
 
 /** Longest wait of a change that a person asked for: they wait for the page. */
 const CHANGE_WAIT_MS = 12_000;
 
-async function changeSoon<T>(
-  mirrorAccess: MirrorConnections,
-  clock: Clock,
-  what: string,
-  work: (mirror: Mirror) => T,
-): Promise<T> {
+async function changeSoon<T>(clock: Clock, change: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const [done, late] = [new AbortController(), new AbortController()];
   const locked = new TidemarkError('mirror_locked', 'a job is writing to the mirror', {
     hint: 'nothing was changed: try again when the job has ended',
@@ -64,7 +59,7 @@ async function changeSoon<T>(
     () => undefined,
   );
   try {
-    return await mirrorAccess.write(what, late.signal, work);
+    return await change(late.signal);
   } finally {
     done.abort();
   }

@@ -2,6 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
+import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -13,8 +14,8 @@ export interface DaemonEffects {
   readonly log: Logger;
   /** Reloads configuration, key files and environment. @throws TidemarkError */
   readonly loadConfig: () => Config;
-  /** As `openMirror`; `command` is shown to processes that find it locked. @throws TidemarkError */
-  readonly openMirror: (config: Config, mode: 'read' | 'write', command: string) => Mirror;
+  /** As `openMirror`; `command` is shown to processes that find it locked, `actor` is who writes. @throws TidemarkError */
+  readonly openMirror: (config: Config, mode: 'read' | 'write', command: string, actor?: Actor) => Mirror;
   readonly openReadClient: (
     source: SourceConfig,
     log: Logger,

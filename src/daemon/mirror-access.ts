@@ -4,6 +4,7 @@
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
+import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -63,7 +64,7 @@ export class MirrorConnections {
     let isOver = false;
     return {
       write: async (command, opening, work, mayCreate = false) =>
-        this.#closing(await this.openWriter(command, opening, mayCreate), work),
+        this.#closing(await this.openWriter(command, opening, { mayCreate }), work),
       release: () => {
         if (isOver) return;
         isOver = true;
@@ -74,10 +75,15 @@ export class MirrorConnections {
   }
 
   /** Takes the turn for a short piece of work, which awaits nothing. @throws TidemarkError as `openWriter` */
-  async write<T>(command: string, signal: AbortSignal, work: (mirror: Mirror) => T): Promise<T> {
+  async write<T>(
+    command: string,
+    signal: AbortSignal,
+    work: (mirror: Mirror) => T,
+    actor?: Actor,
+  ): Promise<T> {
     const turn = await this.turn(signal);
     try {
-      return await turn.write(command, signal, work);
+      return this.#closing(await this.openWriter(command, signal, { actor }), work);
     } finally {
       turn.release();
     }
@@ -175,10 +181,14 @@ export class MirrorConnections {
 
   /**
    * The mirror for writing, once no other process holds it; `close` closes it.
-   * @param mayCreate false where an empty new mirror would be a mistake; it always is once there was one
+   * @param options.mayCreate false where an empty new mirror would be a mistake; it always is once there was one
    * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
    */
-  async openWriter(command: string, signal: AbortSignal, mayCreate = false): Promise<Mirror> {
+  async openWriter(
+    command: string,
+    signal: AbortSignal,
+    { mayCreate = false, actor }: { readonly mayCreate?: boolean; readonly actor?: Actor | undefined } = {},
+  ): Promise<Mirror> {
     const { openMirror, clock, log } = this.#effects;
     for (;;) {
       signal.throwIfAborted();
@@ -191,7 +201,7 @@ export class MirrorConnections {
             'there is no mirror: a new one is created, without history',
           );
         }
-        const mirror = openMirror(this.#config(), 'write', command);
+        const mirror = openMirror(this.#config(), 'write', command, actor);
         this.#wasThere = true;
         this.#problems.end('lock', 'the mirror is free again');
         return mirror;

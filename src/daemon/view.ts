@@ -4,6 +4,7 @@
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
+import type { Actor } from '../core/actor.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -115,10 +116,10 @@ export interface DaemonView {
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /**
-   * Does a short piece of work on the mirror, which awaits nothing, once nobody else writes.
+   * Does somebody's short piece of work on the mirror, which awaits nothing, once nobody else writes.
    * @throws TidemarkError `mirror_locked` where a job or another process goes on writing
    */
-  change<T>(what: string, work: (mirror: Mirror) => T): Promise<T>;
+  change<T>(what: string, actor: Actor, work: (mirror: Mirror) => T): Promise<T>;
   /** What became of it; null for a request that this daemon does not know, or no longer. */
   requested(request: number): RequestStatus | null;
 }

@@ -30,6 +30,8 @@ export interface Recreated {
   readonly was: string;
   /** The restore that created it, or that recognised what somebody else had created. */
   readonly restore: number;
+  /** Who started that restore. */
+  readonly by: string;
   /** True where somebody else created it and the restore only recognised it. */
   readonly is_recognised?: true;
 }

@@ -42,6 +42,8 @@ export interface Acceptance {
   readonly path: string;
   readonly reason: string;
   readonly acceptedAt: string;
+  /** Who accepted it. */
+  readonly by: string;
   /** ISO 8601; from then on the finding is open again. */
   readonly until?: string;
 }

@@ -25,6 +25,8 @@ export interface DriftAcceptance {
   readonly reason: string;
   /** ISO 8601. */
   readonly acceptedAt: string;
+  /** Who accepted it. */
+  readonly by: string;
   /** ISO 8601; from then on it no longer holds. */
   readonly until?: string;
 }
@@ -48,9 +50,11 @@ export class AcceptanceStore {
     return this.#access.read(readFingerprintKey);
   }
 
-  /** Replaces the one of the same source, kind, scope, id and path. */
-  add(acceptance: DriftAcceptance): void {
-    this.#access.change((writer) => storeAcceptance(writer, acceptance));
+  /** Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it. */
+  add(acceptance: Omit<DriftAcceptance, 'by'>): DriftAcceptance {
+    const added = { ...acceptance, by: this.#access.actor.by };
+    this.#access.change((writer) => storeAcceptance(writer, added));
+    return added;
   }
 
   /** Returns what was withdrawn; undefined if there was none. */

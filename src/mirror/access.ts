@@ -1,4 +1,5 @@
 /** The connections of an open mirror, as its stores use them. */
+import { type Actor, commandActor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asReadingError, translated } from './database.ts';
@@ -25,6 +26,7 @@ export interface WriterContext {
   readonly writer: Connection;
   readonly path: string;
   readonly clock: Clock;
+  readonly actor: Actor;
   /** Called when the connection is used for nothing else, and when that is over. */
   readonly onPublishing: (isPublishing: boolean) => void;
 }
@@ -33,6 +35,7 @@ export class MirrorAccess {
   readonly path: string;
   readonly clock: Clock;
   readonly isTemporary: boolean;
+  readonly #actor: Actor | undefined;
   readonly #reader: ReaderConnection;
   readonly #write: WriteAccess | null;
   #isPublishing = false;
@@ -40,15 +43,25 @@ export class MirrorAccess {
 
   constructor(
     path: string,
-    { clock, isTemporary = false }: { readonly clock: Clock; readonly isTemporary?: boolean },
+    {
+      clock,
+      isTemporary = false,
+      actor,
+    }: { readonly clock: Clock; readonly isTemporary?: boolean; readonly actor?: Actor },
     reader: ReaderConnection,
     write: WriteAccess | null,
   ) {
     this.path = path;
     this.clock = clock;
     this.isTemporary = isTemporary;
+    this.#actor = actor;
     this.#reader = reader;
     this.#write = write;
+  }
+
+  /** Who writes. */
+  get actor(): Actor {
+    return this.#actor ?? commandActor();
   }
 
   /** Closes both connections, empties the log, and releases the lock even if something fails to close. */
@@ -153,6 +166,7 @@ export class MirrorAccess {
       writer,
       path: this.path,
       clock: this.clock,
+      actor: this.actor,
       onPublishing: (isPublishing) => (this.#isPublishing = isPublishing),
     };
   }

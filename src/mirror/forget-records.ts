@@ -284,6 +284,8 @@ export interface ForgetRow {
   readonly forget: number;
   /** When, ISO 8601. */
   readonly at: string;
+  /** Who had it done. */
+  readonly by: string;
   readonly policy: RetentionPolicy;
   /** Names of the sources that it looked at. */
   readonly sources: readonly string[];
@@ -312,6 +314,7 @@ export function readForgets(connection: Connection): ForgetRow[] {
   return readStoredForgets(connection).map((row) => ({
     forget: row.forget,
     at: row.at,
+    by: row.by,
     policy: JSON.parse(row.policy) as RetentionPolicy,
     sources: JSON.parse(row.sources) as string[],
     runs: JSON.parse(row.runs) as [number, number][],
@@ -333,6 +336,7 @@ export function linkOf(
     before?.rootAfter.toString('hex') ?? '',
     String(facts.forget),
     facts.at,
+    JSON.stringify(facts.by),
     // Stored texts, each on a line of its own: JSON has no line breaks.
     JSON.stringify([facts.policy, facts.sources, facts.runs]),
     String(facts.runCount),

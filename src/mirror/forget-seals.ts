@@ -41,6 +41,7 @@ export function* resealRuns(
   const stored = {
     forget,
     at: facts.at,
+    by: facts.by,
     policy: JSON.stringify(facts.policy),
     sources: JSON.stringify(facts.sources),
     runs: JSON.stringify(rangesOf(dropped)),
@@ -145,6 +146,7 @@ function* chain(
 
 export interface ForgetFacts {
   readonly at: string;
+  readonly by: string;
   readonly policy: RetentionPolicy;
   /** Names of the sources that were processed. */
   readonly sources: readonly string[];

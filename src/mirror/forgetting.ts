@@ -67,12 +67,13 @@ export async function forgetRuns(context: WriterContext, options: ForgetOptions)
 }
 
 async function drop(
-  { writer, path, clock }: WriterContext,
+  { writer, path, clock, actor }: WriterContext,
   { policy, sources, isEqual }: ForgetOptions,
   plan: RetentionPlan,
 ): Promise<ForgottenTotals> {
   const facts = {
     at: isoTime(clock.now()),
+    by: actor.by,
     policy,
     sources: [...new Set([...plan.kept, ...plan.forgotten].map(({ source }) => source))].filter(
       (source) => sources?.includes(source) ?? true,

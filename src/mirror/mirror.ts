@@ -1,4 +1,5 @@
 /** The mirror: one SQLite file with every record, its history and its runs, behind a store for each. */
+import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
@@ -19,6 +20,8 @@ export interface MirrorOptions {
   readonly clock: Clock;
   readonly host?: string;
   readonly pid?: number;
+  /** Who does what is recorded with a name; the user of this process where it is left out. */
+  readonly actor?: Actor;
   /** Deleted when it is closed: nothing of it waits for the disk, and its log is never emptied. */
   readonly isTemporary?: boolean;
 }

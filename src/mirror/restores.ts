@@ -125,8 +125,9 @@ export class RestoreStore {
 
   /** Writes a restore and all its steps, durably, before anything is sent. Returns its number. */
   begin({ from, undoes, approved, steps, mappings = [], ...rest }: RestoreStart): number {
+    const { by } = this.#access.actor;
     return this.#durably((writer) => {
-      const row = { ...rest, fromRef: from, undoes: undoes ?? null, approved: JSON.stringify(approved) };
+      const row = { ...rest, by, fromRef: from, undoes: undoes ?? null, approved: JSON.stringify(approved) };
       const restore = Number(ADD_RESTORE(writer).run(row).lastInsertRowid);
       for (const { n, inverse, ...step } of steps) {
         const text = inverse === null ? null : JSON.stringify(inverse);
@@ -261,10 +262,10 @@ export function readIdMap(connection: Connection, source: string): IdMapping[] {
 }
 
 const ADD_RESTORE = prepared((db) => {
-  const { source, planHash, plan, fromRef, undoes, startedAt, approved } = paramsOf(restores);
+  const { source, planHash, plan, fromRef, undoes, startedAt, by, approved } = paramsOf(restores);
   return db
     .insert(restores)
-    .values({ source, planHash, plan, fromRef, undoes, startedAt, outcome: 'running', approved })
+    .values({ source, planHash, plan, fromRef, undoes, startedAt, by, outcome: 'running', approved })
     .prepare();
 });
 

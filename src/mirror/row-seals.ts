@@ -25,7 +25,7 @@ interface SetDefinition {
 const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
   acceptances: {
     key: ['source', 'kind', 'scope', 'remote_id', 'path'],
-    columns: ['fingerprint', 'reason', 'accepted_at', 'until'],
+    columns: ['fingerprint', 'reason', 'accepted_at', 'accepted_by', 'until'],
     where: 'true',
   },
   fingerprint_key: { key: ['id'], columns: ['hex(key)'], where: 'true' },

@@ -38,7 +38,8 @@ export class SnapshotStore {
    */
   pin(name: string, run: number): SnapshotRow {
     const at = isoTime(this.#access.clock.now());
-    return this.#access.change((writer) => pinSnapshot(writer, name, run, at));
+    const { by } = this.#access.actor;
+    return this.#access.change((writer) => pinSnapshot(writer, { name, run, pinnedAt: at, by }));
   }
 
   /**
@@ -59,8 +60,8 @@ export class SnapshotStore {
 }
 
 const SNAPSHOTS = prepared((db) => {
-  const { name, run, pinnedAt, isBaseline } = snapshots;
-  return db.select({ name, run, pinnedAt, isBaseline }).from(snapshots).orderBy(asc(name)).prepare();
+  const { name, run, pinnedAt, by, isBaseline } = snapshots;
+  return db.select({ name, run, pinnedAt, by, isBaseline }).from(snapshots).orderBy(asc(name)).prepare();
 });
 
 /** By name. */
@@ -70,7 +71,8 @@ export function readSnapshots(connection: Connection): SnapshotRow[] {
 
 const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)).prepare());
 
-function pinSnapshot(writer: Connection, name: string, run: number, at: string): SnapshotRow {
+function pinSnapshot(writer: Connection, pin: Omit<SnapshotRow, 'isBaseline'>): SnapshotRow {
+  const { name, run } = pin;
   checkName(name);
   return writer
     .transaction((): SnapshotRow => {
@@ -82,9 +84,9 @@ function pinSnapshot(writer: Connection, name: string, run: number, at: string):
         });
       }
       const root = rootOfRun(writer, run);
-      const seal = snapshotSeal({ name, run, pinnedAt: at, isBaseline: 0, root });
-      PIN(writer).run({ name, run, pinnedAt: at, isBaseline: false, seal });
-      return { name, run, pinnedAt: at, isBaseline: false };
+      const seal = snapshotSeal({ ...pin, isBaseline: 0, root });
+      PIN(writer).run({ ...pin, isBaseline: false, seal });
+      return { ...pin, isBaseline: false };
     })
     .immediate();
 }

@@ -151,7 +151,7 @@ function noteOf(row: StoredForget): string {
   const policy = policyText(JSON.parse(row.policy) as RetentionPolicy);
   const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
   return (
-    `history before run ${row.tipRun} was dropped by retention on ${row.at} (keep ${policy}): ` +
+    `history before run ${row.tipRun} was dropped by retention on ${row.at} by ${row.by} (keep ${policy}): ` +
     `${row.runCount === 1 ? 'run' : 'runs'} ${runs}; its root until then was ${before ?? ''}, from then on ${after ?? ''}`
   );
 }
@@ -187,6 +187,7 @@ interface SealedSnapshot {
   readonly name: string;
   readonly run: number;
   readonly pinnedAt: string;
+  readonly by: string;
   readonly isBaseline: number;
   readonly seal: Buffer | null;
   /** Of the run's present seal; null if there is no such run. */
@@ -197,15 +198,15 @@ interface SealedSnapshot {
 export function readSealedSnapshots(connection: Connection): SealedSnapshot[] {
   return connection
     .prepare<[], SealedSnapshot>(
-      `SELECT s.name AS name, s.run AS run, s.pinned_at AS pinnedAt, s.is_baseline AS isBaseline, s.seal AS seal,
+      `SELECT s.name AS name, s.run AS run, s.pinned_at AS pinnedAt, s.pinned_by AS "by", s.is_baseline AS isBaseline, s.seal AS seal,
          r.root AS root FROM snapshots s LEFT JOIN runs r ON r.run = s.run ORDER BY s.name`,
     )
     .all();
 }
 
 export function snapshotSeal(facts: Omit<SealedSnapshot, 'seal'>): Buffer {
-  const { name, run, pinnedAt, isBaseline, root } = facts;
-  const text = JSON.stringify([name, run, pinnedAt, isBaseline, root?.toString('hex') ?? null]);
+  const { name, run, pinnedAt, by, isBaseline, root } = facts;
+  const text = JSON.stringify([name, run, pinnedAt, by, isBaseline, root?.toString('hex') ?? null]);
   return createHash('sha256').update(`tidemark.snapshot/1\n${text}`).digest();
 }
 

@@ -72,8 +72,8 @@ function formDocument({ kind, field, change, before, after, runs, records }: Exp
   return { kind, field, change, before, after, runs, records };
 }
 
-export function acceptanceDocument({ fingerprint, reason, acceptedAt, until }: Acceptance): object {
-  return { fingerprint, reason, accepted_at: acceptedAt, until: until ?? null };
+export function acceptanceDocument({ fingerprint, reason, acceptedAt, by, until }: Acceptance): object {
+  return { fingerprint, reason, accepted_at: acceptedAt, by, until: until ?? null };
 }
 
 /** How many findings there are of each severity. */

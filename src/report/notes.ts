@@ -158,13 +158,18 @@ export function formLine(form: ExplainedForm): string {
 
 // Records that continue under a new id.
 
-/** E.g. `created again by restore 3 (id 2 → 5)`; both ids as they are to be shown. */
+/** E.g. `created again by restore 3 (ann@host; id 2 → 5)`; both ids as they are to be shown. */
 export function recreatedText(again: Recreated, id: string): string {
-  return `${recreatedByText(again)} (id ${nameText(again.was)} → ${nameText(id)})`;
+  const ids = `id ${nameText(again.was)} → ${nameText(id)}`;
+  return `${recreation(again)} (${nameText(again.by)}; ${ids})`;
 }
 
 /** The same without ids. */
-export function recreatedByText({ restore, is_recognised: isRecognised }: Recreated): string {
+export function recreatedByText(again: Recreated): string {
+  return `${recreation(again)} (${nameText(again.by)})`;
+}
+
+function recreation({ restore, is_recognised: isRecognised }: Recreated): string {
   return isRecognised === true
     ? `created again elsewhere, recognised by restore ${restore}`
     : `created again by restore ${restore}`;

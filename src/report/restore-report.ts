@@ -58,7 +58,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...listPart('new ids', newIds(steps, options)),
   ];
   return {
-    title: `restore ${report.restore} of ${report.source}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
+    title: `restore ${report.restore} of ${report.source}${isWhole === true && 'by' in report ? ` by ${nameText(report.by)}` : ''}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
     textTitle: 'label',
     summary: restoreSummary(report),
     tone: outcome === 'complete' && skipped.length === 0 ? 'good' : outcome === 'failed' ? 'bad' : 'warning',

@@ -40,8 +40,8 @@ export class RecreatedBetween {
   readonly #ids: MatchedIds;
   readonly #back: MatchedIds;
   readonly #references: RecreatedReferences;
-  /** By restore, the ids that it created. */
-  readonly #created = new Map<number, ReadonlySet<string>>();
+  /** By restore, the ids that it created, and who started it. */
+  readonly #created = new Map<number, { readonly ids: ReadonlySet<string>; readonly by: string }>();
 
   /** @param isNone true where it is known that no record was created again */
   constructor(
@@ -144,10 +144,12 @@ export class RecreatedBetween {
     const { restore, oldId } = mapping;
     let created = this.#created.get(restore);
     if (created === undefined) {
-      created = new Set(this.#mirror.restores.steps(restore).flatMap(({ newId }) => newId ?? []));
+      const ids = new Set(this.#mirror.restores.steps(restore).flatMap(({ newId }) => newId ?? []));
+      created = { ids, by: this.#mirror.restores.get(restore)?.by ?? 'unknown' };
       this.#created.set(restore, created);
     }
-    return { was: was ?? oldId, restore, ...(created.has(id) ? {} : { is_recognised: true as const }) };
+    const { ids, by } = created;
+    return { was: was ?? oldId, restore, by, ...(ids.has(id) ? {} : { is_recognised: true as const }) };
   }
 
   /** By kind and restore: recreated records, which the run itself counts as removed and added. */

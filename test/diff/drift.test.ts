@@ -58,6 +58,7 @@ function acceptanceOf(change: RecordChange, until?: string): Acceptance {
     scope: change.scope,
     id: change.id,
     path: field?.path ?? '',
+    by: 'ann@here',
     reason: 'agreed',
     acceptedAt: '2026-03-01T00:00:00Z',
     ...(until === undefined ? {} : { until }),
@@ -225,6 +226,7 @@ describe('elements with ids', () => {
   const acceptance: Acceptance = {
     ...finding!,
     path: finding!.place!,
+    by: 'ann@here',
     reason: 'alice is fine',
     acceptedAt: '2026-03-01T00:00:00Z',
   };

@@ -52,7 +52,7 @@ describe('forget', () => {
     const verified = await run('verify');
     expect(verified.code, verified.stdout).toBe(0);
     expect(verified.stdout).toMatch(
-      /history before run 5 was dropped by retention on \S+Z \(keep last 1\): runs 1, 3–4/,
+      /history before run 5 was dropped by retention on \S+Z by \S+@\S+ \(keep last 1\): runs 1, 3–4/,
     );
     expect(verified.stdout).toContain(root);
 

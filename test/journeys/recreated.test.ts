@@ -1,5 +1,6 @@
 /** What a restore created again, told by what changed and by a record's history: one record that goes on. */
 import { describe, expect, it } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 interface Again {
@@ -103,7 +104,7 @@ describe('records that a restore created again', () => {
       );
       expect(asked.runs[0]?.changes.map(({ change }) => change)).toEqual(['changed']);
     }
-    const line = `created again by restore 1 (id ${project[0]} → ${project[1]})`;
+    const line = `created again by restore 1 (${commandActor().by}; id ${project[0]} → ${project[1]})`;
     for (const args of [
       ['changes', '--since', 'run:2'],
       ['runs', 'show', '3'],
@@ -120,10 +121,17 @@ describe('records that a restore created again', () => {
         ...['log', 'batch_exports', id],
       );
       expect(log.revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['3 changed', '2 added']);
-      expect(log.revisions[0]?.created_again).toEqual({ was: exported[0], id: exported[1], restore: 1 });
+      expect(log.revisions[0]?.created_again).toEqual({
+        was: exported[0],
+        id: exported[1],
+        restore: 1,
+        by: commandActor().by,
+      });
       const text = (await story.expectRun(0, 'log', 'batch_exports', id)).stdout;
       expect(text).not.toMatch(/removed|returned|still away/);
-      expect(text).toContain(`created again by restore 1 (id ${exported[0]} → ${exported[1]})`);
+      expect(text).toContain(
+        `created again by restore 1 (${commandActor().by}; id ${exported[0]} → ${exported[1]})`,
+      );
       expect(text).toContain(
         id === exported[0] ? `continues as  ${exported[1]}` : `id before  ${exported[0]}`,
       );
@@ -166,7 +174,7 @@ describe('records that a restore created again', () => {
     const synced = await story.expectRun(0, 'sync');
     expect(synced.stdout).not.toContain('created again');
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
-    expect(stdout).toMatch(/returned, created again by restore 1 \(id .*\), seen by run 4/);
+    expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\), seen by run 4/);
     expect(stdout).toMatch(/removed by run 3/);
     const changes = await story.expectRun(0, 'changes', '--since', 'run:2');
     expect(changes.stdout).toMatch(/Gone added, created again by restore 1/);

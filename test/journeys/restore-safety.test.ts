@@ -168,7 +168,7 @@ describe('one writer', () => {
     }
     // Looking is free, and tells the living one from one that was left behind.
     const looked = await story.expectRun(2, 'restore');
-    expect(looked.stderr).toMatch(/restore 1 of \S+ is running: wait/);
+    expect(looked.stderr).toMatch(/restore 1 of \S+ by \S+@\S+ is running: wait/);
     expect(looked.stderr).not.toContain('--resume');
     expect((await story.expectRun(0, 'restores', 'list')).stdout).toContain('running');
     expect((await story.expectRun(0, 'restores', 'show', '1')).stdout).not.toContain('--resume');
@@ -216,7 +216,7 @@ describe('Ctrl-C', () => {
     expect(listed.stdout).toContain('interrupted');
     const another = await story.expectRun(2, 'restore');
     expect(another.stderr).toMatch(
-      /restore 1 of \S+ is unfinished: `tidemark restore --resume 1` continues it/,
+      /restore 1 of \S+ by \S+@\S+ is unfinished: `tidemark restore --resume 1` continues it/,
     );
 
     const resumed = await story.expectRun(0, 'restore', '--resume', '--json');

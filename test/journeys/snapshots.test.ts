@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
@@ -13,6 +14,7 @@ interface Listed {
     source: string;
     at: string;
     pinned_at: string;
+    by: string;
     is_baseline: boolean;
   }[];
 }
@@ -38,7 +40,7 @@ describe('snapshots', () => {
     expect(pinned.stdout).toMatch(
       /^after-change is pinned to run 2 \(.*\): use it as snapshot:after-change\n$/,
     );
-    expect((await run('snapshots', 'pin', 'first', 'run:1')).code).toBe(0);
+    expect((await run('snapshots', 'pin', 'first', 'run:1', '--as', 'Ann Miller')).code).toBe(0);
     expect((await run('snapshots', 'pin', 'first', 'run:1')).code).toBe(0);
     expect((await run('snapshots', 'baseline', 'first')).stdout).toBe(
       'drift is measured from first (run 1)\n',
@@ -48,12 +50,13 @@ describe('snapshots', () => {
       snapshots: [
         {
           ...{ name: 'after-change', run: 2, source: 'production', is_baseline: false },
+          by: commandActor().by,
           ...{ at: expect.stringMatching(/Z$/) as string, pinned_at: expect.stringMatching(/Z$/) as string },
         },
-        expect.objectContaining({ name: 'first', run: 1, is_baseline: true }),
+        expect.objectContaining({ name: 'first', run: 1, by: 'Ann Miller', is_baseline: true }),
       ],
     });
-    expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +baseline\n/);
+    expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +Ann Miller +baseline\n/);
     expect((await run('snapshots', 'baseline')).stdout).toMatch(/first/);
     expect((await run('snapshots', 'baseline', 'after-change')).stdout).toMatch(/\(run 2\), no longer first/);
     const refused = await run('snapshots', 'unpin', 'after-change');
@@ -84,6 +87,8 @@ describe('snapshots', () => {
     ['letting go of what is not pinned', ['unpin', 'frist'], 4, /did you mean "first"/],
     ['a baseline that is not pinned', ['baseline', 'x'], 4, /there is no snapshot "x".*\n.*pin NAME/],
     ['no baseline', ['baseline'], 1, /there is no baseline.*\n.*snapshots pin NAME/],
+    ['nobody', ['pin', 'x', '--as', ' '], 4, /--as is not a name.*\n.*or leave it out for \S+@/],
+    ['somebody of two lines', ['pin', 'x', '--as', 'a\nb'], 4, /--as is not a name/],
     ['an unknown operation', ['pinn', 'x'], 4, /pin/],
   ];
 

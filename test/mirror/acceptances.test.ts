@@ -13,6 +13,7 @@ const accepted: DriftAcceptance = {
   path: '/name',
   reason: 'renamed on purpose, says "Ann"',
   acceptedAt: '2026-03-01T12:00:00.000Z',
+  by: 'ann@here',
 };
 
 describe('the key of fingerprints', () => {

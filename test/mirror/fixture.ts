@@ -58,6 +58,7 @@ export function open(
     clock: options.clock ?? testClock(),
     host: 'here',
     pid: 4711,
+    actor: { by: 'ann@here', via: 'ann@here' },
   });
   mirrors.push(mirror);
   return mirror;

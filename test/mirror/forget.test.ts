@@ -403,7 +403,7 @@ describe('the seals after forgetting', () => {
     expect(problems).toEqual([]);
     expect(notes.map(({ message }) => message)).toEqual([
       expect.stringMatching(
-        /^history before run 9 was dropped by retention on 2026-03-01T21:00:00.000Z \(keep last 3\): runs 1–6; /,
+        /^history before run 9 was dropped by retention on 2026-03-01T21:00:00.000Z by ann@here \(keep last 3\): runs 1–6; /,
       ),
       expect.stringMatching(/^history before run 10 was dropped .* \(keep last 1\): runs 7–9; /),
     ]);

@@ -11,7 +11,13 @@ async function twoRuns(): Promise<Mirror> {
 describe('snapshots', () => {
   it('pin published runs under names, listed by name', async () => {
     const mirror = await twoRuns();
-    const pinned = { name: 'b', run: 1, pinnedAt: '2026-03-01T12:00:00.000Z', isBaseline: false };
+    const pinned = {
+      name: 'b',
+      run: 1,
+      pinnedAt: '2026-03-01T12:00:00.000Z',
+      by: 'ann@here',
+      isBaseline: false,
+    };
     expect(mirror.snapshots.pin('b', 1)).toEqual(pinned);
     expect(mirror.snapshots.pin('b', 1)).toEqual(pinned);
     mirror.snapshots.pin('a', 2);

@@ -273,7 +273,7 @@ describe('what no run vouches for', () => {
     ],
     [
       'by adding one',
-      `INSERT INTO acceptances SELECT source, kind, scope, 'c', path, 'f4', reason, accepted_at, until
+      `INSERT INTO acceptances SELECT source, kind, scope, 'c', path, 'f4', reason, accepted_at, accepted_by, until
        FROM acceptances WHERE remote_id = 'a'`,
       ['roles c: the acceptance of /name of production was put in by another hand: it has no seal'],
     ],

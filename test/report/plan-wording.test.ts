@@ -100,7 +100,7 @@ const step = {
   reason: null,
 } as const;
 const report = (steps: RestoreReport['steps']): RestoreReport => ({
-  ...{ schema: 'tidemark.restore/1', plan: '', started_at: '', finished_at: null },
+  ...{ schema: 'tidemark.restore/1', plan: '', started_at: '', by: 'ann@here', finished_at: null },
   ...{ restore: 3, source: 'default', undoes: null, outcome: 'partial', steps },
   summary: {
     ...{ applied: 1, unverified: 0, failed: 1, skipped: 0, blocked: 0, manual: 0, open: 0 },

@@ -157,6 +157,7 @@ const report: RestoreReport = {
   schema: 'tidemark.restore/1',
   plan: '',
   started_at: '',
+  by: 'ann@here',
   finished_at: null,
   restore: 7,
   source: 'production',

@@ -65,7 +65,7 @@ const RUNS = [
   run(4, '2026-03-01T13:00:00.000Z', { outcome: 'partial' }),
 ];
 const SNAPSHOTS: SnapshotRow[] = [
-  { name: 'start', run: 1, pinnedAt: '2026-03-02T00:00:00.000Z', isBaseline: true },
+  { name: 'start', run: 1, pinnedAt: '2026-03-02T00:00:00.000Z', by: 'ann@here', isBaseline: true },
 ];
 const mirror = mirrorOf(RUNS, SNAPSHOTS);
 

@@ -3,6 +3,7 @@
  * goes through the job queue or the functions that the commands use, and is logged with who did it.
  */
 import { Hono, type Context } from 'hono';
+import type { Actor } from '../../core/actor.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -21,7 +22,7 @@ interface ActionParts {
   readonly clock: Clock;
   readonly log: Logger;
   /** Who acts. @throws Refusal for anybody who may not, and for a form of another site */
-  readonly actorOf: (context: Context) => string;
+  readonly actorOf: (context: Context) => Actor;
   readonly refused: (context: Context, refusal: Refusal) => Response;
 }
 
@@ -31,7 +32,7 @@ const MOST_REASON = 500;
 
 interface Action {
   readonly form: URLSearchParams;
-  readonly by: string;
+  readonly actor: Actor;
 }
 
 /** Does it; returns what the log says of it. */
@@ -41,12 +42,11 @@ const ACTIONS = {
   job: startJob,
   accept: acceptFindings,
   unaccept: withdrawAcceptance,
-  pin: ({ view }, { form }) =>
-    change(view, 'snapshots pin', (mirror) => mirror.snapshots.pin(textIn(form, 'name'), runIn(form))),
-  unpin: ({ view }, { form }) =>
-    change(view, 'snapshots unpin', (mirror) => mirror.snapshots.unpin(textIn(form, 'name'))),
-  baseline: ({ view }, { form }) =>
-    change(view, 'snapshots baseline', (mirror) => mirror.snapshots.setBaseline(textIn(form, 'name'))),
+  pin: changing('snapshots pin', (mirror, form) => mirror.snapshots.pin(textIn(form, 'name'), runIn(form))),
+  unpin: changing('snapshots unpin', (mirror, form) => mirror.snapshots.unpin(textIn(form, 'name'))),
+  baseline: changing('snapshots baseline', (mirror, form) =>
+    mirror.snapshots.setBaseline(textIn(form, 'name')),
+  ),
 } as const satisfies Readonly<Record<string, Act>>;
 
 export function createActions(parts: ActionParts): Hono {
@@ -54,10 +54,10 @@ export function createActions(parts: ActionParts): Hono {
   for (const [name, act] of Object.entries<Act>(ACTIONS)) {
     actions.post(`/actions/${name}`, async (context) => {
       try {
-        const by = parts.actorOf(context);
+        const actor = parts.actorOf(context);
         const form = new URLSearchParams(await requestText(context));
-        const done = await act(parts, { form, by });
-        parts.log.info({ action: name, by, ...done }, 'an action was taken in the dashboard');
+        const done = await act(parts, { form, actor });
+        parts.log.info({ action: name, ...actor, ...done }, 'an action was taken in the dashboard');
         return context.redirect(localPath(form.get('to') ?? undefined), 303);
       } catch (error) {
         const refusal = asRefusal(error);
@@ -69,8 +69,10 @@ export function createActions(parts: ActionParts): Hono {
   return actions;
 }
 
-async function change(view: DaemonView, what: string, work: (mirror: Mirror) => object): Promise<object> {
-  return { ...(await view.change(what, work)) };
+function changing(what: string, work: (mirror: Mirror, form: URLSearchParams) => object): Act {
+  return async ({ view }, { form, actor }) => ({
+    ...(await view.change(what, actor, (mirror) => work(mirror, form))),
+  });
 }
 
 function startJob({ view }: ActionParts, { form }: Action): object {
@@ -79,10 +81,10 @@ function startJob({ view }: ActionParts, { form }: Action): object {
   return { job, requests: view.request(job, null).map(({ request }) => request) };
 }
 
-async function acceptFindings({ view, drift, clock }: ActionParts, { form, by }: Action): Promise<object> {
+async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor }: Action): Promise<object> {
   const source = textIn(form, 'source');
   const now = clock.now();
-  const reason = `${textIn(form, 'reason').slice(0, MOST_REASON)} (${by})`;
+  const reason = textIn(form, 'reason').slice(0, MOST_REASON);
   const until = untilIn(form, now);
   const found = await drift.of(view.mirror(), view.config(), source, now);
   const wanted = new Set(form.getAll('fingerprint'));
@@ -92,7 +94,7 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, by }:
       hint: 'the drift page shows what is',
     });
   }
-  await view.change('drift accept', (mirror) => {
+  await view.change('drift accept', actor, (mirror) => {
     for (const finding of findings) {
       const { fingerprint, kind, scope, id } = finding;
       const accepted = { source, fingerprint, kind, scope, id, path: placeOf(finding), reason };
@@ -106,9 +108,9 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, by }:
   return { source, fingerprints: findings.map(({ fingerprint }) => fingerprint) };
 }
 
-async function withdrawAcceptance({ view }: ActionParts, { form }: Action): Promise<object> {
+async function withdrawAcceptance({ view }: ActionParts, { form, actor }: Action): Promise<object> {
   const [source, fingerprint] = [textIn(form, 'source'), textIn(form, 'fingerprint')];
-  const withdrawn = await view.change('drift unaccept', (mirror) =>
+  const withdrawn = await view.change('drift unaccept', actor, (mirror) =>
     mirror.acceptances.withdraw(source, fingerprint),
   );
   if (withdrawn === undefined)

@@ -170,6 +170,7 @@ function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
       markup`${drift.definitions(kind).title.one} ${nameHtml(name)}`,
       markup`<code>${path === '' ? '(entire record)' : path}</code>`,
       acceptance.reason,
+      acceptance.by,
       untilHtml(acceptance.until, now),
       ...(canAct ? [withdrawForm(drift.source, acceptance.fingerprint)] : []),
     ];
@@ -178,6 +179,7 @@ function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
     { head: 'Record', style: 'wide' },
     { head: 'Field', style: 'wide below' },
     { head: 'Reason', style: 'wide below' },
+    { head: 'By', style: 'below' },
     { head: 'Until', style: 'below' },
     ...(canAct ? [{ head: 'Action', style: 'below' }] : []),
   ];

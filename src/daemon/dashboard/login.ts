@@ -1,8 +1,15 @@
 /** The login form: a token in, a session cookie out. Only there where a token is configured. */
 import { Hono, type Context } from 'hono';
+import { actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
-import { type Access, SESSION_COOKIE, SESSION_SECONDS, type WrongTokens } from '../http/access.ts';
+import {
+  type Access,
+  SESSION_COOKIE,
+  SESSION_SECONDS,
+  TOKEN_USER,
+  type WrongTokens,
+} from '../http/access.ts';
 import { localPath, requestText } from '../http/request.ts';
 import { bareHtml, PAGE_POLICY } from './layout.ts';
 import { markup, NOTHING } from './html.ts';
@@ -67,8 +74,7 @@ export function createLogin(parts: LoginParts): Hono {
 }
 
 function nameIn(form: URLSearchParams): string {
-  const name = form.get('username')?.trim().slice(0, 100) ?? '';
-  return name === '' ? 'somebody with the token' : name;
+  return actorName(form.get('username')?.trim().slice(0, 100) ?? '') ?? TOKEN_USER;
 }
 
 function loginHtml(to: string, problem: string | null): string {
@@ -81,7 +87,7 @@ function loginHtml(to: string, problem: string | null): string {
 <p class="faint">Log in with the token of <code>http.token</code>.</p>
 <form method="post" action="/login">
 <input type="hidden" name="to" value="${to}">
-<label>Your name (optional, logged with what you do)
+<label>Your name (optional, recorded with what you do)
 <input name="username" maxlength="100" autocomplete="username" spellcheck="false"></label>
 <label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false"
  autofocus${described}></label>${message}

@@ -192,12 +192,12 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   const pins = mirror.snapshots
     .list()
     .filter((snapshot) => snapshot.run === run.run)
-    .map(({ name, isBaseline }) => {
+    .map(({ name, by, isBaseline }) => {
       const unpin = markup`<button class="quiet">Unpin</button>`;
       const mark = markup`<button class="quiet">Measure drift from it</button>`;
       const baseline = isBaseline ? faint('baseline') : actionForm('baseline', [['name', name], to], mark);
       const forms = canAct ? [baseline, actionForm('unpin', [['name', name], to], unpin)] : NOTHING;
-      return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong>${forms}</div>`;
+      return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong> by ${nameHtml(by)}${forms}</div>`;
     });
   const box = markup`<label>Pin this state as<input name="name" required maxlength="100"></label>`;
   const pin = [['run', String(run.run)], to] as const;

@@ -5,6 +5,7 @@
  */
 import { createHash, timingSafeEqual, randomBytes } from 'node:crypto';
 import { isLoopback } from '../../config/source.ts';
+import type { Actor } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
@@ -95,15 +96,14 @@ export class Access {
   }
 
   /**
-   * Who acts by a form of the dashboard: the name given at the login.
+   * Who acts by a form of the dashboard: the name given at the login, `token@dashboard` without one.
    * @throws Refusal 401 without a session, 403 for a form of another site
    */
-  actorOf(caller: Caller, now: number): string {
+  actorOf(caller: Caller, now: number): Actor {
     checkSameSite(caller);
-    const name = this.#hasBearer(caller)
-      ? 'a program with the token'
-      : this.#sessions.nameOf(caller.cookie, now);
-    if (name !== null) return name;
+    if (this.#hasBearer(caller)) return { by: 'token@http', via: 'token@http' };
+    const by = this.#sessions.nameOf(caller.cookie, now);
+    if (by !== null) return { by, via: TOKEN_USER };
     throw unauthorized('log in with the token of http.token; without one the dashboard only shows');
   }
 
@@ -179,6 +179,9 @@ function isSame(one: string, other: string): boolean {
 }
 
 // Sessions of people who logged in. A session ends at logout, after a week, and with this process.
+
+/** Who logged in with the token and gave no name. */
+export const TOKEN_USER = 'token@dashboard';
 
 export const SESSION_COOKIE = 'tidemark_session';
 /** How long a login lasts: a week. */

@@ -5,6 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
+import { type Actor, commandActor } from '../../core/actor.ts';
 import {
   type ErrorMessage,
   fromErrorMessage,
@@ -67,7 +68,7 @@ export class InProcessExecutor implements JobExecutor {
       const command = commandOf(job);
       const mirror =
         work.holds === 'writer'
-          ? await this.#mirrorAccess.openWriter(command, signal)
+          ? await this.#mirrorAccess.openWriter(command, signal, { actor: actorOf(job) })
           : this.#mirrorAccess.openReader(command);
       const log = this.#effects.log.child({ job: number, task: job.name });
       try {
@@ -83,6 +84,11 @@ export class InProcessExecutor implements JobExecutor {
   kill(): boolean {
     return false;
   }
+}
+
+/** Who has a job done: the schedule, or who asked for it over HTTP, which needs the token. */
+function actorOf({ trigger }: QueuedJob): Actor {
+  return { ...commandActor(), by: trigger === 'request' ? 'token@http' : 'schedule@daemon' };
 }
 
 // Messages between the daemon and the process of a job: plain JSON, without keys. The process reads the configuration

@@ -16,6 +16,8 @@ export const restores = sqliteTable('restores', {
   /** `restores.restore` that this one undoes; NULL for an ordinary one. */
   undoes: integer('undoes'),
   startedAt: text('started_at').notNull(),
+  /** Who started it. */
+  by: text('started_by').notNull(),
   /** When it ended last; NULL while it runs, and for one whose process died. */
   finishedAt: text('finished_at'),
   /** `running`, `complete`, `partial`, `failed` or `interrupted`. */

@@ -10,6 +10,8 @@ export const snapshots = sqliteTable('snapshots', {
   run: integer('run').notNull(),
   /** When it was pinned; the state's own time is its run's. */
   pinnedAt: text('pinned_at').notNull(),
+  /** Who pinned it. */
+  by: text('pinned_by').notNull(),
   /** 1 for the one that drift is measured from. */
   isBaseline: integer('is_baseline', { mode: 'boolean' }).notNull(),
   /** SHA-256 over this row's other facts and the root of the run: a pin that was moved no longer matches it. */
@@ -36,6 +38,8 @@ export const acceptances = sqliteTable(
     /** Why, as the user gave it. */
     reason: text('reason').notNull(),
     acceptedAt: text('accepted_at').notNull(),
+    /** Who accepted it. */
+    by: text('accepted_by').notNull(),
     /** From then on it no longer holds; NULL for no end. */
     until: text('until'),
   },
@@ -64,6 +68,8 @@ export const forgets = sqliteTable('forgets', {
   /** 1 for the first, and so on. */
   forget: integer('forget').primaryKey(),
   at: text('at').notNull(),
+  /** Who had it done. */
+  by: text('forgotten_by').notNull(),
   /** What was to be kept, as JSON: `{"last":7,"daily":30}`. */
   policy: text('policy').notNull(),
   /** JSON array of the names of the sources that it looked at. */

@@ -77,6 +77,8 @@ export interface RestoreReport {
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
+  /** Who started it. */
+  readonly by: string;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
   readonly summary: RestoreSummary;
@@ -152,6 +154,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     undoes: row.undoes,
     outcome: row.outcome,
     started_at: row.startedAt,
+    by: row.by,
     finished_at: row.finishedAt,
     steps,
     summary: summaryOf(steps),
@@ -161,7 +164,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
 }
 
 /** The report of a plan that has nothing to send: no restore was started or journaled. */
-interface UnsentReport extends Omit<RestoreReport, 'restore'> {
+interface UnsentReport extends Omit<RestoreReport, 'restore' | 'by'> {
   readonly restore: null;
 }
 

@@ -31,11 +31,11 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
   const [newest] = mirror.restores.list({ source, limit: 1 });
   if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
-  const { restore } = newest;
+  const { restore, startedAt, by } = newest;
   // With the lock held, no other process can be applying it.
   if (!holdsLock && isAtWork(mirror, newest))
-    return `restore ${restore} of ${newest.startedAt} is running: wait until it has ended`;
-  return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
+    return `restore ${restore} of ${startedAt} by ${by} is running: wait until it has ended`;
+  return `restore ${restore} of ${startedAt} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
 /** Commands that apply a plan, as the writer's lock names them. */

@@ -54,7 +54,7 @@ it('a record that was created again is one change, as long as the mirror knows o
   const [, day] = await new DayCounts().read(world.mirror(), 2, world.clock.now());
   expect(day).toMatchObject({ added: 0, changed: 1, removed: 0 });
 
-  const line = `Created again by restore 1 (id ${old} → ${id})`;
+  const line = `Created again by restore 1 (ann@here; id ${old} → ${id})`;
   for (const page of ['/runs/2', '/changes', `/records/roles/${id}`, `/records/roles/${old}`])
     expect(await text(page), page).toContain(line);
   expect(await text('/runs/2')).toContain('1 of the added and removed are the same records');

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
+import type { Actor } from '../../../src/core/actor.ts';
 import { type Clock, isoTime, systemClock } from '../../../src/core/clock.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
@@ -156,8 +157,9 @@ export class World implements DaemonView {
   }
 
   /** Does something with the mirror that only its writer may. */
-  write<T>(work: (mirror: Mirror) => T): T {
-    const mirror = openMirror(this.mirrorPath, { mode: 'write', command: 'test', clock: this.clock });
+  write<T>(work: (mirror: Mirror) => T, actor: Actor = { by: 'ann@here', via: 'ann@here' }): T {
+    const options = { mode: 'write', command: 'test', clock: this.clock, actor } as const;
+    const mirror = openMirror(this.mirrorPath, options);
     try {
       return work(mirror);
     } finally {
@@ -256,8 +258,8 @@ export class World implements DaemonView {
   }
 
   /** At once: nobody else writes. */
-  change<T>(_what: string, work: (mirror: Mirror) => T): Promise<T> {
-    return Promise.resolve(this.write(work));
+  change<T>(_what: string, actor: Actor, work: (mirror: Mirror) => T): Promise<T> {
+    return Promise.resolve(this.write(work, actor));
   }
 
   requested(request: number): ReturnType<DaemonView['requested']> {

@@ -1,0 +1,38 @@
+/** Who acts: recorded with what people decide and start (acceptances, pins, restores, forgets). */
+import { hostname, userInfo } from 'node:os';
+import { TidemarkError } from './errors.ts';
+
+export interface Actor {
+  /** As lists and reports name them. */
+  readonly by: string;
+  /** How the program knows them: user and host of the process, or what the dashboard let them in by. */
+  readonly via: string;
+}
+
+const MOST_CHARACTERS = 100;
+
+/** The user of this process, `user@host`; under the name given with `--as`, if any. @throws TidemarkError `usage` for no name */
+export function commandActor(as?: string): Actor {
+  const via = `${userName()}@${hostname()}`;
+  const by = as === undefined ? via : actorName(as);
+  if (by !== undefined) return { by, via };
+  throw new TidemarkError('usage', '--as is not a name', {
+    hint: `give one with at most ${MOST_CHARACTERS} printable characters, or leave it out for ${via}`,
+  });
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A container may run under a number that no user of it has.
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
+  }
+}
+
+/** A name that can be recorded, without the space around it; undefined for one that is empty, too long or not printable. */
+export function actorName(text: string): string | undefined {
+  const name = text.trim();
+  const isName = name !== '' && name.length <= MOST_CHARACTERS && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name);
+  return isName ? name : undefined;
+}
