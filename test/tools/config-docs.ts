@@ -24,24 +24,21 @@ export function configReference(): string {
 
 const INTRODUCTION = `# Configuration
 
-This page is written from the schema (\`src/config/options.ts\`); \`test/config/generated.test.ts\` holds it up to date, and rewrites it when run
-with \`npx vitest run test/config/generated.test.ts -u\`.
+Look up an option. \`tidemark init\` writes a first file, \`tidemark config check\` reports every mistake with its line, and \`tidemark config schema\` prints a JSON Schema for editors.
 
-- The file is \`./tidemark.yaml\`, or what \`--config\` or \`TIDEMARK_CONFIG\` names. \`config/example.yaml\` shows every option, \`config/default.yaml\` the
-  defaults. \`tidemark config check\` reads it and reports every mistake with its line; \`tidemark config schema\` prints a JSON Schema for editors.
-- Every option can also come from its environment variable, which takes precedence over the file. Lists are separated by commas, mappings are JSON. An empty
-  variable counts as not set. Variables of \`sources[]\` options apply where there is one source; without a file, \`TIDEMARK_BASE_URL\` with
-  \`TIDEMARK_API_KEY\` or \`TIDEMARK_API_KEY_FILE\` define one called \`default\`.
-- \`\${VAR}\` in any text of the file is replaced by that variable, which must be set; \`$\${\` is a plain \`\${\`.
-  Under \`secrets\` a variable that is not set, or empty, blocks the steps that need it, and nothing else.
-- Secrets: by \`\${VAR}\`, or by the \`…File\` option that names a file (its content is trimmed). A key written in clear works, with a warning.
-- Durations are a number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`90s\`, \`24h\`, \`7d\`.
-- Relative paths in the file start at the file's directory, those in variables at the current one.
-- Unknown options are errors.`;
+- **The file** is \`./tidemark.yaml\`, or what \`--config\` or \`TIDEMARK_CONFIG\` names. \`config/example.yaml\` shows every option. Unknown options are errors.
+- **Variables**: each option can come from its environment variable, which takes precedence over the file. Lists are separated by commas, mappings are JSON, and an empty variable counts as not set. Variables of \`sources[]\`
+  options apply if there is one source. Without a file, \`TIDEMARK_BASE_URL\` with \`TIDEMARK_API_KEY\` or \`TIDEMARK_API_KEY_FILE\` define a source called \`default\`.
+- **Secrets**: \`\${VAR}\` in any text of the file is replaced by that variable, which must be set (under \`secrets\`, an unset one only blocks the steps that need it); \`$\${\` is a plain \`\${\`. A \`…File\` option names a file instead, whose content is trimmed.
+  A key in clear text works, with a warning.
+- **Durations** are a number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`90s\`, \`24h\`, \`7d\`.
+- **Relative paths** in the file start at the file's directory, those in variables at the current one.
+
+The tables are generated from \`src/config/options.ts\` (\`npx vitest run test/config/generated.test.ts -u\`).`;
 
 function optionTable(rows: readonly OptionRow[]): string[] {
   return [
-    '| option | type | default | variable | what it does |',
+    '| option | type | default | variable | meaning |',
     '|---|---|---|---|---|',
     ...rows.map((row) => {
       const cells = [
@@ -80,8 +77,8 @@ function overrideSection(): string[] {
   return [
     '## definitions.KIND',
     '',
-    'What a source may say about a kind, over its profile. `tidemark catalog` lists the kinds and their fields. To make a field of a kind whose payload the',
-    'interface does not show restorable, name it with its type:',
+    'Correct what is known about a kind, for one source. `tidemark catalog` lists the kinds and their fields. To make a field restorable that the API does not document as',
+    'writable, name it with its type:',
     '',
     '```yaml',
     'definitions:',
@@ -100,8 +97,8 @@ function profileSection(): string[] {
   return [
     '## Profiles',
     '',
-    'A profile says what is known about one kind of deployment. `svc` is the interface as documented, `posthog` the wire names, list shapes and writable fields of that',
-    'service; both are in `config/profiles`. A path in `profile` names one of your own, with these keys; `kinds` is as `definitions` above.',
+    'A profile describes one kind of deployment; [a real deployment](real-deployment.md#choose-a-profile) says which one to choose. `profile` can be a path to your own file',
+    'with these keys; `kinds` is like `definitions` above.',
     '',
     ...innerTable(PROFILE_OPTIONS, ''),
   ];
@@ -109,7 +106,7 @@ function profileSection(): string[] {
 
 function innerTable(section: Schema, prefix: string): string[] {
   return [
-    '| key | type | what it says | example |',
+    '| key | type | meaning | example |',
     '|---|---|---|---|',
     ...optionRows(section).map((row) => {
       const key = prefix === '' ? row.text : `${prefix}.${row.text}`;
