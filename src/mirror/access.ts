@@ -31,6 +31,18 @@ export interface WriterContext {
   readonly onPublishing: (isPublishing: boolean) => void;
 }
 
+/** Reads of a connection as methods that need none. */
+type Bound<Reads> = {
+  readonly [Name in keyof Reads]: Reads[Name] extends (
+    connection: Connection,
+    ...question: infer Question
+  ) => infer Answer
+    ? (...question: Question) => Answer extends Generator<infer Row> ? IterableIterator<Row> : Answer
+    : never;
+};
+
+type Reads<Answer> = Readonly<Record<string, (connection: Connection, ...question: never[]) => Answer>>;
+
 export class MirrorAccess {
   readonly path: string;
   readonly clock: Clock;
@@ -97,6 +109,21 @@ export class MirrorAccess {
     } catch (error) {
       throw asReadingError(error, this.path);
     }
+  }
+
+  /** As `read`, for each of these. */
+  reads<T extends Reads<unknown>>(reads: T): Bound<T> {
+    return bound(reads, (read) => this.read(read));
+  }
+
+  /** As `change`, for each of these. */
+  changes<T extends Reads<unknown>>(changes: T): Bound<T> {
+    return bound(changes, (change) => this.change(change));
+  }
+
+  /** As `stream`, for each of these. */
+  streams<T extends Reads<Generator>>(streams: T): Bound<T> {
+    return bound(streams, (stream) => this.stream(stream as (connection: Connection) => Generator));
   }
 
   /** Reads on a connection of its own, so that the whole iteration sees one snapshot. */
@@ -170,4 +197,15 @@ export class MirrorAccess {
       onPublishing: (isPublishing) => (this.#isPublishing = isPublishing),
     };
   }
+}
+
+function bound<T extends Reads<unknown>>(
+  reads: T,
+  run: (read: (connection: Connection) => unknown) => unknown,
+): Bound<T> {
+  const methods = Object.entries(reads as Reads<unknown>).map(([name, read]) => [
+    name,
+    (...question: never[]) => run((connection) => read(connection, ...question)),
+  ]);
+  return Object.fromEntries(methods) as Bound<T>;
 }

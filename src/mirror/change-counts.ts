@@ -39,7 +39,7 @@ export interface ChangeCounts {
 }
 
 /** Published runs, and the kinds of which they changed something; null for all kinds. */
-export interface ChangeQuestion {
+interface ChangeQuestion {
   readonly runs: readonly number[];
   readonly kinds: readonly Kind[] | null;
 }
@@ -189,7 +189,7 @@ export function hasChangesAfter(connection: Connection, source: string, after: n
 }
 
 /** A published run that changed something, or took over changes. */
-export interface ChangedRun {
+interface ChangedRun {
   readonly run: number;
   /** ISO 8601. */
   readonly finishedAt: string;
@@ -227,7 +227,7 @@ export function readChangedRuns(connection: Connection, since: string): ChangedR
 }
 
 /** A collection that a run read whole for the first time after its source's first run. */
-export interface FirstReadRow {
+interface FirstReadRow {
   readonly run: number;
   /** The published run of the source before it. */
   readonly previous: number;

@@ -23,7 +23,7 @@ export interface ChangedRecord {
 }
 
 /** How many records of a collection, of those that the filter leaves, there were as of a run. */
-export interface CollectionCount {
+interface CollectionCount {
   readonly source: string;
   readonly kind: Kind;
   readonly scope: Scope;
@@ -47,7 +47,7 @@ export function* readChangesBetween(
   connection: Connection,
   from: number,
   to: number,
-  filter: RecordFilter,
+  filter: RecordFilter = {},
 ): Generator<ChangedRecord> {
   if (from === to) return;
   const touched = collectTouched(connection, Math.min(from, to), Math.max(from, to), filter);
@@ -103,7 +103,11 @@ function* touchedRows(connection: Connection, collection: SelectedCollection): G
  * How many records every collection that the filter selects held as of a run, empty ones included, in the order of
  * `readRecords`. Today's counts less what the revisions of later runs added: for the latest run it costs nothing.
  */
-export function readCountsAt(connection: Connection, run: number, filter: RecordFilter): CollectionCount[] {
+export function readCountsAt(
+  connection: Connection,
+  run: number,
+  filter: RecordFilter = {},
+): CollectionCount[] {
   const net = connection
     .prepare<{ after: number; sources: string }, { collection: number; records: number }>(
       `SELECT collection, sum((change = ${REVISION_CHANGE.added}) - (change = ${REVISION_CHANGE.removed})) AS records

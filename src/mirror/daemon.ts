@@ -19,85 +19,43 @@ import { jobs, noticeDeliveries, noticeStates, notices, schedules } from './sche
 
 export type ScheduleRow = typeof schedules.$inferSelect;
 
-export class DaemonStore {
-  readonly #access: MirrorAccess;
+export type DaemonStore = ReturnType<typeof daemonStore>;
 
-  constructor(access: MirrorAccess) {
-    this.#access = access;
-  }
-
-  schedules(): ScheduleRow[] {
-    return this.#access.read((connection) => SCHEDULES(connection).all());
-  }
-
-  /** Replaces the row of the same schedule. */
-  saveSchedule(row: ScheduleRow): void {
-    this.#access.change((writer) => SAVE_SCHEDULE(writer).run({ ...row }));
-  }
-
-  dropSchedule(schedule: string): void {
-    this.#access.change((writer) => DROP_SCHEDULE(writer).run({ schedule }));
-  }
-
-  /** Newest first. */
-  jobs(filter: JobFilter = {}): JobRow[] {
-    const { name = null, source, limit = -1 } = filter;
-    const isOfAny = source === undefined ? 1 : 0;
-    return this.#access.read((connection) =>
-      JOBS(connection).all({ name, isOfAny, source: source ?? null, limit }),
-    );
-  }
-
-  /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
-  newestJobs(): JobRow[] {
-    return this.#access.read((connection) => NEWEST_JOBS(connection).all());
-  }
-
-  /** The newest job of that name that came to its own end, of each source in order of their names. */
-  newestFinishedJobs(name: JobName): JobRow[] {
-    return this.#access.read((connection) => NEWEST_FINISHED_JOBS(connection).all({ name }));
-  }
-
-  job(job: number): JobRow | undefined {
-    return this.#access.read((connection) => ONE_JOB(connection).get({ job }));
-  }
-
-  beginJob(start: JobStart): number {
-    return this.#access.change((writer) => beginJob(writer, start));
-  }
-
-  /** @throws TidemarkError `internal` for a job that does not exist */
-  finishJob(job: number, end: JobEnd): void {
-    this.#access.change((writer) => finishJob(writer, job, end));
-  }
-
-  /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
-  endDeadJobs(at: string): number {
-    return this.#access.change((writer) => END_DEAD_JOBS(writer).run({ at }).changes);
-  }
-
-  noticeStates(source?: string): NoticeState[] {
-    return this.#access.read((connection) => NOTICE_STATES(connection).all({ source: source ?? null }));
-  }
-
-  /** All of it or nothing. */
-  recordNotices(change: NoticeChange): void {
-    this.#access.change((writer) => recordNotices(writer, change));
-  }
-
-  /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
-  pendingDeliveries(now?: string): Delivery[] {
-    return this.#access.read((connection) => PENDING_DELIVERIES(connection).all({ now: now ?? null }));
-  }
-
-  /** The newest deliveries whatever their result, newest first. */
-  deliveries(limit: number): Delivery[] {
-    return this.#access.read((connection) => DELIVERIES(connection).all({ limit }));
-  }
-
-  recordDelivery(result: DeliveryResult): void {
-    this.#access.change((writer) => RECORD_DELIVERY(writer).run({ ...result }));
-  }
+export function daemonStore(access: MirrorAccess) {
+  return {
+    ...access.reads({
+      schedules: (connection) => SCHEDULES(connection).all(),
+      /** Newest first. */
+      jobs: (connection, { name, source, limit = -1 }: JobFilter = {}): JobRow[] => {
+        const isOfAny = source === undefined ? 1 : 0;
+        return JOBS(connection).all({ name: name ?? null, isOfAny, source: source ?? null, limit });
+      },
+      /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
+      newestJobs: (connection): JobRow[] => NEWEST_JOBS(connection).all(),
+      /** The newest job of that name that came to its own end, of each source in order of their names. */
+      newestFinishedJobs: (connection, name: JobName): JobRow[] =>
+        NEWEST_FINISHED_JOBS(connection).all({ name }),
+      job: (connection, job: number): JobRow | undefined => ONE_JOB(connection).get({ job }),
+      noticeStates: (connection, source?: string): NoticeState[] =>
+        NOTICE_STATES(connection).all({ source: source ?? null }),
+      /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
+      pendingDeliveries: (connection, now?: string): Delivery[] =>
+        PENDING_DELIVERIES(connection).all({ now: now ?? null }),
+      /** The newest deliveries whatever their result, newest first. */
+      deliveries: (connection, limit: number): Delivery[] => DELIVERIES(connection).all({ limit }),
+    }),
+    ...access.changes({
+      /** Replaces the row of the same schedule. */
+      saveSchedule: (writer, row: ScheduleRow) => void SAVE_SCHEDULE(writer).run({ ...row }),
+      dropSchedule: (writer, schedule: string) => void DROP_SCHEDULE(writer).run({ schedule }),
+      beginJob,
+      finishJob,
+      /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
+      endDeadJobs: (writer, at: string): number => END_DEAD_JOBS(writer).run({ at }).changes,
+      recordNotices,
+      recordDelivery: (writer, result: DeliveryResult) => void RECORD_DELIVERY(writer).run({ ...result }),
+    }),
+  };
 }
 
 const SCHEDULES = prepared((db) => db.select().from(schedules).orderBy(asc(schedules.schedule)).prepare());
@@ -215,6 +173,7 @@ const ADD_DELIVERY = prepared((db) => {
   return db.insert(noticeDeliveries).values({ notice, channel, nextAttemptAt, attempts: 0 }).prepare();
 });
 
+/** All of it or nothing. */
 function recordNotices(writer: Connection, change: NoticeChange): void {
   writer
     .transaction((): void => {
@@ -327,6 +286,7 @@ const FINISH_JOB = prepared((db) => {
     .prepare();
 });
 
+/** @throws TidemarkError `internal` for a job that does not exist */
 function finishJob(writer: Connection, job: number, end: JobEnd): void {
   const { changes } = FINISH_JOB(writer).run({ ...end, job });
   if (changes !== 1) throw new TidemarkError('internal', `there is no job ${job}`);

@@ -8,24 +8,24 @@ import { type QueryBuilder, param, prepared } from './query.ts';
 import { checks, records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 
-interface DueCheckQuery {
-  readonly source: string;
-  /** The kind that is read one by one. */
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly limit: number;
-}
-
-/** Never checked ones first, newest first; then the longest unchecked. */
-export function dueForCheck(connection: Connection, query: DueCheckQuery): string[] {
-  const { from } = definitionOf(query.kind).discovery;
+/**
+ * Ids of parent records that a kind read one by one should be read for: never checked ones first (newest first), then the
+ * longest unchecked. `scope` is that of the parent's collection.
+ */
+export function dueForCheck(
+  connection: Connection,
+  source: string,
+  kind: Kind,
+  scope: Scope,
+  limit: number,
+): string[] {
+  const { from } = definitionOf(kind).discovery;
   if (from === 'root') return [];
-  const numberOf = prepareCollections(connection, query);
-  const parents = numberOf(from);
+  const parents = numberOf(connection, source, from, scope);
   if (parents === undefined) return [];
-  const own = numberOf(query.kind) ?? 0;
-  const fresh = FRESH(connection).all({ parents, own, limit: query.limit });
-  const oldest = OLDEST(connection).all({ own, limit: query.limit - fresh.length });
+  const own = numberOf(connection, source, kind, scope) ?? 0;
+  const fresh = FRESH(connection).all({ parents, own, limit });
+  const oldest = OLDEST(connection).all({ own, limit: limit - fresh.length });
   return [...fresh, ...oldest].map(({ id }) => id);
 }
 
@@ -62,21 +62,18 @@ const UNCHECKED = prepared((db) => unchecked(db).prepare());
  * Ids of the current parent records that a kind read one by one was never read: of these the mirror knows nothing.
  * None for kinds that are listed.
  */
-export function uncheckedParents(connection: Connection, query: Omit<DueCheckQuery, 'limit'>): string[] {
-  const { reading, discovery } = definitionOf(query.kind);
+export function uncheckedParents(connection: Connection, source: string, kind: Kind, scope: Scope): string[] {
+  const { reading, discovery } = definitionOf(kind);
   if (reading !== 'each' || discovery.from === 'root') return [];
-  const numberOf = prepareCollections(connection, query);
+  const parents = numberOf(connection, source, discovery.from, scope) ?? 0;
+  const own = numberOf(connection, source, kind, scope) ?? 0;
   return UNCHECKED(connection)
-    .all({ parents: numberOf(discovery.from) ?? 0, own: numberOf(query.kind) ?? 0 })
+    .all({ parents, own })
     .map(({ id }) => id);
 }
 
-/** Numbers of a source's collections in one scope, by kind. */
-function prepareCollections(
-  connection: Connection,
-  { source, scope }: Pick<DueCheckQuery, 'source' | 'scope'>,
-): (kind: Kind) => number | undefined {
-  return (kind) => NUMBER(connection).get({ source, kind, scope: scopeKey(scope) })?.id;
+function numberOf(connection: Connection, source: string, kind: Kind, scope: Scope): number | undefined {
+  return NUMBER(connection).get({ source, kind, scope: scopeKey(scope) })?.id;
 }
 
 const NUMBER = prepared((db) =>

@@ -279,7 +279,7 @@ export function broken(collection: MergedCollection, record: number): TidemarkEr
 // commits to what was dropped, why, and every root that it replaced. So a root that somebody noted can always be found.
 
 /** A row of `forgets`, roots in hex. */
-export interface ForgetRow {
+interface ForgetRow {
   /** 1 for the first, and so on. */
   readonly forget: number;
   /** When, ISO 8601. */

@@ -17,7 +17,7 @@ import { readSnapshots } from './snapshots.ts';
 import { checkpoint, logBytes } from './write-ahead-log.ts';
 
 /** What is to be kept, of which sources. */
-export interface ForgetChoice {
+interface ForgetChoice {
   readonly policy: RetentionPolicy;
   /** Names of sources; all where it is missing. */
   readonly sources?: readonly string[];

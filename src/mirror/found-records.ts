@@ -47,7 +47,7 @@ export function findRecords(
   connection: Connection,
   kind: Kind,
   id: string,
-  filter: RecordFilter,
+  filter: RecordFilter = {},
 ): RecordRow[] {
   const idsIn = prepareSelection(connection, { ...filter, kinds: [kind], ids: [id] });
   return LOOK_UP(connection)
@@ -64,7 +64,7 @@ export function findRecords(
     .sort(comparePlaces);
 }
 
-export interface NameQuestion {
+interface NameQuestion {
   readonly kind: Kind;
   /** RFC 6901 pointers to the members that may hold the name. */
   readonly pointers: readonly string[];
@@ -78,7 +78,7 @@ export interface NameQuestion {
 export function* readNamed(
   connection: Connection,
   { kind, pointers, name }: NameQuestion,
-  filter: RecordFilter,
+  filter: RecordFilter = {},
 ): Generator<MirrorRecord> {
   // SQLite's own comparison without case knows ASCII only.
   connection.function('folded', { deterministic: true }, folded);

@@ -4,12 +4,12 @@ import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
 import { type BackupOptions, backUp } from './backup.ts';
-import { DaemonStore } from './daemon.ts';
+import { type DaemonStore, daemonStore } from './daemon.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
-import { RecordStore } from './record-store.ts';
+import { type RecordStore, recordStore } from './record-store.ts';
 import { RestoreStore } from './restores.ts';
-import { RetentionStore } from './retention-store.ts';
-import { RunStore } from './run-store.ts';
+import { type RetentionStore, retentionStore } from './retention-store.ts';
+import { type RunStore, runStore } from './run-store.ts';
 import { SnapshotStore } from './snapshots.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
@@ -43,13 +43,13 @@ export class Mirror {
     this.path = access.path;
     this.mode = mode;
     this.#access = access;
-    this.runs = new RunStore(access);
-    this.records = new RecordStore(access);
+    this.runs = runStore(access);
+    this.records = recordStore(access);
     this.snapshots = new SnapshotStore(access);
     this.acceptances = new AcceptanceStore(access);
     this.restores = new RestoreStore(access);
-    this.retention = new RetentionStore(access);
-    this.daemon = new DaemonStore(access);
+    this.retention = retentionStore(access);
+    this.daemon = daemonStore(access);
   }
 
   /** Empties the log and releases the lock. */

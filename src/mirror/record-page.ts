@@ -157,7 +157,7 @@ export interface RunTime {
 }
 
 /** What the mirror knew of a record as of a run. */
-export interface RecordAsOf {
+interface RecordAsOf {
   /** The body that it had; of a removed record the last one. */
   readonly body: string;
   /** The run that brought its content. */

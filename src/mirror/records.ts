@@ -31,7 +31,7 @@ export interface MirrorRecord {
 }
 
 /** A record without its content. */
-export type MirrorKey = Omit<MirrorRecord, 'body'>;
+type MirrorKey = Omit<MirrorRecord, 'body'>;
 
 /** A record with what the mirror knows of it. */
 export interface RecordRow {
@@ -66,11 +66,11 @@ export interface Revision {
 }
 
 /** One revision of a record, where it is. */
-export interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
+interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
   readonly change: Exclude<RevisionChange, 'rewritten'>;
 }
 
-export interface RemovedRecord {
+interface RemovedRecord {
   readonly source: string;
   readonly kind: Kind;
   readonly scope: Scope;
@@ -109,7 +109,7 @@ function heads(
 }
 
 /** Current records. The connection must not be used otherwise until the iteration ends. */
-export function* readCurrent(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
+export function* readCurrent(connection: Connection, filter: RecordFilter = {}): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     const rows = selectedRows(connection, collection, (db, isSelected) =>
@@ -127,7 +127,7 @@ export function* readCurrent(connection: Connection, filter: RecordFilter): Gene
 export function* readAsOf(
   connection: Connection,
   run: number,
-  filter: RecordFilter,
+  filter: RecordFilter = {},
 ): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
@@ -139,7 +139,7 @@ export function* readAsOf(
 }
 
 /** Which records there are, as `readCurrent` and in the same order; their bodies are not read. */
-export function* readCurrentKeys(connection: Connection, filter: RecordFilter): Generator<MirrorKey> {
+export function* readCurrentKeys(connection: Connection, filter: RecordFilter = {}): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     const ids = selectedRows(connection, collection, (db, isSelected) =>
@@ -157,7 +157,7 @@ export function* readCurrentKeys(connection: Connection, filter: RecordFilter): 
 export function* readKeysAsOf(
   connection: Connection,
   run: number,
-  filter: RecordFilter,
+  filter: RecordFilter = {},
 ): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
@@ -218,7 +218,7 @@ export function readRevisions(
  * Every revision of every record, in the order of `readCurrent` and then of time; without those that changed nothing but
  * the text. Holds the history of one record at a time.
  */
-export function* readHistory(connection: Connection, filter: RecordFilter): Generator<HistoryRevision> {
+export function* readHistory(connection: Connection, filter: RecordFilter = {}): Generator<HistoryRevision> {
   const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
@@ -232,7 +232,7 @@ export function* readHistory(connection: Connection, filter: RecordFilter): Gene
   }
 }
 
-export function* readRemoved(connection: Connection, filter: RecordFilter): Generator<RemovedRecord> {
+export function* readRemoved(connection: Connection, filter: RecordFilter = {}): Generator<RemovedRecord> {
   const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
@@ -243,7 +243,10 @@ export function* readRemoved(connection: Connection, filter: RecordFilter): Gene
 }
 
 /** Removed records with the last body that each of them had, in the order of `readCurrent`. */
-export function* readRemovedBodies(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
+export function* readRemovedBodies(
+  connection: Connection,
+  filter: RecordFilter = {},
+): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     for (const head of heads(connection, collection, isNull(records.hash))) {

@@ -3,16 +3,10 @@ import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
-import { type ForgetRow, readForgets } from './forget-records.ts';
-import {
-  type ForgetChoice,
-  type ForgetOptions,
-  type ForgetResult,
-  forgetRuns,
-  planForget,
-} from './forgetting.ts';
+import { readForgets } from './forget-records.ts';
+import { type ForgetOptions, type ForgetResult, forgetRuns, planForget } from './forgetting.ts';
 import { param, prepared } from './query.ts';
-import { type RetentionPlan, rangesOf } from './retention.ts';
+import { rangesOf } from './retention.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { sources } from './schema/source-tables.ts';
@@ -34,55 +28,32 @@ export interface ForgottenBefore {
   readonly at: string;
 }
 
-export class RetentionStore {
-  readonly #access: MirrorAccess;
+export type RetentionStore = ReturnType<typeof retentionStore>;
 
-  constructor(access: MirrorAccess) {
-    this.#access = access;
-  }
+export function retentionStore(access: MirrorAccess) {
+  return {
+    ...access.reads({
+      forgets: readForgets,
+      forgottenRun: readForgottenRun,
+      forgottenBefore: readForgottenBefore,
+      sourcesForgottenAt: readSourcesForgottenAt,
+      plan: planForget,
+    }),
 
-  /** What retention dropped so far, oldest first. */
-  forgets(): ForgetRow[] {
-    return this.#access.read(readForgets);
-  }
-
-  /** When retention dropped a run, and which kept one has its changes now; undefined if it did not drop it. */
-  forgottenRun(run: number): ForgottenRunRow | undefined {
-    return this.#access.read((connection) => readForgottenRun(connection, run));
-  }
-
-  /** The dropped runs whose changes a kept run has in addition to its own; undefined if there are none. */
-  forgottenBefore(run: number): ForgottenBefore | undefined {
-    return this.#access.read((connection) => readForgottenBefore(connection, run));
-  }
-
-  /** Names of sources whose state as of a kept run retention dropped. */
-  sourcesForgottenAt(run: number): string[] {
-    return this.#access.read((connection) => readSourcesForgottenAt(connection, run));
-  }
-
-  /**
-   * What `forget` would keep, with the reasons, and what it would drop. Changes nothing.
-   * @throws TidemarkError `usage` for a policy that keeps nothing
-   */
-  plan(choice: ForgetChoice): RetentionPlan {
-    return this.#access.read((connection) => planForget(connection, choice));
-  }
-
-  /**
-   * Drops local history: what forgotten runs did and saw goes into the next kept run of their source, so that every kept
-   * run shows its source exactly as before. A run that a rule, a pin or `sources` keeps shows every other source as before
-   * too: the runs that this takes are kept beside it. Those in turn may show other sources as they were earlier;
-   * `sourcesForgottenAt` lists them. One transaction; then the hash chain is recomputed and records that; then VACUUM.
-   * @throws TidemarkError `usage`, `mirror_locked` while a run is in progress, `mirror_corrupt` when the history is not
-   * what was sealed; then nothing was forgotten
-   */
-  async forget(options: ForgetOptions): Promise<ForgetResult> {
-    return await forgetRuns(this.#access.writerForForget(), options);
-  }
+    /**
+     * Drops local history: what forgotten runs did and saw goes into the next kept run of their source, so that every kept
+     * run shows its source exactly as before. A run that a rule, a pin or `sources` keeps shows every other source as before
+     * too: the runs that this takes are kept beside it. Those in turn may show other sources as they were earlier;
+     * `sourcesForgottenAt` lists them. One transaction; then the hash chain is recomputed and records that; then VACUUM.
+     * @throws TidemarkError `usage`, `mirror_locked` while a run is in progress, `mirror_corrupt` when the history is not
+     * what was sealed; then nothing was forgotten
+     */
+    forget: async (options: ForgetOptions): Promise<ForgetResult> =>
+      await forgetRuns(access.writerForForget(), options),
+  };
 }
 
-/** Undefined for a run that was never dropped. */
+/** When retention dropped a run, and which kept one has its changes now; undefined if it did not drop it. */
 function readForgottenRun(connection: Connection, run: number): ForgottenRunRow | undefined {
   const found = readForgets(connection).find(({ runs }) =>
     runs.some(([first, last]) => first <= run && run <= last),
@@ -108,7 +79,7 @@ function readSourcesForgottenAt(connection: Connection, run: number): string[] {
   return [...new Set(sources)].sort();
 }
 
-/** Undefined where a kept run has only its own changes. */
+/** The dropped runs whose changes a kept run has in addition to its own; undefined if there are none. */
 function readForgottenBefore(connection: Connection, run: number): ForgottenBefore | undefined {
   const target = readTargets(connection);
   const gone = GONE_BEFORE(connection)

@@ -92,7 +92,10 @@ const RUNS = prepared((db) =>
 );
 
 /** Newest first. */
-export function readRuns(connection: Connection, filter: RunFilter & { readonly run?: number }): RunRow[] {
+export function readRuns(
+  connection: Connection,
+  filter: RunFilter & { readonly run?: number } = {},
+): RunRow[] {
   const rows = RUNS(connection).all({
     from: filter.run ?? 0,
     upTo: Math.min(filter.run ?? Infinity, filter.upTo ?? Number.MAX_SAFE_INTEGER),

@@ -26,7 +26,7 @@ export interface SchemaChange {
 }
 
 /** What is not named is not filtered. */
-export interface SchemaChangeFilter {
+interface SchemaChangeFilter {
   readonly run?: number;
   readonly source?: string;
   /** This run and later ones. */
@@ -51,7 +51,7 @@ const CHANGES = prepared((db) => {
 });
 
 /** Newest run first, then by kind and field. */
-export function readSchemaChanges(connection: Connection, filter: SchemaChangeFilter): SchemaChange[] {
+export function readSchemaChanges(connection: Connection, filter: SchemaChangeFilter = {}): SchemaChange[] {
   const { run, source = null, sinceRun = 0 } = filter;
   return CHANGES(connection)
     .all({ source, from: run ?? sinceRun, upTo: run ?? Number.MAX_SAFE_INTEGER })

@@ -17,7 +17,7 @@ describe('a record as of a run', () => {
     );
     expect(mirror.records.bodyAt(row, 0)).toBeUndefined();
     expect(mirror.records.bodyAt(row, 999)).toBeUndefined();
-    expect(mirror.records.bodyAt({ kind: 'roles', record: 12_345 }, 3)).toBeUndefined();
+    expect(mirror.records.bodyAt({ record: 12_345 }, 3)).toBeUndefined();
   });
 
   it('follows the present, whatever row it was asked with', async () => {

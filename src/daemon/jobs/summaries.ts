@@ -178,7 +178,7 @@ export function summaryOf<Name extends keyof SummaryByJob>(
   return row.summary as unknown as SummaryByJob[Name];
 }
 
-/** The summary as `DaemonStore.finishJob` takes it. */
+/** The summary as `finishJob` takes it. */
 export function storedSummary(summary: SummaryByJob[keyof SummaryByJob] | null): JobRow['summary'] {
   return summary === null ? {} : (JSON.parse(JSON.stringify(summary)) as Record<string, JsonValue>);
 }
