@@ -12,10 +12,8 @@ import {
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig, Config } from '../config/config.ts';
-import { FilesRead } from '../config/checking.ts';
 import { loadConfig } from '../config/load.ts';
-import { Mistakes } from '../config/mistakes.ts';
-import { findProfile, profileNames } from '../config/profile.ts';
+import { profileNames, profileOption } from '../config/profile.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
@@ -62,7 +60,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   refuseKeyInClear(options);
   if ((options.sync === true || options.baseline === true) && context.options.json === true)
     throw new TidemarkError('usage', '--json prints one document: run `tidemark sync --json` afterwards');
-  if (options.profile !== undefined) requireProfile(options.profile, context.cwd);
+  if (options.profile !== undefined) profileOption(options.profile, context.cwd);
   const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
   requireFree(output, options.force === true);
   const { draft, key, looked } = await settle(context, options, output);
@@ -205,13 +203,6 @@ async function settle(
     if (next === 'url') url = await urlFor(context, {});
     else key = await keyFor(context, {}, output);
   }
-}
-
-function requireProfile(profile: string, cwd: string): void {
-  const mistakes = new Mistakes();
-  const found = findProfile(profile, cwd, mistakes, new FilesRead());
-  if ('mistake' in found) throw new TidemarkError('usage', `--profile: ${found.mistake}`);
-  mistakes.throwIfAny();
 }
 
 /** Probes the service with the given profile, or with the one that the first answers suggest. */

@@ -1,4 +1,5 @@
 /** `tidemark sandbox`: the embedded server of the whole interface. Runs until it is stopped. */
+import { profileOption } from '../config/profile.ts';
 import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
@@ -11,6 +12,7 @@ interface SandboxCommandOptions {
   readonly port?: number;
   readonly data?: string;
   readonly seed?: 'demo' | 'empty';
+  readonly profile?: string;
   readonly key?: string;
   readonly permission?: readonly string[];
   readonly trustedProxy?: readonly string[];
@@ -24,6 +26,7 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     keys: [{ key, permissions: options.permission ?? 'all' }],
     seed: options.seed ?? 'demo',
     trustedProxies: options.trustedProxy ?? [],
+    ...(options.profile === undefined ? {} : { profile: profileOption(options.profile, context.cwd) }),
     ...(options.data === undefined ? {} : { file: options.data }),
   });
   try {
@@ -31,12 +34,13 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     if (context.options.json === true) {
       await print(context, `${JSON.stringify({ schema: 'tidemark.sandbox/1', url, key })}\n`);
     } else {
+      const profile = options.profile === undefined ? '' : ` TIDEMARK_PROFILE=${options.profile}`;
       await print(
         context,
         [
           `sandbox listens on ${url}`,
           'try it in another terminal:',
-          `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}`,
+          `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}${profile}`,
           '  npx tidemark sync',
           'stop it with Ctrl-C',
           '',

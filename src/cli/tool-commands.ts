@@ -59,6 +59,10 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
         description: 'initial data (default: demo)',
         choices: ['demo', 'empty'],
       },
+      {
+        flags: '--profile <name>',
+        description: 'answer as a deployment of this profile, e.g. posthog (default: the documented API)',
+      },
       { flags: '--key <key>', description: 'accepted API key (default: sandbox-key)' },
       {
         flags: '--permission <permission>',
@@ -72,7 +76,11 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
         isRepeatable: true,
       },
     ],
-    examples: ['tidemark sandbox', 'tidemark sandbox --port 8600 --data sandbox.json --seed empty'],
+    examples: [
+      'tidemark sandbox',
+      'tidemark sandbox --profile posthog',
+      'tidemark sandbox --port 8600 --data sandbox.json --seed empty',
+    ],
     load: async () => (await import('./sandbox.ts')).sandbox,
   },
   {

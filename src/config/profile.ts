@@ -293,6 +293,18 @@ export function findProfile(
 }
 
 /**
+ * The profile of an option `--profile`.
+ * @throws TidemarkError `usage` when there is none of that name, `config_invalid` when it is damaged
+ */
+export function profileOption(nameOrPath: string, directory: string): Profile {
+  const mistakes = new Mistakes();
+  const found = findProfile(nameOrPath, directory, mistakes, new FilesRead());
+  if ('mistake' in found) throw new TidemarkError('usage', `--profile: ${found.mistake}`);
+  mistakes.throwIfAny();
+  return found.profile;
+}
+
+/**
  * A profile that ships with the package.
  * @throws TidemarkError `config_invalid` when there is none of that name, or it is damaged
  */

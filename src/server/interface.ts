@@ -188,7 +188,8 @@ function allowedMethods(match: RouteMatch, isWritable: boolean): string[] {
   return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'];
 }
 
-function splitTarget(target: string): { path: string; query: URLSearchParams } {
+/** Path and query of a request line, nothing decoded. */
+export function splitTarget(target: string): { path: string; query: URLSearchParams } {
   // A proxy's request line carries the whole address.
   const local = target.replace(/^https?:\/\/[^/?#]*/i, '');
   const mark = local.indexOf('?');

@@ -1,5 +1,6 @@
 /** `tidemark sandbox`: the whole interface, read and write, over a store in memory (docs/sandbox.md). */
 import type { Operation } from '../catalog/definition.ts';
+import type { Profile } from '../config/override-options.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -10,6 +11,8 @@ import { createListener } from './listener.ts';
 import { DataFile } from './memory/data-file.ts';
 import { secureRandom } from './memory/identity.ts';
 import { type StoredRecord, MemoryStore } from './memory/memory-store.ts';
+import { ProfiledStore } from './memory/profiled-store.ts';
+import { acceptedBy, answerAs } from './profile-answers.ts';
 import { type PageSize, DEFAULT_PAGE_SIZE } from './page.ts';
 import { type Seed, EMPTY_SEED } from './seed/seed.ts';
 import { createThrottle } from './interface.ts';
@@ -31,6 +34,8 @@ export interface SandboxOptions {
   readonly trustedProxies?: readonly string[];
   /** Requests that each key may send; no limit when null or absent. */
   readonly rate?: { readonly perMinute: number } | null;
+  /** The deployment that it answers as; the interface as documented when absent. */
+  readonly profile?: Profile;
 }
 
 export interface Sandbox {
@@ -55,11 +60,15 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const log = options.log ?? silentLogger;
   const { clock } = options;
   const file = options.file === undefined ? null : new DataFile(options.file);
-  const store = new MemoryStore({ clock, random: options.random ?? secureRandom, file });
+  const effects = { clock, random: options.random ?? secureRandom, file };
+  const { profile } = options;
+  const store =
+    profile === undefined ? new MemoryStore(effects) : new ProfiledStore(effects, acceptedBy(profile));
   const keys = await openStore(store, file, options);
-  const serve = createInterface({
+  const authenticate = createAuthenticator(keys);
+  const documented = createInterface({
     mount: '',
-    authenticate: createAuthenticator(keys),
+    authenticate,
     read: (_query, work) => work({ store, headers: {} }),
     readingAction: readingAnswer,
     writer: store,
@@ -70,6 +79,8 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
         : createThrottle(options.rate.perMinute, clock),
     log,
   });
+  const serve =
+    profile === undefined ? documented : answerAs(profile, { documented, authenticate, store, clock });
   const listener = createListener(serve, log, options.trustedProxies);
   return {
     listen: (address) => listener.listen(address),

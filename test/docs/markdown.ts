@@ -66,7 +66,7 @@ function cellsOf(row: string): string[] {
 
 /** The page without its fenced blocks. */
 export function proseOf(page: string): string {
-  return page.replaceAll(/^(\s*)```\w*\n[\s\S]*?^\1```$/gm, '');
+  return page.replaceAll(/^([ \t]*)```\w*\n[\s\S]*?^\1```$/gm, '');
 }
 
 /** Contents of the code spans outside of fenced blocks. */
