@@ -15,6 +15,49 @@ export function chartBox(bars: readonly Bar[], rows: readonly MatrixRow[]): stri
   return `${cue}<div class="scroll charts${isShort ? ' short' : ''}" tabindex="0" role="region" aria-label="Charts">${drawings.join('')}</div>\n${chartKey()}`;
 }
 
+// One bar of parts that add up.
+
+interface BarPart {
+  /** Its class in the style sheet, `bar-…`. */
+  readonly name: string;
+  readonly sign: string;
+  readonly text: string;
+  readonly value: number;
+}
+
+/** Percent of the bar from which on the sign of a part fits into it. */
+const ROOM_FOR_SIGN = 4;
+
+/** A horizontal bar that fills its line; each part is told apart by its sign as well. With `key`, the numbers below it. */
+export function stackedBar(
+  label: string,
+  parts: readonly BarPart[],
+  { hasKey }: { readonly hasKey: boolean },
+): string {
+  const shown = parts.filter(({ value }) => value > 0);
+  const total = shown.reduce((sum, { value }) => sum + value, 0);
+  if (total === 0) return '';
+  const share = (value: number): number => (100 * value) / total;
+  let left = 0;
+  const shapes = shown.map(({ name, sign, text, value }) => {
+    const [x, width] = [left, share(value)];
+    left += width;
+    const at = `x="${x.toFixed(3)}%" width="${width.toFixed(3)}%" y="0" height="100%"`;
+    const mark =
+      width < ROOM_FOR_SIGN
+        ? ''
+        : `<text x="${(x + width / 2).toFixed(3)}%" y="50%" dy=".35em" text-anchor="middle">${sign}</text>`;
+    return `<g><title>${escapeMarkup(`${formatInteger(value)} ${text}`)}</title><rect class="bar-${name}" ${at}/>${mark}</g>`;
+  });
+  const all = shown.map(({ text, value }) => `${formatInteger(value)} ${text}`).join(', ');
+  const entries = shown.map(
+    ({ name, sign, text, value }) =>
+      `<li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${name}" width="10" height="10"/></svg><i aria-hidden="true">${sign}</i> ${escapeMarkup(text)} <b>${formatInteger(value)}</b> (${share(value) < 1 ? '< 1' : Math.floor(share(value))} %)</li>`,
+  );
+  const key = hasKey ? `<ul class="keys">${entries.join('')}</ul>` : '';
+  return `<svg class="stacked" role="img" aria-label="${escapeMarkup(`${label}: ${all}`)}">${shapes.join('')}</svg>${key}`;
+}
+
 // Kinds by days as inline SVG: how much of which kind changed on which day.
 
 interface MatrixRow {

@@ -21,6 +21,7 @@ import {
   noticePart,
   recordsPart,
 } from './document.ts';
+import { stackedBar } from './charts.ts';
 import { maskedChange, maskedFields, withMaskedId } from './mask.ts';
 import { placeText, referenceText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
@@ -72,6 +73,7 @@ export function drillReport(document: DrillDocument, options: DrillOptions): Rep
     stats: statsOf(document),
     parts: [
       ...skippedNotices(document, options),
+      { type: 'chart', heading: 'what a restore brings back', html: verdictBar(drillTotals(kinds)) },
       kindTable(kinds, definitions),
       {
         type: 'kinds',
@@ -114,6 +116,24 @@ function statsOf({ kinds, score }: DrillDocument): NonNullable<ReportDocument['s
 function verdictStat(verdict: DrillVerdict, records: number): Stat {
   const { tone, sign } = VERDICTS[verdict];
   return { value: count(records), sign, label: pluralVerdict(verdict, records), tone };
+}
+
+/** Records by verdict as one bar, for HTML. */
+export function verdictBar(
+  totals: Readonly<Record<DrillVerdict, number>>,
+  how: { readonly label?: string; readonly hasKey?: boolean } = {},
+): string {
+  const { label = 'Records by verdict', hasKey = true } = how;
+  const parts = DRILL_VERDICTS.map((verdict) => {
+    const { sign, one } = VERDICTS[verdict];
+    return {
+      name: verdict,
+      sign,
+      text: hasKey ? one : pluralVerdict(verdict, totals[verdict]),
+      value: totals[verdict],
+    };
+  });
+  return stackedBar(label, parts, { hasKey });
 }
 
 const COLUMNS = DRILL_VERDICTS.map((verdict) => VERDICTS[verdict].column);

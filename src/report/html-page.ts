@@ -234,6 +234,13 @@ section:has(> .events) > h2 { margin: 1.5rem 0 .4rem; }
 .chart .axis { stroke: var(--line); }
 .chart .ground { fill: var(--paper); } .chart .cell { fill: var(--focus); }
 .bar-added { fill: #2a8f52; } .bar-changed { fill: #b98a10; } .bar-removed { fill: #c93f32; }
+.stacked { display: block; width: 100%; height: 1.9rem; border-radius: 6px; }
+.stacked text { fill: #fff; font: 700 13px system-ui, sans-serif; }
+.stacked rect { stroke: var(--paper); stroke-width: 1px; }
+.bar-comes_back { fill: #1f7a44; } .bar-needs_secret { fill: #a8500c; } .bar-needs_person { fill: #7a5ea8; }
+.bar-cannot { fill: #b3352a; } .bar-unknown { fill: #667085; }
+.keys { display: flex; flex-wrap: wrap; gap: .1rem 1.25rem; margin: .5rem 0 0; font-size: .875rem; font-variant-numeric: tabular-nums; }
+.keys .key { margin-left: 0; }
 .key { display: inline-block; width: .75rem; height: .75rem; margin: 0 .35rem 0 1rem; vertical-align: -1px; }
 .key:first-child { margin-left: 0; }
 .key rect { width: 100%; height: 100%; rx: 2px; }

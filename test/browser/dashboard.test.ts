@@ -22,6 +22,7 @@ const PAGES = [
   '/records?kind=roles',
   '/records?q=s3',
   '/organizations',
+  '/drill',
   `/organizations/${KITTIWAKE_ID}`,
   `/records/organizations/${KITTIWAKE_ID}?left=run:1&right=latest`,
 ] as const;

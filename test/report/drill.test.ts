@@ -200,3 +200,10 @@ describe('the page', () => {
     expect(html).toContain('id="members"');
   });
 });
+
+it('the page has one bar of all verdicts, with the numbers in words', () => {
+  const html = renderHtml(drillReport(document, { definitions: definitionOf }));
+  expect(html).toContain('<svg class="stacked" role="img" aria-label="Records by verdict: ');
+  expect(html.match(/<svg class="stacked"/g)).toHaveLength(1);
+  expect(html).not.toMatch(/ style="/);
+});

@@ -8,9 +8,22 @@ import { type Html, markup } from './html.ts';
 export function answersHtml(snapshot: HealthSnapshot, drift: DriftCounts | null): Html {
   const items = fiveAnswers(snapshot, drift).map(
     ({ question, tone, word, line }) =>
-      markup`<li class="${tone}"><h2>${question}</h2><div><b>${word}</b></div><p>${line}</p></li>`,
+      markup`<li class="${tone}"><h2>${linkOf(question)}</h2><div><b>${word}</b></div><p>${line}</p></li>`,
   );
   return markup`<ul class="answers">${items}</ul>`;
+}
+
+/** The page behind each answer. */
+const PAGES: Readonly<Record<string, string>> = {
+  Fresh: '/runs',
+  Complete: '/organizations',
+  Verified: '/#done',
+  Restorable: '/drill',
+  Drift: '/drift',
+};
+
+function linkOf(question: string): Html {
+  return markup`<a href="${PAGES[question] ?? '/'}">${question}</a>`;
 }
 
 /** The sentence at the top. `needs`: how many things need a person. */

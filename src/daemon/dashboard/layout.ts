@@ -28,6 +28,7 @@ const NAVIGATION = [
   ['/runs', 'Runs'],
   ['/organizations', 'Organizations'],
   ['/records', 'Records'],
+  ['/drill', 'Drill'],
 ] as const;
 
 /** The lines that a tide leaves, the newest one strongest. */

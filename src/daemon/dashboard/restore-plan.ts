@@ -175,6 +175,6 @@ function versionCommand(
 }
 
 /** As a POSIX shell takes it literally. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return /^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

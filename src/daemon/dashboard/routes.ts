@@ -23,6 +23,7 @@ import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { hintHtml } from './components.ts';
 import { driftPage } from './drift.ts';
+import { drillPage } from './drill.ts';
 import { markup } from './html.ts';
 import { ICON, mainHtml, PAGE_POLICY, type PageContent, pageHtml } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
@@ -131,6 +132,11 @@ export function createDashboard(parts: DashboardParts): Hono {
       organizationPage(await treeFacts(parts), context.req.param('id') ?? '', queryOf(context).get('source')),
     '/organizations',
   );
+  page('/drill', () => {
+    const [mirror, config] = [view.mirror(), view.config()];
+    const sources = knownSources(view, mirror);
+    return drillPage({ mirror, config, sources, now: clock.now(), canAct: parts.needsLogin });
+  });
   page('/changes', (context) => changes(parts, queryOf(context)));
   page('/runs', (context) => {
     const mirror = view.mirror();

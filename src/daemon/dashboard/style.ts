@@ -189,6 +189,17 @@ pre.body {
   content: ''; position: absolute; left: -.42rem; top: .45rem; width: .7rem; height: .7rem;
   border-radius: 50%; background: var(--faint); border: 2px solid var(--paper);
 }
+.answers li { position: relative; }
+.answers h2 a { color: inherit; text-decoration: none; font-size: inherit; margin: 0; }
+.answers h2 a::after { content: ''; position: absolute; inset: 0; border-radius: 10px; }
+.answers li:hover h2 a { text-decoration: underline; }
+.gap-above { margin: 1.5rem 0 .5rem; }
+.sheet .bar-cell { width: 45%; } .sheet .bar-cell .stacked { height: 1.1rem; }
+.sheet .bar-cell .stacked text { display: none; }
+.checklist { display: grid; gap: .3rem; }
+.checklist li { position: relative; padding-left: 1.6rem; overflow-wrap: anywhere; }
+.checklist li::before { position: absolute; left: 0; }
+.checklist .open::before { content: '\\2610' / 'to do:'; } .checklist .done::before { content: '\\2611' / 'done:'; }
 .branch { border-top: 1px solid var(--line); padding: .5rem 0; }
 .branch > summary h3 { display: inline; margin-right: .5rem; }
 .branch[open] > summary { margin-bottom: .5rem; }
@@ -266,6 +277,7 @@ pre.body {
   .stacks th .faint { font-weight: 400; }
   .sheet.stacks tbody .below { grid-column: 1 / -1; order: 1; padding: 0; }
   .stacks tbody .below:empty { display: none; }
+  .sheet .bar-cell { width: auto; }
   .versions, .versions :is(thead, tbody, tr, th, td) { display: block; }
   .versions td + td, .versions th + th { border-left: 0; }
   .versions .equal td + td, .versions .none { display: none; }

@@ -92,7 +92,7 @@ describe('the overview', () => {
     const drill = { outcome: 'short', from: 1, kinds: [], tasks: 3, seconds: 4.2 } as const;
     world.job('drill', { ...drill, score });
     const html = await (await fetch(`${url}/`)).text();
-    expect(html).toContain(`<li class="${tone}"><h2>Restorable</h2><div><b>${word}</b>`);
+    expect(html).toContain(`<li class="${tone}"><h2><a href="/drill">Restorable</a></h2><div><b>${word}</b>`);
   });
 
   it('the state of a kind stands beside its name, where a phone still shows it', async () => {

@@ -177,6 +177,21 @@ describe('pins', () => {
   });
 });
 
+it('the drill is one bar, a bar for each kind, and a checklist', async () => {
+  const html = await page('/drill');
+  expect(html).toContain(
+    'aria-label="Records by verdict: 71 comes back, 3 needs a secret, 4 needs manual work, 1 unknown"',
+  );
+  expect(html.match(/<svg class="stacked"/g)).toHaveLength(4);
+  expect(html).toMatch(/<li class="done"><a href="\/records\?kind=roles">Roles<\/a>: all 8 records/);
+  expect(html).toMatch(
+    /<li class="open"><a href="\/records\?kind=batch_exports">Batch exports<\/a>: 3 need a secret/,
+  );
+  expect(html).not.toContain('kind=session_recordings"');
+  expect(html).toContain('tidemark drill --source default --runbook runbook.md');
+  expect(html).toContain('2 drills, newest first');
+});
+
 it('a search finds removed records, and marks them', async () => {
   const roles = `/api/organizations/${KITTIWAKE_ID}/roles/`;
   await world.send('POST', roles, { name: 'Ephemeral role' });

@@ -54,7 +54,14 @@ function tellJobs(world: World): void {
     unread: [],
     unfinished: [],
   } as const;
-  const drill = { outcome: 'short', from: 1, kinds: [], tasks: 3, seconds: 4.2 } as const;
+  const all = { needsSecret: 0, needsPerson: 0, cannot: 0, unknown: 0, score: 1, restored: true };
+  const kinds = [
+    { kind: 'roles', records: 8, comesBack: 8, ...all },
+    { kind: 'members', records: 48, comesBack: 44, ...all, needsPerson: 4, score: 0.9166 },
+    { kind: 'batch_exports', records: 23, comesBack: 19, ...all, needsSecret: 3, unknown: 1, score: 0.826 },
+    { kind: 'session_recordings', records: 40, comesBack: 0, ...all, cannot: 40, score: 0, restored: false },
+  ] as const;
+  const drill = { outcome: 'short', from: 1, kinds, tasks: 3, seconds: 4.2 } as const;
   world.job('drill', { ...drill, score: 0.92 });
   world.job('drill', { ...drill, score: 0.94 });
   world.job(

@@ -1,0 +1,150 @@
+/** What the latest restore drill of each source would bring back: one bar, kind by kind, and what is left to do. */
+import { isKind } from '../../catalog/catalog.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { count, duration, plural } from '../../core/wording.ts';
+import { DRILL_VERDICTS, type DrillVerdict } from '../../diff/drill-document.ts';
+import type { JobRow } from '../../mirror/daemon.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { pluralVerdict, verdictBar } from '../../report/drill-report.ts';
+import { percent } from '../http/wording.ts';
+import { type DrillSummary, summaryOf } from '../jobs/summaries.ts';
+import { actionForm } from './actions.ts';
+import { ageHtml, capital, emptyHtml, faint, outcomeBadge, section, tableHtml } from './components.ts';
+import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
+import type { PageContent } from './layout.ts';
+import { quoted } from './restore-plan.ts';
+
+/** Earlier drills whose scores are listed. */
+const DRILLS_SHOWN = 12;
+
+interface DrillFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly sources: readonly string[];
+  readonly now: number;
+  /** True for a person who is logged in. */
+  readonly canAct: boolean;
+}
+
+type KindSummary = DrillSummary['kinds'][number];
+
+export function drillPage(facts: DrillFacts): PageContent {
+  const { sources, canAct } = facts;
+  const button = canAct
+    ? actionForm(
+        'job',
+        [
+          ['job', 'drill'],
+          ['to', '/drill'],
+        ],
+        markup`<button>Run a restore drill</button>`,
+      )
+    : NOTHING;
+  const body = markup`<h1>Restore drill</h1>
+<p class="faint">A drill restores the latest state into an empty sandbox and reports what came back. It sends nothing to the service.</p>
+${button}${sources.map((source) => sourceHtml(facts, source))}`;
+  return { title: 'Restore drill', body };
+}
+
+function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
+  const { mirror, sources, now } = facts;
+  const jobs = mirror.daemon.jobs({ name: 'drill', source, limit: DRILLS_SHOWN + 1 });
+  const [latest] = jobs.filter(({ outcome }) => outcome !== 'running');
+  const done = jobs.find((job) => summaryOf('drill', job) !== null);
+  const summary = done === undefined ? null : summaryOf('drill', done);
+  const title = sources.length > 1 ? source : 'Latest drill';
+  const id = `drill-${sources.indexOf(source)}`;
+  if (latest === undefined)
+    return section(id, title, NOTHING, emptyHtml('Not tried.', 'Start one here, or with `tidemark drill`.'));
+  const failed =
+    latest === done
+      ? NOTHING
+      : markup`<p>${outcomeBadge(latest.outcome)} ${ageHtml(latest.finishedAt ?? latest.startedAt, now)}${latest.error === null ? NOTHING : `: ${latest.error}`}</p>`;
+  if (done === undefined || summary === null) return section(id, title, NOTHING, failed);
+  const from =
+    summary.from === null ? NOTHING : markup`, of <a href="/runs/${summary.from}">run ${summary.from}</a>`;
+  const head = markup`<p><strong>${percent(summary.score)}</strong> of the records that a restore writes come back.
+${faint(ageHtml(done.finishedAt ?? done.startedAt, now), from, `, in ${duration(summary.seconds * 1000)}`)}</p>`;
+  return section(id, title, NOTHING, failed, head, kindsHtml(facts, source, summary), scoresHtml(jobs, now));
+}
+
+function verdictsOf(kind: KindSummary): Record<DrillVerdict, number> {
+  const { comesBack, needsSecret, needsPerson, cannot, unknown } = kind;
+  return { comes_back: comesBack, needs_secret: needsSecret, needs_person: needsPerson, cannot, unknown };
+}
+
+function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: DrillSummary): HtmlPart {
+  const definitions = definitionsFor(config, source);
+  // A row of an earlier version may name a kind that is not in the catalog any more.
+  const written = kinds.filter(({ kind, restored }) => restored && isKind(kind));
+  if (written.length === 0) return emptyHtml('No details.', 'The next drill records them.');
+  const totals = { comes_back: 0, needs_secret: 0, needs_person: 0, cannot: 0, unknown: 0 };
+  for (const each of written)
+    for (const verdict of DRILL_VERDICTS) totals[verdict] += verdictsOf(each)[verdict];
+  const of = sources.length > 1 ? { source } : {};
+  const nameOf = ({ kind }: KindSummary): Html =>
+    markup`<a href="/records?${new URLSearchParams({ kind, ...of }).toString()}">${capital(definitions(kind).title.many)}</a>`;
+  const rows = written.map((each) => [
+    nameOf(each),
+    trusted(verdictBar(verdictsOf(each), { label: definitions(each.kind).title.many, hasKey: false })),
+    `${count(each.comesBack)} of ${count(each.records)}`,
+    percent(each.score),
+  ]);
+  const columns = [
+    { head: 'Kind', style: 'wraps' },
+    { head: 'What comes back', style: 'bar-cell below' },
+    { head: 'Records', style: 'num' },
+    { head: 'Score', style: 'num' },
+  ];
+  return [
+    trusted(verdictBar(totals)),
+    markup`<h3 class="gap-above">By kind</h3>`,
+    tableHtml(`Drill of ${source} by kind`, columns, rows),
+    checklistHtml(written, source, nameOf),
+  ];
+}
+
+/** What to do about a verdict, with the command that names the records. */
+const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
+  needs_secret: 'add the values under `secrets` in the configuration',
+  needs_person: 'to be done by hand after a restore; the runbook lists the steps',
+  unknown: 'say in the configuration which fields can be written',
+  cannot: 'lost, or assigned again by the service',
+};
+
+function checklistHtml(
+  kinds: readonly KindSummary[],
+  source: string,
+  nameOf: (kind: KindSummary) => Html,
+): Html {
+  const open = kinds.filter(({ comesBack, records }) => comesBack < records);
+  const items = open.flatMap((kind) =>
+    DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && verdictsOf(kind)[verdict] > 0).map(
+      (verdict) => {
+        const records = verdictsOf(kind)[verdict];
+        const [before, code, after] = (TO_DO[verdict] ?? '').split('`');
+        const what = code === undefined ? before : markup`${before ?? ''}<code>${code}</code>${after ?? ''}`;
+        return markup`<li class="open">${nameOf(kind)}: ${count(records)} ${pluralVerdict(verdict, records)}: ${what ?? ''}</li>`;
+      },
+    ),
+  );
+  const done = kinds
+    .filter((kind) => !open.includes(kind))
+    .map((kind) => markup`<li class="done">${nameOf(kind)}: all ${plural(kind.records, 'record')}</li>`);
+  const runbook = `tidemark drill --source ${quoted(source)} --runbook runbook.md`;
+  return markup`<h3 class="gap-above">Checklist</h3><ul class="checklist">${items}${done}</ul>
+<p class="hint faint"><code>${runbook}</code> writes each step down, with the values;
+<code>tidemark drill --source ${quoted(source)}</code> names the records.</p>`;
+}
+
+function scoresHtml(jobs: readonly JobRow[], now: number): HtmlPart {
+  const scores = jobs.flatMap((job) => {
+    const score = summaryOf('drill', job)?.score;
+    return score === undefined ? [] : [[ageHtml(job.finishedAt ?? job.startedAt, now), percent(score)]];
+  });
+  if (scores.length < 2) return NOTHING;
+  const columns = [{ head: 'When' }, { head: 'Score', style: 'num' }];
+  return markup`<details class="rest"><summary>${plural(scores.length, 'drill')}, newest first</summary>
+${tableHtml('Scores of drills', columns, scores)}</details>`;
+}
