@@ -44,6 +44,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   server: ['core', 'config', 'catalog', 'mirror', 'diff', 'state'],
   report: ['core', 'config', 'catalog', 'diff'],
   backup: ['core', 'config', 'catalog', 'mirror'],
+  git: ['core', 'config', 'catalog', 'mirror', 'diff', 'sync', 'state', 'report', 'backup'],
   daemon: [
     'core',
     'config',
@@ -57,6 +58,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'server',
     'report',
     'backup',
+    'git',
   ],
   cli: [
     'core',
@@ -72,6 +74,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'server',
     'report',
     'backup',
+    'git',
     'daemon',
   ],
 };

@@ -37,8 +37,9 @@ const LEAST_CHARACTERS = 8;
 /** All secrets of a configuration: of the sources, of the daemon's own doors, of notices and pings. */
 export function withheldBy({ configured, http, replica, notices, pings, secretVariables }: Config): Withheld {
   const found = [
-    ...configured.flatMap(({ apiKey, secrets }) => [
+    ...configured.flatMap(({ apiKey, secrets, git }) => [
       apiKey,
+      git?.token ?? null,
       ...secrets.flatMap(({ values }) => Object.values(values)).filter(isLong),
     ]),
     ...[http.token, http.triggerToken, replica.token],

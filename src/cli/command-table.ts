@@ -376,6 +376,22 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
 
 // The commands about notices.
 
+const GIT_COMMANDS: readonly CommandRow[] = [
+  {
+    name: 'git',
+    group: 'Back up',
+    description: 'Commit the latest state to a git repository',
+    options: [{ flags: '--dry-run', description: 'print the commit message; fetch, write and push nothing' }],
+    notes: [
+      'The daemon does this after each run that changed something; after a sync by cron, this command does it.',
+      'Secrets are replaced by fingerprints. A state that is committed already makes no commit.',
+    ],
+    examples: ['tidemark git', 'tidemark git --dry-run', 'tidemark sync && tidemark git'],
+    outlivesOutput: () => true,
+    load: async () => (await import('./git.ts')).git,
+  },
+];
+
 const NOTIFY_COMMANDS: readonly CommandRow[] = [
   {
     name: 'notify',
@@ -417,6 +433,7 @@ const ROWS: readonly CommandRow[] = [
   ...COMPLETION_COMMANDS,
   ...MIRROR_COMMANDS,
   ...BACKUP_COMMANDS,
+  ...GIT_COMMANDS,
   ...HISTORY_COMMANDS,
   ...RESTORE_COMMANDS,
   ...DAEMON_COMMANDS,

@@ -20,6 +20,7 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
     openMirror: (config, mode, command, actor) => openConfiguredMirror(config, mode, command, pid, actor),
     // The daemon itself opens none as long as jobs have processes of their own: it need not load HTTP.
     openReadClient: async (...what) => (await import('../wire-client.ts')).openReadClient(...what),
+    env: context.env,
     host: hostname(),
     pid,
   };

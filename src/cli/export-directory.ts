@@ -10,10 +10,7 @@ import { TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError, onFile } from '../core/file-errors.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
 import { writeIfDifferent, writeWhole, isLeftBehind, textOf } from './atomic-file.ts';
-import { isKind } from '../catalog/catalog.ts';
-import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
-import { parseYaml } from '../core/yaml.ts';
-import { recordPath } from '../report/export/file-name.ts';
+import { recordPathOfYaml } from '../report/export/file-name.ts';
 
 /** A file to be: where below the directory, and its content in pieces; a record's own file is text. */
 export interface ExportFile {
@@ -275,36 +272,4 @@ function isFolder(path: string): boolean {
 function isKindFile(path: string): boolean {
   const [kind = '', format, ...rest] = path.split('.');
   return (KINDS as readonly string[]).includes(kind) && isFormat(format) && rest.length === 0;
-}
-
-/**
- * Where an export would write the record whose YAML this is, e.g. `members/organization-o/m.yaml`; undefined for any
- * other text. Reads what is before the body only.
- */
-function recordPathOfYaml(text: string): string | undefined {
-  const end = text.indexOf('\nbody:');
-  if (end === -1) return undefined;
-  let head: unknown;
-  try {
-    head = parseYaml(text.slice(0, end + 1));
-  } catch {
-    // YAMLParseError: somebody else's file.
-    return undefined;
-  }
-  if (typeof head !== 'object' || head === null) return undefined;
-  const { source = null, kind, scope, id, ...others } = head as Partial<Record<string, unknown>>;
-  if (Object.keys(others).length > 0 || typeof kind !== 'string' || !isKind(kind)) return undefined;
-  if ((source !== null && typeof source !== 'string') || typeof id !== 'string' || !isScope(scope))
-    return undefined;
-  return `${recordPath({ source, kind, scope, id }).join('/')}.yaml`;
-}
-
-function isScope(value: unknown): value is Scope {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    Object.entries(value).every(
-      ([key, part]) => (SCOPE_KEYS as readonly string[]).includes(key) && typeof part === 'string',
-    )
-  );
 }

@@ -1,7 +1,6 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML, CSV or Parquet, to stdout or into a directory. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import type { Scope } from '../catalog/definition.ts';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -25,7 +24,7 @@ import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { isSearched } from '../state/filter.ts';
-import { openMirrorState } from '../state/mirror-diff.ts';
+import { wholeCollections } from '../state/export-state.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -305,30 +304,14 @@ function extentOf(
   const whole = sources.flatMap((source) => {
     if (mirror.runs.latest(source) === undefined) return [];
     const at = point ?? pointOf(mirror, LATEST, { source });
-    const state = openMirrorState(mirror, source, at);
-    const retired = new Set(
-      mirror.runs
-        .collections(source)
-        .filter(({ retiredRun }) => retiredRun !== null && retiredRun <= at.run)
-        .map((collection) => nameOf(collection)),
-    );
-    const own = state.collections().filter(({ kind: each, scope }) => {
-      if (retired.has(nameOf({ kind: each, scope })) || !isAsked({ source, kind: each, scope })) return false;
-      if (isSearched(filter, each)) return false;
-      const coverage = state.coverage(each, scope);
-      return coverage.how === 'read' && coverage.isPartial !== true && state.unknownIn(each, scope) === null;
-    });
-    return [...Map.groupBy(own, (collection) => collection.kind)].map(([each, collections]) => ({
-      ...(sources.length > 1 ? { source } : {}),
-      kind: each,
-      scopes: collections.map(({ scope }) => scope),
-    }));
+    return wholeCollections(
+      mirror,
+      source,
+      at,
+      ({ kind: each, scope }) => isAsked({ source, kind: each, scope }) && !isSearched(filter, each),
+    ).map((collections) => ({ ...(sources.length > 1 ? { source } : {}), ...collections }));
   });
   return { filter, whole };
-}
-
-function nameOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
-  return JSON.stringify([kind, scope]);
 }
 
 /** The same of one kind. */

@@ -5,6 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Secret } from '../core/secret.ts';
 import type { ChannelConfig, PingConfig } from './channels.ts';
+import type { GitConfig } from './git.ts';
 import type { ParsedOptions, ParsedSource } from './options.ts';
 
 /** One limit, for the requests of these kinds together; the first one gives it its name. */
@@ -64,6 +65,8 @@ export interface SourceConfig extends Pick<
   };
   /** In the order of the file: the first that fits a record and has the place wins. */
   readonly secrets: readonly SecretRule[];
+  /** Null where nothing is committed. */
+  readonly git: GitConfig | null;
   /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
   readonly definitions: readonly ResourceDefinition[];
 }

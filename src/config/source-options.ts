@@ -1,6 +1,7 @@
 /** `sources[]`: the options of one source. */
 import * as z from 'zod';
 import { KINDS } from '../catalog/kinds.ts';
+import { GIT } from './git.ts';
 import { KIND_OVERRIDES, RATE } from './override-options.ts';
 import * as t from './schema.ts';
 import { section } from './schema.ts';
@@ -200,5 +201,6 @@ export const SOURCE = section('One remote service.', {
       ],
     },
   }),
+  git: GIT,
   definitions: KIND_OVERRIDES,
 });

@@ -7,6 +7,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { Secret } from '../core/secret.ts';
 import { type Checking, directoryOf, fileSecret, type FoundProfile } from './checking.ts';
 import { type Config, type KindRateLimits, type SourceConfig } from './config.ts';
+import { checkGit } from './git.ts';
 import { type KindChoice, foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
@@ -113,6 +114,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     },
     redact: parsed.redact,
     secrets: secretRules(checking, [...at, 'secrets'], parsed.secrets),
+    git: checkGit(checking, at, parsed.name, parsed.git),
     definitions,
   };
 }

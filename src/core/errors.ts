@@ -36,6 +36,7 @@ export type ErrorCode =
   | 'file_system'
   | 'port_in_use'
   | 'reference_unknown'
+  | 'git' // the repository is not as it has to be, or git refused
   | 'unsafe_plan'
   | 'interrupted'
   | 'internal';

@@ -1,5 +1,8 @@
 /** A program that the configuration names, run with its arguments, never by a shell: how it begins and ends. */
 import { spawn, type ChildProcess } from 'node:child_process';
+import { Readable } from 'node:stream';
+import { aborted } from './aborted.ts';
+import { abortReason } from './clock.ts';
 
 interface ProgramPlace {
   readonly cwd: string;
@@ -78,4 +81,55 @@ function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
     // It is gone already.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
   }
+}
+
+interface ProgramRun extends Omit<ProgramPlace, 'stdin'> {
+  /** What it is given to read. */
+  readonly input: Iterable<string | Uint8Array>;
+  readonly onStdout: (chunk: Buffer) => void;
+  readonly onStderr: (chunk: Buffer) => void;
+  /** True to have all that it wrote to stdout, however long it takes within the limit. */
+  readonly needsOutput: boolean;
+  readonly timeoutMs: number;
+  /** Between asking it to end and ending it. */
+  readonly graceMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs a program to its end, or ends it with all that it started.
+ * @returns null where its time was over
+ * @throws the abort reason where the signal was aborted; what `input` throws
+ */
+export async function runProgram(
+  program: string,
+  args: readonly string[],
+  run: ProgramRun,
+): Promise<ProgramEnd | null> {
+  const { input, signal, timeoutMs, graceMs, needsOutput } = run;
+  signal.throwIfAborted();
+  const child = startProgram(program, args, { ...run, stdin: 'pipe' });
+  child.stdout?.on('data', run.onStdout);
+  child.stderr?.on('data', run.onStderr);
+  const output = new Promise<void>((resolve) => child.stdout?.once('close', resolve));
+  const exited = programEnd(child);
+  const ended = exited.then(async (end) => {
+    if (needsOutput && end.error === null) await output;
+    closeOutput(child);
+    return end;
+  });
+  // One that does not read what it is given is not a failure.
+  const source = Readable.from(input);
+  child.stdin?.on('error', () => source.destroy());
+  const isInputBroken = new Promise<Error>((resolve) => source.once('error', resolve));
+  if (child.stdin !== null) source.pipe(child.stdin);
+  // Not the Clock's: it guards a real process.
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const first = await Promise.race([ended, isInputBroken, aborted(limit).then(() => null)]);
+  if (first !== null && !(first instanceof Error)) return first;
+  await endProgram(child, exited, aborted(AbortSignal.timeout(graceMs)));
+  closeOutput(child);
+  if (first instanceof Error) throw first;
+  if (signal.aborted) throw abortReason(signal);
+  return null;
 }

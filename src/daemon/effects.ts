@@ -24,6 +24,8 @@ export interface DaemonEffects {
   ) => ReadClient | Promise<ReadClient>;
   /** Starts a process for one job. Left out, jobs are done in this one. */
   readonly startJob?: StartJob;
+  /** Of the daemon's process: what git is given is taken from it. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly host: string;
   readonly pid: number;
 }

@@ -1,5 +1,5 @@
 /** Jobs that are due without a schedule: what an earlier daemon left undone, read from the mirror so that no kill loses it, and what follows a sync. */
-import type { Config } from '../config/config.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon.ts';
@@ -18,14 +18,23 @@ import type { Timetable } from './schedule/timetable.ts';
  * job dies of is its own process, and without them a first backup, or drift, would be missed until who knows when.
  * @param isOnce who calls for what is due keeps the times itself: then only a sync that was cut short comes again
  */
-export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boolean): readonly QueuedJob[] {
+export function pendingJobs(
+  mirror: Mirror,
+  { schedules, sources }: Config,
+  isOnce: boolean,
+): readonly QueuedJob[] {
   const unread = (schedules.sync?.sources ?? []).filter(
     (source) => lastCompleteRun(mirror, source) === null && (!isOnce || isCutShort(mirror, source)),
   );
   const drifting = (schedules.drift?.sources ?? []).filter((source) => isDriftPending(mirror, source));
+  const uncommitted = sources.filter((source) => isGitPending(mirror, source)).map(({ name }) => name);
   const job = (name: JobName, schedule: QueuedJob['schedule']) => (source: string) =>
     ({ name, source, trigger: 'overdue', schedule, full: false, kinds: null }) as const;
-  return [...unread.map(job('sync', 'sync')), ...drifting.map(job('drift', null))];
+  return [
+    ...unread.map(job('sync', 'sync')),
+    ...drifting.map(job('drift', null)),
+    ...uncommitted.map(job('git', null)),
+  ];
 }
 
 /**
@@ -38,6 +47,14 @@ function isDriftPending(mirror: Mirror, source: string): boolean {
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
   return mirror.runs.hasChangesAfter(source, seenRun);
+}
+
+/** True where a run changed something since the last finished git job of the source; after a failed one in any case. */
+function isGitPending(mirror: Mirror, { name, git }: SourceConfig): boolean {
+  if (git === null || mirror.runs.latest(name) === undefined) return false;
+  const last = mirror.daemon.newestFinishedJobs('git').find(({ source }) => source === name);
+  const seenRun = last === undefined ? null : (summaryOf('git', last)?.run ?? null);
+  return seenRun === null || mirror.runs.hasChangesAfter(name, seenRun);
 }
 
 function isCutShort(mirror: Mirror, source: string): boolean {
@@ -73,9 +90,16 @@ export function followUps(
   const { row } = ended;
   if (row.name !== 'sync') return [];
   const needsDrift = needsDriftJob(row.source, config, mirrorAccess, problems);
+  const source = config.sources.find(({ name }) => name === row.source);
+  const needsGit = reading(
+    mirrorAccess,
+    problems,
+    (mirror) => source !== undefined && isGitPending(mirror, source),
+  );
   const needsBackup = row.outcome === 'done' && config.backup !== null;
   return [
     ...(needsDrift ? [after('drift', row.source)] : []),
+    ...(needsGit ? [after('git', row.source)] : []),
     ...(needsBackup ? [after('backup', null)] : []),
   ];
 }
@@ -92,8 +116,16 @@ function needsDriftJob(
   problems: ActiveProblems,
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;
+  return reading(mirrorAccess, problems, (mirror) => isDriftPending(mirror, source));
+}
+
+function reading(
+  mirrorAccess: MirrorConnections,
+  problems: ActiveProblems,
+  isPending: (mirror: Mirror) => boolean,
+): boolean {
   try {
-    return isDriftPending(mirrorAccess.reader(), source);
+    return isPending(mirrorAccess.reader());
   } catch (thrown) {
     const error = asTidemarkError(thrown);
     // There may be none, if the first sync failed, which that job reports.

@@ -213,6 +213,17 @@ const DROP_OLD_NOTICES = prepared((db) => {
 
 export type JobRow = Readonly<typeof jobs.$inferSelect>;
 export type JobName = JobRow['name'];
+
+/** In the order in which lists have them. */
+export const JOB_NAMES = [
+  'sync',
+  'drift',
+  'verify',
+  'forget',
+  'drill',
+  'backup',
+  'git',
+] as const satisfies readonly JobName[];
 export type JobTrigger = JobRow['trigger'];
 export type JobOutcome = JobRow['outcome'];
 

@@ -13,6 +13,9 @@ import { type RecordState, sortRecords } from '../diff/states.ts';
 import { type ExportExtent, extentIn, findExport, TextMistake, valuesOf } from './export.ts';
 import { type StateFilter, isSearched, selectsRecord, filterParts } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirrorState } from './mirror-diff.ts';
+import type { Point } from './point.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 
 /** More than these are only counted. */
@@ -353,4 +356,35 @@ class SilentExport implements LoadedState {
   close(): void {
     this.#export.close();
   }
+}
+
+// How complete an export of the mirror is, so that a reader knows what the absence of a record means.
+
+/**
+ * The collections of a source of which the mirror holds, as of the point, all that there was: one that no sync ever read
+ * whole is not among them.
+ */
+export function wholeCollections(
+  mirror: Mirror,
+  source: string,
+  at: Point,
+  isAsked: (collection: CollectionKey) => boolean,
+): ExportExtent['whole'] {
+  const state = openMirrorState(mirror, source, at);
+  const retired = new Set(
+    mirror.runs
+      .collections(source)
+      .filter(({ retiredRun }) => retiredRun !== null && retiredRun <= at.run)
+      .map(collectionKey),
+  );
+  const own = state.collections().filter((collection) => {
+    if (retired.has(collectionKey(collection)) || !isAsked(collection)) return false;
+    const { kind, scope } = collection;
+    const coverage = state.coverage(kind, scope);
+    return coverage.how === 'read' && coverage.isPartial !== true && state.unknownIn(kind, scope) === null;
+  });
+  return [...Map.groupBy(own, ({ kind }) => kind)].map(([kind, collections]) => ({
+    kind,
+    scopes: collections.map(({ scope }) => scope),
+  }));
 }

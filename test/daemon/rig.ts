@@ -131,6 +131,7 @@ export class Rig {
           random: () => 0.5,
           log,
         }),
+      env: { PATH: process.env['PATH'] },
       host: 'here',
       pid: process.pid,
     };

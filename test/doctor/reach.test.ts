@@ -57,6 +57,7 @@ async function reached({ exclude = [] }: { readonly exclude?: readonly Kind[] } 
     restore: { maxShare: 1, minRecords: 10, maxAgeMs: 0, ownUser: null },
     redact: false,
     secrets: [],
+    git: null,
     definitions: catalogWithTwo(),
   };
   const client = openProbeClient(source, silentLogger, null);

@@ -27,7 +27,7 @@ interface ActionParts {
 }
 
 /** The jobs that a button starts. */
-const JOBS = ['sync', 'drift', 'verify', 'drill', 'backup'] as const satisfies readonly JobName[];
+const JOBS = ['sync', 'drift', 'verify', 'drill', 'backup', 'git'] as const satisfies readonly JobName[];
 const MOST_REASON = 500;
 
 interface Action {

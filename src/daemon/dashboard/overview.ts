@@ -5,6 +5,7 @@ import type { BackupConfig } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { count, duration, plural } from '../../core/wording.ts';
+import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
@@ -156,7 +157,7 @@ function scheduleSection(view: DaemonView, { now }: HealthSnapshot): Html {
 }
 
 function jobsSection({ lastJobs, now }: HealthSnapshot): Html {
-  const rows = (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
+  const rows = JOB_NAMES.flatMap((name) =>
     lastJobs
       .of(name)
       .map((job) => [

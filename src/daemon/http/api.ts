@@ -4,7 +4,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
-import type { JobRow, JobName } from '../../mirror/daemon.ts';
+import { type JobRow, type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
@@ -267,7 +267,6 @@ interface RunRequest {
   readonly kinds: readonly Kind[] | null;
 }
 
-const JOB_NAMES: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'backup'];
 const MEMBERS = ['job', 'sources', 'full', 'kinds'];
 const MOST_NAMES = 1_000;
 

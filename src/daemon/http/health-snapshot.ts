@@ -2,7 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
-import type { Delivery, JobName, JobRow } from '../../mirror/daemon.ts';
+import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, type BackupsShown } from '../../backup/list.ts';
 import { summaryOf } from '../jobs/summaries.ts';
@@ -279,7 +279,7 @@ function jobFacts(mirror: Mirror, jobs: LastJobs): Pick<HealthFacts, 'verify' | 
       return { ...drill, score: last, scoreBefore: before };
     }),
     // Findings of a check are reported separately; only a check that could not run counts here.
-    failedJobs: (['drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
+    failedJobs: JOB_NAMES.filter((name) => name !== 'sync').flatMap((name) =>
       jobs.of(name).filter(hasFailed),
     ),
   };

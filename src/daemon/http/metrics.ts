@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
-import type { JobName } from '../../mirror/daemon.ts';
+import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { severityCounts } from '../../report/drift-document.ts';
@@ -212,7 +212,6 @@ const perSchedule = (valueOf: (schedule: ScheduleView) => number | null): Reader
   return ({ view }) => view.schedules().map((each) => [valueOf(each), each.schedule]);
 };
 
-const JOBS: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'backup'];
 const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 
 export const METRICS: readonly MetricRow[] = [
@@ -341,7 +340,7 @@ export const METRICS: readonly MetricRow[] = [
     'When the latest job of that name ended, seconds since the epoch',
     ['name', 'source', 'outcome'],
     ({ snapshot }) =>
-      JOBS.flatMap((name) =>
+      JOB_NAMES.flatMap((name) =>
         snapshot.lastJobs
           .of(name)
           .map((job): Sample => [seconds(job.finishedAt), name, job.source ?? '', job.outcome]),

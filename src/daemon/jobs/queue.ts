@@ -7,6 +7,7 @@ import type { ScheduleName } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
+import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { readLastJobs } from '../last-jobs.ts';
 import type { QueuedJob } from './work.ts';
@@ -183,9 +184,7 @@ export class LastStarts {
     try {
       const mirror = this.#mirror();
       const last = readLastJobs(mirror);
-      const jobs = (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
-        last.of(name),
-      );
+      const jobs = JOB_NAMES.flatMap((name) => last.of(name));
       const runs = mirror.runs.sources().flatMap((source) => mirror.runs.list({ source, limit: 1 }));
       const known = [...jobs, ...runs.map((run) => ({ ...run, name: 'sync' as const }))];
       for (const { name, source, startedAt } of known) {

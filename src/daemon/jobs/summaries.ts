@@ -159,6 +159,19 @@ export interface DrillSummary {
   readonly seconds: number;
 }
 
+export interface GitSummary {
+  readonly job: 'git';
+  /** Whose state is committed; null where no repository is configured. */
+  readonly run: number | null;
+  /** Null where nothing was to be committed. */
+  readonly commit: string | null;
+  readonly branch: string | null;
+  readonly isPushed: boolean;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}
+
 /** A job that failed before it had a summary stores an empty object. */
 export interface SummaryByJob {
   readonly sync: SyncSummary;
@@ -166,6 +179,7 @@ export interface SummaryByJob {
   readonly verify: VerifySummary;
   readonly forget: ForgetSummary;
   readonly drill: DrillSummary;
+  readonly git: GitSummary;
 }
 
 /** The summary of a job of that name; null for another job, one without an end, and one without a summary. */

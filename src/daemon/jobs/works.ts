@@ -31,6 +31,7 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
     ],
     ['forget', FORGET_JOB],
     ['drill', lazy(OF_SOURCE, async () => (await import('./drill-job.ts')).DRILL_JOB)],
+    ['git', lazy(OF_SOURCE, async () => (await import('./git-job.ts')).GIT_JOB)],
     ...(backup === null ? [] : [['backup', backup] as const]),
   ]);
 }

@@ -25,7 +25,7 @@ export const jobs = sqliteTable(
   {
     job: integer('job').primaryKey({ autoIncrement: true }),
     /** `sync`, `drift`, `verify`, `forget`, `drill` or `backup`. */
-    name: text('name').notNull().$type<'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup'>(),
+    name: text('name').notNull().$type<'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup' | 'git'>(),
     /** Name of the source; NULL for what concerns the mirror as a whole. */
     source: text('source'),
     /** `schedule`, `overdue` (missed while down), `request` (by HTTP or the command line) or `after_run`. */

@@ -125,6 +125,7 @@ export function drillSource(
     restore: { maxShare: 1, minRecords: 1, maxAgeMs: 0, ownUser: null },
     redact: false,
     secrets: [],
+    git: null,
     definitions: KINDS.map(definitions),
   };
 }

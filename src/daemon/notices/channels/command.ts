@@ -1,18 +1,8 @@
 /** Commands: a program with its arguments, never a shell, which reads the notice as JSON. */
-import type { ChildProcess } from 'node:child_process';
 import { resolve } from 'node:path';
 import type { ChannelOf } from '../../../config/channels.ts';
-import { aborted } from '../../../core/aborted.ts';
-import { abortReason } from '../../../core/clock.ts';
 import { TidemarkError } from '../../../core/errors.ts';
-import {
-  closeOutput,
-  endProgram,
-  endText,
-  programEnd,
-  startProgram,
-  startError,
-} from '../../../core/program.ts';
+import { endText, runProgram, startError } from '../../../core/program.ts';
 import { type Message, noticeDocument } from '../message.ts';
 import { byTemplate, type Sender } from './shared.ts';
 
@@ -68,29 +58,24 @@ async function runCommand(
   signal: AbortSignal,
   onOutput: (text: string) => void,
 ): Promise<void> {
-  signal.throwIfAborted();
   const [first = '', ...args] = command.map((part) => part.reveal());
   // A bare name is looked up in PATH; a path starts where every path of the configuration does.
   const program = first.includes('/') ? resolve(directory, first) : first;
-  const child = startProgram(program, args, { cwd: directory, env, stdin: 'pipe' });
-  const output = keepOutput(child);
-  const ended = programEnd(child).then((end) => {
-    closeOutput(child);
-    return end;
+  const output = new FirstBytes();
+  const end = await runProgram(program, args, {
+    cwd: directory,
+    env,
+    input: [input],
+    onStdout: output.keep,
+    onStderr: output.keep,
+    needsOutput: false,
+    timeoutMs,
+    graceMs: END_GRACE_MS,
+    signal,
   });
-  // One that does not read what it is given is not a failure.
-  child.stdin?.on('error', () => undefined);
-  child.stdin?.end(input);
-  // Not the Clock's: it guards a real process.
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-  const isOver = await Promise.race([ended.then(() => false), aborted(limit).then(() => true)]);
-  if (isOver) {
-    await endProgram(child, ended, aborted(AbortSignal.timeout(END_GRACE_MS)));
-    if (signal.aborted) throw abortReason(signal);
+  if (end === null)
     throw failed('timeout', `the command took longer than ${timeoutMs / 1000} s and was ended`);
-  }
-  const end = await ended;
-  onOutput(output());
+  onOutput(output.text());
   if (end.error !== null) {
     // Its message may hold the arguments, and they secrets.
     const why = startError(end.error, end.error.code ?? 'no reason given');
@@ -107,14 +92,16 @@ function failed(code: 'timeout' | 'file_system' | 'rejected', message: string): 
   });
 }
 
-function keepOutput(child: ChildProcess): () => string {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  const keep = (chunk: Buffer): void => {
-    if (length < OUTPUT_BYTES) chunks.push(chunk.subarray(0, OUTPUT_BYTES - length));
-    length += chunk.length;
+class FirstBytes {
+  readonly #chunks: Buffer[] = [];
+  #length = 0;
+
+  readonly keep = (chunk: Buffer): void => {
+    if (this.#length < OUTPUT_BYTES) this.#chunks.push(chunk.subarray(0, OUTPUT_BYTES - this.#length));
+    this.#length += chunk.length;
   };
-  child.stdout?.on('data', keep);
-  child.stderr?.on('data', keep);
-  return () => Buffer.concat(chunks).toString('utf8');
+
+  text(): string {
+    return Buffer.concat(this.#chunks).toString('utf8');
+  }
 }

@@ -1,0 +1,110 @@
+/** `tidemark git`: commits the mirror's latest state to the configured repositories. */
+import { withheldBy } from '../backup/hook.ts';
+import type { SourceConfig } from '../config/config.ts';
+import type { GitConfig } from '../config/git.ts';
+import { systemClock } from '../core/clock.ts';
+import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { type CommitOutcome, commitState, gitOptions } from '../git/commit.ts';
+import { countsText } from '../git/message.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { type CommandContext, print, printNote, printReason } from './context.ts';
+
+interface GitCommandOptions {
+  readonly dryRun?: boolean;
+}
+
+type GitSource = SourceConfig & { readonly git: GitConfig };
+
+/** Exit 0 where every source is committed, also where nothing was to be; 1 where one could not be; 4 where none has a repository. */
+export async function git(context: CommandContext, options: GitCommandOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const sources = config.sources.filter((source): source is GitSource => source.git !== null);
+  if (sources.length === 0)
+    throw new TidemarkError('usage', 'no repository is configured', {
+      hint: 'set git.directory of a source (docs/git.md)',
+    });
+  const isDryRun = options.dryRun === true;
+  const mirror = openConfiguredMirror(config, 'read', 'git', context.pid);
+  const withheld = withheldBy(config);
+  const ended: {
+    readonly source: string;
+    readonly outcome: CommitOutcome | null;
+    readonly error: TidemarkError | null;
+  }[] = [];
+  try {
+    for (const source of sources) {
+      const base = { env: context.env, withheld, signal: context.signal };
+      const given = { ...gitOptions(source.git, base), pid: context.pid, now: systemClock.now(), isDryRun };
+      try {
+        const outcome = await commitState(mirror, source, given);
+        ended.push({ source: source.name, outcome, error: null });
+      } catch (error) {
+        context.signal.throwIfAborted();
+        ended.push({ source: source.name, outcome: null, error: asTidemarkError(error) });
+      }
+    }
+  } finally {
+    mirror.close();
+  }
+  if (context.options.json === true) {
+    const document = { schema: 'tidemark.git/1', dry_run: isDryRun, sources: ended.map(documentOf) };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else {
+    const lines = ended.flatMap(({ outcome }) => (outcome === null ? [] : linesOf(outcome, isDryRun)));
+    if (lines.length > 0) await print(context, `${lines.join('\n')}\n`);
+  }
+  for (const { source, outcome, error } of ended) {
+    if (outcome !== null && outcome.foreign.length > 0)
+      printNote(context, [
+        `${source}: left alone, since Tidemark did not write it: ${outcome.foreign.join(', ')}`,
+      ]);
+    if (error !== null)
+      printReason(context, [
+        `${source}: ${error.message}`,
+        ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
+      ]);
+  }
+  return ended.some(({ error }) => error !== null) ? EXIT.failed : EXIT.done;
+}
+
+function linesOf(
+  { source, run, branch, commit, message, changes, isPushed }: CommitOutcome,
+  isDryRun: boolean,
+): string[] {
+  if (message === null)
+    return [`${source}: nothing to commit, run ${run} is on ${branch}${isPushed ? '; pushed' : ''}`];
+  if (isDryRun)
+    return [
+      `${source}: would be committed to ${branch}:`,
+      ...message.split('\n').map((line) => `  ${line}`.trimEnd()),
+    ];
+  const what = changes.length === 0 ? 'no records' : countsText(changes);
+  return [
+    escapeControlCharacters(
+      `${source}: run ${run} committed to ${branch} as ${commit?.slice(0, 12) ?? ''}: ${what}${isPushed ? '; pushed' : ''}`,
+    ),
+  ];
+}
+
+function documentOf({
+  source,
+  outcome,
+  error,
+}: {
+  readonly source: string;
+  readonly outcome: CommitOutcome | null;
+  readonly error: TidemarkError | null;
+}): object {
+  return {
+    source,
+    run: outcome?.run ?? null,
+    branch: outcome?.branch ?? null,
+    commit: outcome?.commit ?? null,
+    message: outcome?.message ?? null,
+    changes: outcome?.changes.map(({ path, kind, name, change }) => ({ path, kind, name, change })) ?? [],
+    pushed: outcome?.isPushed ?? false,
+    foreign: outcome?.foreign ?? [],
+    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+  };
+}

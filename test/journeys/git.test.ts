@@ -1,0 +1,382 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, tidemark } from './harness.ts';
+import type { Ended } from './command-line.ts';
+import { FakeService, ORG } from './service.ts';
+
+const SECRET = 'clear-secret-of-monday';
+const HOOK_RECORD = {
+  id: 5,
+  name: 'Hook',
+  config: { api_key: SECRET, batch: 500 },
+  latest_tag: '1.0',
+};
+const INVITE = '0190bbbb-0000-7000-8000-000000000007';
+
+/** Git as a person uses it, apart from the settings of this machine. */
+function git(directory: string, ...args: string[]): string {
+  return execFileSync('git', args, {
+    cwd: directory,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: process.env['PATH'],
+      HOME: directory,
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_AUTHOR_NAME: 'Person',
+      GIT_AUTHOR_EMAIL: 'person@example.com',
+      GIT_COMMITTER_NAME: 'Person',
+      GIT_COMMITTER_EMAIL: 'person@example.com',
+    },
+  }).trim();
+}
+
+/** A service with two domains, a role and an invite, a mirror of it, and a repository to push to. */
+class GitStory {
+  readonly service: FakeService;
+  readonly directory = scratch();
+  readonly bare = join(this.directory, 'remote.git');
+  readonly clone = join(this.directory, 'clone');
+  env: Record<string, string>;
+
+  private constructor(service: FakeService, more: Readonly<Record<string, string>>) {
+    this.service = service;
+    mkdirSync(this.bare);
+    git(this.bare, 'init', '--quiet', '--bare', '--initial-branch=main');
+    this.env = environment(service.url, this.directory, {
+      HOME: this.directory,
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_CONFIG_NOSYSTEM: '1',
+      TIDEMARK_GIT_DIRECTORY: this.clone,
+      TIDEMARK_GIT_REPOSITORY: this.bare,
+      TIDEMARK_GIT_PUSH: 'true',
+      TIDEMARK_GIT_AUTHOR: 'Tidemark <tidemark@example.com>',
+      ...more,
+    });
+  }
+
+  static async start(more: Readonly<Record<string, string>> = {}): Promise<GitStory> {
+    const service = await FakeService.start();
+    service.set('domains', [
+      { id: 'd1', domain: 'one.example' },
+      { id: 'd2', domain: 'two.example' },
+    ]);
+    service.set('roles', [{ id: 'r1', name: 'Readers' }]);
+    service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
+    service.set('invites', [{ id: INVITE, target_email: 'new@example.com' }]);
+    service.set('pipeline_destinations', [HOOK_RECORD]);
+    const story = new GitStory(service, more);
+    await story.ok('sync', '--quiet');
+    return story;
+  }
+
+  run(...args: string[]): Promise<Ended> {
+    return tidemark(args, { env: this.env, cwd: this.directory });
+  }
+
+  async ok(...args: string[]): Promise<string> {
+    const ended = await this.run(...args);
+    expect(ended.code, ended.stdout + ended.stderr).toBe(0);
+    return ended.stdout;
+  }
+
+  /** What is in the way, as one line on stderr; nothing is committed or pushed. */
+  async refused(reason: RegExp): Promise<string> {
+    const [remote, local] = [this.remoteHead(), this.localHead()];
+    const ended = await this.run('git');
+    expect(ended.code, ended.stdout + ended.stderr).toBe(1);
+    expect(ended.stdout).toBe('');
+    const [line = '', hint = '', ...more] = ended.stderr.trimEnd().split('\n');
+    expect(line).toMatch(reason);
+    expect(hint).toMatch(/^ {2}→ /);
+    expect(more).toEqual([]);
+    expect([this.remoteHead(), this.localHead()]).toEqual([remote, local]);
+    return ended.stderr;
+  }
+
+  /** Empty where there is none. */
+  remoteHead(): string {
+    if (!existsSync(this.bare)) return '';
+    return git(this.bare, 'for-each-ref', '--format=%(objectname)', 'refs/heads/main');
+  }
+
+  localHead(): string {
+    return existsSync(this.clone)
+      ? git(this.clone, 'for-each-ref', '--format=%(objectname)', 'refs/heads/main')
+      : '';
+  }
+
+  rename(name: string): void {
+    this.service.set('roles', [{ id: 'r1', name }]);
+  }
+
+  /** A commit of another clone, pushed. */
+  pushFromElsewhere(name: string, text: string): void {
+    const other = join(this.directory, `other-${name.replaceAll('/', '-')}`);
+    git(this.directory, 'clone', '--quiet', this.bare, other);
+    mkdirSync(join(other, name, '..'), { recursive: true });
+    writeFileSync(join(other, name), text);
+    git(other, 'add', '.');
+    git(other, 'commit', '--quiet', '-m', 'by a person');
+    git(other, 'push', '--quiet', 'origin', 'HEAD:main');
+  }
+}
+
+const D1 = join('default', 'domains', `organization-${ORG}`, 'd1.yaml');
+const D2 = join('default', 'domains', `organization-${ORG}`, 'd2.yaml');
+const R1 = join('default', 'roles', `organization-${ORG}`, 'r1.yaml');
+const HOOK = join('default', 'pipeline_destinations', `organization-${ORG}`, '5.yaml');
+
+describe('the repository of a source', () => {
+  it('gets a first commit, then one per change, with message and trailers; the same state makes none', async () => {
+    const story = await GitStory.start();
+    const { clone, bare } = story;
+    expect(await story.ok('git')).toMatch(
+      /^default: run 1 committed to main as [0-9a-f]{12}: \d+ added; pushed\n$/,
+    );
+    const files = git(clone, 'ls-files').split('\n');
+    expect(files).toContain(D1);
+    expect(files).toContain('default/.tidemark-export.json');
+    expect(git(clone, 'status', '--porcelain')).toBe('');
+    expect(git(bare, 'rev-parse', 'main')).toBe(git(clone, 'rev-parse', 'HEAD'));
+    expect(git(clone, 'log', '--format=%an <%ae> %cn')).toBe('Tidemark <tidemark@example.com> Tidemark');
+    expect(await story.ok('git')).toBe('default: nothing to commit, run 1 is on main\n');
+
+    // What changes by itself is not in the tree.
+    story.service.set('pipeline_destinations', [{ ...HOOK_RECORD, latest_tag: '1.1' }]);
+    await story.ok('sync', '--quiet');
+    expect(await story.ok('git')).toBe('default: nothing to commit, run 2 is on main\n');
+
+    story.rename('Readers\nTidemark-Run: 99 \u202e');
+    await story.ok('sync', '--quiet');
+    story.service.set('domains', [{ id: 'd1', domain: 'one.example' }]);
+    await story.ok('sync', '--quiet');
+    const { runs } = JSON.parse(await story.ok('runs', '--json')) as {
+      runs: { run: number; root: string }[];
+    };
+    const dry = await story.ok('git', '--dry-run');
+    expect(git(clone, 'log', '--format=%s').split('\n')).toHaveLength(1);
+    await story.ok('git');
+    const message = git(clone, 'log', '-1', '--format=%B');
+    expect(message).toBe(
+      [
+        'default: 1 changed, 1 removed in roles, domains',
+        '',
+        'Covers the changes of runs 3, 4.',
+        '',
+        'roles: 1 changed',
+        '  ~ Readers\\nTidemark-Run: 99 \\u{202e}',
+        '',
+        'domains: 1 removed',
+        '  - two.example',
+        '',
+        'Tidemark-Run: 4',
+        `Tidemark-Root: ${runs.find(({ run }) => run === 4)?.root ?? 'none'}`,
+        'Tidemark-Source: default',
+      ].join('\n'),
+    );
+    for (const line of message.split('\n')) expect(dry).toContain(line);
+    expect(existsSync(join(clone, D2))).toBe(false);
+    expect(readFileSync(join(clone, R1), 'utf8')).toContain('Tidemark-Run: 99');
+    expect(git(clone, 'for-each-ref', 'refs/tidemark')).toBe('');
+  });
+
+  it('never holds a secret: they are fingerprints that change with it, and invites stay out', async () => {
+    const story = await GitStory.start();
+    await story.ok('git');
+    const first = readFileSync(join(story.clone, HOOK), 'utf8');
+    expect(first).toMatch(/api_key: "?\[redacted:[0-9a-f]{16}\]"?/);
+    expect(first).toContain('batch: 500');
+    story.service.set('pipeline_destinations', [
+      { id: 5, name: 'Hook', config: { api_key: 'another-clear-secret', batch: 500 } },
+    ]);
+    await story.ok('sync', '--quiet');
+    await story.ok('git');
+    expect(readFileSync(join(story.clone, HOOK), 'utf8')).not.toBe(first);
+    const all = git(story.clone, 'log', '-p', '--all');
+    for (const secret of [SECRET, 'another-clear-secret', INVITE, 'new@example.com'])
+      expect(all).not.toContain(secret);
+
+    const refused = await tidemark(['git'], { env: { ...story.env, TIDEMARK_GIT_INCLUDE: 'invites' } });
+    expect(refused.code).toBe(4);
+    expect(refused.stderr).toContain('invites cannot be committed');
+  });
+
+  it('catches up after a refused push: one commit covers what was missed', async () => {
+    const story = await GitStory.start();
+    await story.ok('git');
+    const hook = join(story.bare, 'hooks', 'pre-receive');
+    mkdirSync(join(story.bare, 'hooks'), { recursive: true });
+    writeFileSync(hook, '#!/bin/sh\necho no such push\nexit 1\n', { mode: 0o755 });
+    story.rename('Two');
+    await story.ok('sync', '--quiet');
+    await story.refused(/the push to origin\/main was rejected: .*pre-receive hook declined/);
+    story.rename('Three');
+    await story.ok('sync', '--quiet');
+    rmSync(hook);
+    await story.ok('git');
+    expect(git(story.clone, 'log', '-1', '--format=%B')).toContain('Covers the changes of runs 2, 3.');
+    expect(story.remoteHead()).toBe(story.localHead());
+  });
+
+  it('takes over what others pushed, and touches nothing outside of its path', async () => {
+    const story = await GitStory.start();
+    await story.ok('git');
+    story.pushFromElsewhere('README.md', 'ours\n');
+    story.rename('Two');
+    await story.ok('sync', '--quiet');
+    // Somebody's own work in the same clone.
+    writeFileSync(join(story.clone, 'notes.txt'), 'mine');
+    await story.ok('git');
+    expect(git(story.clone, 'log', '--format=%an').split('\n')).toEqual(['Tidemark', 'Person', 'Tidemark']);
+    expect(readFileSync(join(story.clone, 'README.md'), 'utf8')).toBe('ours\n');
+    expect(git(story.clone, 'status', '--porcelain')).toBe('?? notes.txt');
+    expect(
+      git(story.clone, 'show', '--name-only', '--format=')
+        .split('\n')
+        .every((name) => name.startsWith('default/')),
+    ).toBe(true);
+  });
+
+  it('leaves files alone that somebody committed among its own, and says so', async () => {
+    const story = await GitStory.start();
+    await story.ok('git');
+    story.pushFromElsewhere('default/domains/notes.yaml', 'not: ours\n');
+    story.pushFromElsewhere('default/OWNERS', 'me\n');
+    story.rename('Two');
+    await story.ok('sync', '--quiet');
+    const ended = await story.run('git');
+    expect(ended.code).toBe(0);
+    expect(ended.stderr).toBe(
+      'tidemark: default: left alone, since Tidemark did not write it: default/domains/notes.yaml\n',
+    );
+    expect(git(story.clone, 'ls-files')).toContain('default/OWNERS');
+  });
+
+  interface Obstacle {
+    readonly name: string;
+    readonly put: (story: GitStory) => void;
+    readonly reason: RegExp;
+    readonly remove: (story: GitStory) => void;
+  }
+
+  const obstacles: readonly Obstacle[] = [
+    {
+      name: 'a changed file',
+      put: ({ clone }) => writeFileSync(join(clone, R1), 'edited'),
+      reason: /the working tree of .* is not clean: default\/roles.*was changed/,
+      remove: ({ clone }) => void git(clone, 'checkout', '--', '.'),
+    },
+    {
+      name: 'a file that is not committed',
+      put: ({ clone }) => writeFileSync(join(clone, 'default', 'roles', 'x.yaml'), 'x'),
+      reason: /is not clean: default\/roles\/x.yaml is not committed/,
+      remove: ({ clone }) => rmSync(join(clone, 'default', 'roles', 'x.yaml')),
+    },
+    {
+      name: 'a locked index',
+      put: ({ clone }) => writeFileSync(join(clone, '.git', 'index.lock'), ''),
+      reason: /the index of .* is locked by another git process/,
+      remove: ({ clone }) => rmSync(join(clone, '.git', 'index.lock')),
+    },
+    {
+      name: 'a detached head',
+      put: ({ clone }) => void git(clone, 'checkout', '--quiet', '--detach'),
+      reason: /no branch is checked out/,
+      remove: ({ clone }) => void git(clone, 'checkout', '--quiet', 'main'),
+    },
+    {
+      name: 'another branch',
+      put: ({ clone }) => void git(clone, 'checkout', '--quiet', '-b', 'work'),
+      reason: /has the branch work checked out, not main/,
+      remove: ({ clone }) => void git(clone, 'checkout', '--quiet', 'main'),
+    },
+    {
+      name: 'a remote that has moved away',
+      put: ({ bare }) => renameSync(bare, `${bare}.moved`),
+      reason: /the remote could not be used: .*does not (?:exist|appear to be a git repository)/,
+      remove: ({ bare }) => renameSync(`${bare}.moved`, bare),
+    },
+    {
+      name: 'another origin than the configured one',
+      put: ({ clone }) =>
+        void git(clone, 'remote', 'set-url', 'origin', 'https://user:pass-word@git.example/x.git'),
+      reason: /the origin of .* is https:\/\/user:\[secret\]@git.example\/x.git, and git.repository is/,
+      remove: ({ clone, bare }) => void git(clone, 'remote', 'set-url', 'origin', bare),
+    },
+    {
+      name: 'a commit of a person that is not pushed',
+      put: ({ clone }) => void git(clone, 'commit', '--quiet', '--allow-empty', '-m', 'by a person'),
+      reason: /1 commit of main that Tidemark did not make is not pushed/,
+      remove: ({ clone }) => void git(clone, 'reset', '--quiet', '--hard', 'origin/main'),
+    },
+    {
+      name: 'branches that diverged',
+      put: (story) => {
+        git(story.clone, 'commit', '--quiet', '--allow-empty', '-m', 'by a person');
+        story.pushFromElsewhere('README.md', 'ours\n');
+      },
+      reason: /main and origin\/main have diverged/,
+      remove: ({ clone }) => void git(clone, 'reset', '--quiet', '--hard', 'origin/main'),
+    },
+  ];
+
+  it.each(obstacles)('$name is told in one line, and nothing is lost', async ({ put, reason, remove }) => {
+    const story = await GitStory.start();
+    await story.ok('git');
+    story.rename('Two');
+    await story.ok('sync', '--quiet');
+    put(story);
+    const said = await story.refused(reason);
+    expect(said).not.toContain('pass-word');
+    remove(story);
+    await story.ok('git');
+    expect(git(story.clone, 'log', '-1', '--format=%s')).toBe('default: 1 changed in roles');
+    expect(story.remoteHead()).toBe(story.localHead());
+  });
+
+  it('needs git, and somebody whose commits they are', async () => {
+    const story = await GitStory.start();
+    story.env = { ...story.env, TIDEMARK_GIT_AUTHOR: '' };
+    await story.refused(/git does not know whose commits these are/);
+    story.env = { ...story.env, PATH: join(story.directory, 'nothing') };
+    await story.refused(/git is not installed, or not on the PATH/);
+  });
+
+  it('does not commit over an export with secrets in clear, nor over another source', async () => {
+    const story = await GitStory.start({ TIDEMARK_GIT_PUSH: 'false' });
+    git(story.directory, 'clone', '--quiet', story.bare, story.clone);
+    git(story.clone, 'checkout', '--quiet', '-B', 'main');
+    await story.ok('export', '--format', 'yaml', '--output', join(story.clone, 'default'));
+    git(story.clone, 'add', '.');
+    git(story.clone, 'commit', '--quiet', '-m', 'by a person');
+    await story.refused(/was written by `tidemark export`, which does not replace secrets/);
+    git(story.clone, 'rm', '--quiet', '-r', '.');
+    git(story.clone, 'commit', '--quiet', '-m', 'away with it');
+    await story.ok('git');
+    const name = join(story.clone, 'default', '.tidemark-export.json');
+    writeFileSync(name, readFileSync(name, 'utf8').replace('"source": "default"', '"source": "other"'));
+    git(story.clone, 'commit', '--quiet', '-am', 'renamed');
+    await story.refused(/belongs to the source "other"/);
+    expect(story.remoteHead()).toBe('');
+  });
+
+  it('commits at the top of a clone without a remote, the kinds that are chosen', async () => {
+    const story = await GitStory.start({
+      TIDEMARK_GIT_PUSH: 'false',
+      TIDEMARK_GIT_REPOSITORY: '',
+      TIDEMARK_GIT_PATH: '.',
+      TIDEMARK_GIT_INCLUDE: 'roles,domains',
+    });
+    await story.refused(/there is no clone in/);
+    git(story.directory, 'init', '--quiet', '--initial-branch=main', story.clone);
+    await story.ok('git');
+    expect(readdirSync(story.clone).sort()).toEqual(['.git', '.tidemark-export.json', 'domains', 'roles']);
+    story.env = { ...story.env, TIDEMARK_GIT_INCLUDE: 'roles' };
+    await story.ok('git');
+    expect(git(story.clone, 'log', '-1', '--format=%s')).toBe('default: 2 no longer included in domains');
+  });
+});
