@@ -192,6 +192,20 @@ CREATE TABLE `acceptances` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `acceptances_fingerprint` ON `acceptances` (`source`,`fingerprint`);--> statement-breakpoint
+CREATE TABLE `audit_log` (
+	`entry` integer PRIMARY KEY NOT NULL,
+	`at` text NOT NULL,
+	`by` text NOT NULL,
+	`via` text NOT NULL,
+	`action` text NOT NULL,
+	`about` text NOT NULL,
+	`member` text NOT NULL,
+	`row` text NOT NULL,
+	`root` blob,
+	`hash` blob NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `audit_log_row` ON `audit_log` (`about`,`member`);--> statement-breakpoint
 CREATE TABLE `fingerprint_key` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`key` blob NOT NULL
@@ -233,8 +247,7 @@ CREATE TABLE `snapshots` (
 	`run` integer NOT NULL,
 	`pinned_at` text NOT NULL,
 	`pinned_by` text NOT NULL,
-	`is_baseline` integer NOT NULL,
-	`seal` blob
+	`is_baseline` integer NOT NULL
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `carried_sweeps` (
@@ -269,6 +282,8 @@ CREATE TABLE `runs` (
 	`change_digest` blob,
 	`sweep_digest` blob,
 	`previous_root` blob,
+	`last_entry` integer,
+	`last_entry_hash` blob,
 	`root` blob,
 	FOREIGN KEY (`source`) REFERENCES `sources`(`id`) ON UPDATE no action ON DELETE no action
 );
@@ -330,4 +345,4 @@ CREATE VIEW `removed_records` AS SELECT c."kind" AS "kind", s."name" AS "source"
   FROM "records" r JOIN "collections" c ON c."id" = r."collection" JOIN "sources" s ON s."id" = c."source"
   JOIN "runs" n ON n."run" = r."run" WHERE r."hash" IS NULL;
 --> statement-breakpoint
-INSERT INTO `row_seals` VALUES ('acceptances', '', zeroblob(32)), ('fingerprint_key', '', zeroblob(32)), ('runs', '', zeroblob(32));
+INSERT INTO `row_seals` VALUES ('fingerprint_key', '', zeroblob(32)), ('runs', '', zeroblob(32));

@@ -4,8 +4,11 @@ import { and, asc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { Actor } from '../core/actor.ts';
+import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
+import { recordAction } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
@@ -52,14 +55,17 @@ export class AcceptanceStore {
 
   /** Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it. */
   add(acceptance: Omit<DriftAcceptance, 'by'>): DriftAcceptance {
-    const added = { ...acceptance, by: this.#access.actor.by };
-    this.#access.change((writer) => storeAcceptance(writer, added));
+    const { actor } = this.#access;
+    const added = { ...acceptance, by: actor.by };
+    this.#access.change((writer) => storeAcceptance(writer, added, actor));
     return added;
   }
 
   /** Returns what was withdrawn; undefined if there was none. */
   withdraw(source: string, fingerprint: string): DriftAcceptance | undefined {
-    return this.#access.change((writer) => dropAcceptance(writer, source, fingerprint));
+    const { actor, clock } = this.#access;
+    const at = isoTime(clock.now());
+    return this.#access.change((writer) => dropAcceptance(writer, { source, fingerprint }, { actor, at }));
   }
 }
 
@@ -88,14 +94,15 @@ const STORE = prepared((db) => {
     .prepare();
 });
 
-function storeAcceptance(writer: Connection, acceptance: DriftAcceptance): void {
+function storeAcceptance(writer: Connection, acceptance: DriftAcceptance, actor: Actor): void {
   const { id, until = null, ...rest } = acceptance;
   const { source, kind, path } = rest;
   const scope = scopeKey(rest.scope);
   writer
     .transaction(() => {
       STORE(writer).run({ ...rest, remoteId: id, scope, until });
-      sealRow(writer, 'acceptances', [source, kind, scope, id, path]);
+      const key = [source, kind, scope, id, path];
+      recordAction(writer, actor, { action: 'accept', at: rest.acceptedAt, about: 'acceptances', key });
     })
     .immediate();
 }
@@ -136,24 +143,26 @@ function readFingerprintKey(connection: Connection): Uint8Array {
   });
 }
 
-const WITHDRAW = prepared((db) =>
-  db
-    .delete(acceptances)
-    .where(and(eq(acceptances.source, param('source')), eq(acceptances.fingerprint, param('fingerprint'))))
-    .returning()
-    .prepare(),
+const GIVEN_BY_FINGERPRINT = and(
+  eq(acceptances.source, param('source')),
+  eq(acceptances.fingerprint, param('fingerprint')),
 );
+const OF_FINGERPRINT = prepared((db) => db.select().from(acceptances).where(GIVEN_BY_FINGERPRINT).prepare());
+const WITHDRAW = prepared((db) => db.delete(acceptances).where(GIVEN_BY_FINGERPRINT).prepare());
 
 function dropAcceptance(
   writer: Connection,
-  source: string,
-  fingerprint: string,
+  which: Pick<DriftAcceptance, 'source' | 'fingerprint'>,
+  { actor, at }: { readonly actor: Actor; readonly at: string },
 ): DriftAcceptance | undefined {
   const dropped = writer
     .transaction(() => {
-      const rows = WITHDRAW(writer).all({ source, fingerprint });
-      for (const { kind, scope, remoteId, path } of rows)
-        sealRow(writer, 'acceptances', [source, kind, scope, remoteId, path]);
+      const rows = OF_FINGERPRINT(writer).all(which);
+      for (const { source, kind, scope, remoteId, path } of rows) {
+        const key = [source, kind, scope, remoteId, path];
+        recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key });
+      }
+      WITHDRAW(writer).run(which);
       return rows;
     })
     .immediate();

@@ -1,4 +1,5 @@
 /** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
@@ -20,13 +21,17 @@ export type Statement<Parameters extends unknown[], Row> = Database.Statement<Pa
 /** How long a statement waits for another process before it fails as `mirror_locked`. It blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 2000;
 
-/** Opens a SQLite file; throws what SQLite throws (`asMirrorError` translates it). */
+/** Opens a SQLite file, with `sha256` (of a text, in hex) as a function; throws what SQLite throws (`asMirrorError` translates it). */
 export function connect(path: string, options: { isReadonly: boolean }): Connection {
-  return new Database(path, {
+  const connection = new Database(path, {
     readonly: options.isReadonly,
     fileMustExist: path !== ':memory:',
     timeout: BUSY_TIMEOUT_MS,
   });
+  connection.function('sha256', { deterministic: true }, (text: string | null) =>
+    text === null ? null : createHash('sha256').update(text).digest('hex'),
+  );
+  return connection;
 }
 
 /**

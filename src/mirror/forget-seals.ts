@@ -1,5 +1,7 @@
 /** The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. */
 import { and, eq, isNotNull, sql } from 'drizzle-orm';
+import type { Actor } from '../core/actor.ts';
+import { recordAction } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { digestReplaced, linkOf, readStoredForgets, type MergeOptions } from './forget-records.ts';
 import { param, paramsOf, prepared } from './query.ts';
@@ -10,7 +12,6 @@ import { digestRun } from './run-seals.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { rootOf } from './run-seals.ts';
-import { resealSnapshots } from './verify-chain.ts';
 import { type SealedRun, readSealed } from './verify-chain.ts';
 
 export interface ResealedRuns {
@@ -41,7 +42,7 @@ export function* resealRuns(
   const stored = {
     forget,
     at: facts.at,
-    by: facts.by,
+    by: facts.actor.by,
     policy: JSON.stringify(facts.policy),
     sources: JSON.stringify(facts.sources),
     runs: JSON.stringify(rangesOf(dropped)),
@@ -52,8 +53,8 @@ export function* resealRuns(
   };
   const link = linkOf(stored, before);
   const rootAfter = yield* chain(writer, link, changed);
-  resealSnapshots(writer);
   ADD_FORGET(writer).run({ ...stored, rootAfter, link });
+  recordAction(writer, facts.actor, { action: 'forget', at: facts.at, about: 'forgets', key: [forget] });
   return { forget, rootBefore: tip.root.toString('hex'), rootAfter: rootAfter.toString('hex') };
 }
 
@@ -146,7 +147,7 @@ function* chain(
 
 export interface ForgetFacts {
   readonly at: string;
-  readonly by: string;
+  readonly actor: Actor;
   readonly policy: RetentionPolicy;
   /** Names of the sources that were processed. */
   readonly sources: readonly string[];

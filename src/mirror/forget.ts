@@ -15,7 +15,8 @@ import { allRevisions } from './schema/record-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { verifyChain } from './verify-chain.ts';
-import type { VerifyProblem } from './verify-records.ts';
+import { verifyAudit } from './verify-audit.ts';
+import type { Findings, VerifyProblem } from './verify-records.ts';
 
 export interface ForgottenTotals extends ResealedRuns {
   /** Revisions that are no more. */
@@ -42,14 +43,17 @@ export function* forgetSteps(writer: Connection, facts: ForgetFacts): Generator<
 
 function* checkChain(writer: Connection): Generator<undefined> {
   let problem: VerifyProblem | undefined;
-  yield* verifyChain(writer, {
+  const findings: Findings = {
     checked: { records: 0, revisions: 0, runs: 0 },
     add: (found) => {
       // The counts of revisions are those of a whole verification, which this is not.
       if (found.kind === 'chain') problem ??= found;
     },
     note: () => undefined,
-  });
+  };
+  yield* verifyChain(writer, findings);
+  // A pin that was moved would not keep the run that was pinned.
+  yield* verifyAudit(writer, findings);
   if (problem === undefined) return;
   throw new TidemarkError('mirror_corrupt', `${problem.message}: nothing was forgotten`, {
     hint: '`tidemark verify` names everything that is damaged; put a copy of the mirror back',

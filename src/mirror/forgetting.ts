@@ -73,7 +73,7 @@ async function drop(
 ): Promise<ForgottenTotals> {
   const facts = {
     at: isoTime(clock.now()),
-    by: actor.by,
+    actor,
     policy,
     sources: [...new Set([...plan.kept, ...plan.forgotten].map(({ source }) => source))].filter(
       (source) => sources?.includes(source) ?? true,

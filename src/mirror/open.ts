@@ -40,8 +40,8 @@ function openForReading(path: string, holder: LockHolder): ReaderConnection {
 }
 
 /**
- * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs whose
- * process died. For reading: never changes anything but an older schema.
+ * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs and
+ * restores whose process died. For reading: never changes anything but an older schema.
  * @throws TidemarkError `mirror_missing` (reading only), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `disk_full`,
  * `read_only`, `file_system`, `mirror_corrupt`
  */
@@ -66,7 +66,9 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
     writer = translated(path, () => openWriter(path));
     if (options.isTemporary === true) writer.pragma('synchronous = OFF');
     const reader = translated(path, () => openReader(path, holder));
-    return new Mirror('write', new MirrorAccess(path, options, reader, { connection: writer, lock }));
+    const access = new MirrorAccess(path, options, reader, { connection: writer, lock });
+    access.change((connection) => endDeadRestores(connection, access.actor, holder.since));
+    return new Mirror('write', access);
   } catch (error) {
     writer?.close();
     lock.release();
@@ -110,7 +112,6 @@ export function openWriter(path: string): Connection {
     makeKindViews(connection);
     removeStage(path);
     endDeadRuns(connection);
-    endDeadRestores(connection);
     makeFingerprintKey(connection);
     return connection;
   } catch (error) {

@@ -5,6 +5,7 @@
  */
 import { type Column, type SQL, and, desc, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
+import { lastEntry as lastEntryOf } from './audit-log.ts';
 import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
@@ -216,11 +217,12 @@ const LAST_ROOT = prepared((db) =>
 const FINISH_RUN = prepared((db) => {
   const { run, finishedAt, outcome, requests, retries, added, changed, removed } = paramsOf(runs);
   const { unchanged, errorCode, error, changeDigest, sweepDigest, previousRoot, root } = paramsOf(runs);
+  const { lastEntry, lastEntryHash } = paramsOf(runs);
   return db
     .update(runs)
     .set({
       ...{ finishedAt, outcome, requests, retries, added, changed, removed, unchanged },
-      ...{ errorCode, error, changeDigest, sweepDigest, previousRoot, root },
+      ...{ errorCode, error, changeDigest, sweepDigest, previousRoot, lastEntry, lastEntryHash, root },
     })
     .where(eq(runs.run, run))
     .prepare();
@@ -233,8 +235,12 @@ function finishRun(
   digests: RunDigests | null,
 ): Buffer | null {
   const previousRoot = LAST_ROOT(writer).get({ run: facts.run })?.root ?? null;
+  const latest = digests === null ? undefined : lastEntryOf(writer);
+  const audited = { lastEntry: latest?.entry ?? null, lastEntryHash: latest?.hash ?? null };
   const root =
-    digests === null ? null : rootOf({ ...facts, source: facts.source.name, previousRoot, ...digests });
+    digests === null
+      ? null
+      : rootOf({ ...facts, source: facts.source.name, previousRoot, ...digests, ...audited });
   const { run, finishedAt, outcome, requests, retries, error } = facts;
   FINISH_RUN(writer).run({
     ...{ run, finishedAt, outcome, requests, retries, ...totals },
@@ -243,6 +249,7 @@ function finishRun(
     changeDigest: digests?.changeDigest ?? null,
     sweepDigest: digests?.sweepDigest ?? null,
     previousRoot: digests === null ? null : previousRoot,
+    ...audited,
     root,
   });
   sealRow(writer, 'runs', [facts.run]);

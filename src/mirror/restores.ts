@@ -6,9 +6,12 @@ import { and, asc, desc, eq, getTableColumns } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { Actor } from '../core/actor.ts';
+import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
+import { recordAction } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { knownKind, storedScope } from './stored-names.ts';
@@ -125,27 +128,39 @@ export class RestoreStore {
 
   /** Writes a restore and all its steps, durably, before anything is sent. Returns its number. */
   begin({ from, undoes, approved, steps, mappings = [], ...rest }: RestoreStart): number {
-    const { by } = this.#access.actor;
+    const { actor } = this.#access;
     return this.#durably((writer) => {
-      const row = { ...rest, by, fromRef: from, undoes: undoes ?? null, approved: JSON.stringify(approved) };
+      const row = {
+        ...rest,
+        by: actor.by,
+        fromRef: from,
+        undoes: undoes ?? null,
+        approved: JSON.stringify(approved),
+      };
       const restore = Number(ADD_RESTORE(writer).run(row).lastInsertRowid);
       for (const { n, inverse, ...step } of steps) {
         const text = inverse === null ? null : JSON.stringify(inverse);
         ADD_STEP(writer).run({ ...step, restore, step: n, inverse: text });
       }
       for (const mapping of mappings) storeMapping(writer, { ...mapping, restore });
+      const action = undoes === undefined ? 'restore' : 'undo';
+      recordAction(writer, actor, { action, at: rest.startedAt, about: 'restores', key: [restore] });
       return restore;
     });
   }
 
   /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown` */
   resume(restore: number): void {
-    this.#setOutcome({ restore, outcome: 'running', finishedAt: null });
+    this.#setOutcome('resume', isoTime(this.#access.clock.now()), {
+      restore,
+      outcome: 'running',
+      finishedAt: null,
+    });
   }
 
   /** @throws TidemarkError `reference_unknown` */
   finish(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {
-    this.#setOutcome({ restore, outcome, finishedAt: at });
+    this.#setOutcome('end', at, { restore, outcome, finishedAt: at });
   }
 
   /**
@@ -181,9 +196,14 @@ export class RestoreStore {
     this.#sync?.close();
   }
 
-  #setOutcome(row: Pick<RestoreRow, 'restore' | 'outcome' | 'finishedAt'>): void {
+  #setOutcome(
+    action: 'resume' | 'end',
+    at: string,
+    row: Pick<RestoreRow, 'restore' | 'outcome' | 'finishedAt'>,
+  ): void {
     this.#durably((writer) => {
       if (SET_OUTCOME(writer).run({ ...row }).changes !== 1) throw unknownRestore(row.restore, 'restore');
+      recordAction(writer, this.#access.actor, { action, at, about: 'restores', key: [row.restore] });
     });
   }
 
@@ -294,13 +314,33 @@ function storeMapping(writer: Connection, { oldScope, newScope, ...rest }: IdMap
   STORE_MAPPING(writer).run({ ...rest, oldScope: scopeKey(oldScope), newScope: scopeKey(newScope) });
 }
 
-const END_DEAD = prepared((db) =>
-  db.update(restores).set({ outcome: 'interrupted' }).where(eq(restores.outcome, 'running')).prepare(),
+const RUNNING = prepared((db) =>
+  db.select({ restore: restores.restore }).from(restores).where(eq(restores.outcome, 'running')).prepare(),
 );
 
-/** Restores whose process crashed. The caller holds the writer lock, so no other process can be applying one. */
-export function endDeadRestores(writer: Connection): void {
-  END_DEAD(writer).run();
+const END_DEAD = prepared((db) =>
+  db
+    .update(restores)
+    .set({ outcome: 'interrupted' })
+    .where(eq(restores.restore, param('restore')))
+    .prepare(),
+);
+
+/**
+ * Ends restores whose process crashed. The caller holds the writer lock, so no other process can be applying one.
+ * @param actor who opened the mirror next
+ */
+export function endDeadRestores(writer: Connection, actor: Actor, at: string): void {
+  const dead = RUNNING(writer).all();
+  if (dead.length === 0) return;
+  writer
+    .transaction(() => {
+      for (const { restore } of dead) {
+        END_DEAD(writer).run({ restore });
+        recordAction(writer, actor, { action: 'end', at, about: 'restores', key: [restore] });
+      }
+    })
+    .immediate();
 }
 
 const SET_OUTCOME = prepared((db) => {

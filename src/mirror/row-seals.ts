@@ -1,6 +1,6 @@
 /**
- * Seals of rows that no run's root covers: accepted drift, the key of its fingerprints, and the rows of runs, failed
- * ones above all. Such a row is sealed in the transaction that writes it; `verify` compares.
+ * Seals of rows that neither a run's root nor the audit log covers: the key of the drift fingerprints, and the rows of
+ * runs, failed ones above all. Such a row is sealed in the transaction that writes it; `verify` compares.
  *
  * A row's seal is in `row_seals`, so that a row that is taken out leaves it behind. The seal of a set is the XOR of a
  * digest of each of its seals: it is updated without reading the other seals, and an alteration from outside stays
@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 
 /** The tables whose rows are sealed. */
-export const SEALED_SETS = ['acceptances', 'fingerprint_key', 'runs'] as const;
+export const SEALED_SETS = ['fingerprint_key', 'runs'] as const;
 export type SealedSet = (typeof SEALED_SETS)[number];
 
 interface SetDefinition {
@@ -23,11 +23,6 @@ interface SetDefinition {
 }
 
 const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
-  acceptances: {
-    key: ['source', 'kind', 'scope', 'remote_id', 'path'],
-    columns: ['fingerprint', 'reason', 'accepted_at', 'accepted_by', 'until'],
-    where: 'true',
-  },
   fingerprint_key: { key: ['id'], columns: ['hex(key)'], where: 'true' },
   runs: {
     key: ['run'],

@@ -11,9 +11,18 @@ import type { RunOutcome } from './sweep-result.ts';
 
 type StoredRun = typeof runs.$inferSelect;
 
+/** What only the seal of a run is made of. */
+const SEAL_COLUMNS = [
+  'changeDigest',
+  'sweepDigest',
+  'previousRoot',
+  'lastEntry',
+  'lastEntryHash',
+] as const satisfies readonly (keyof StoredRun)[];
+
 /** As in the table, with the source's name and the root in hex; null unless published. */
 export type RunRow = Readonly<
-  Omit<StoredRun, 'source' | 'changeDigest' | 'sweepDigest' | 'previousRoot' | 'root'> & {
+  Omit<StoredRun, 'source' | 'root' | (typeof SEAL_COLUMNS)[number]> & {
     source: string;
     root: string | null;
   }
@@ -69,7 +78,7 @@ export interface RunFilter {
 const RUNS = prepared((db) =>
   db
     .select({
-      run: columnsWithout(runs, 'source', 'changeDigest', 'sweepDigest', 'previousRoot'),
+      run: columnsWithout(runs, 'source', ...SEAL_COLUMNS),
       source: sources.name,
     })
     .from(runs)

@@ -51,6 +51,9 @@ interface RootFacts extends RunDigests {
   readonly outcome: string;
   readonly startedAt: string;
   readonly finishedAt: string;
+  /** The latest entry of the audit log; null where there is none. */
+  readonly lastEntry: number | null;
+  readonly lastEntryHash: Buffer | null;
 }
 
 export function rootOf(facts: RootFacts): Buffer {
@@ -64,6 +67,7 @@ export function rootOf(facts: RootFacts): Buffer {
     facts.finishedAt,
     facts.changeDigest.toString('hex'),
     facts.sweepDigest.toString('hex'),
+    `${facts.lastEntry ?? ''} ${facts.lastEntryHash?.toString('hex') ?? ''}`,
   ];
   return createHash('sha256').update(lines.join('\n')).digest();
 }

@@ -1,16 +1,23 @@
 /** Snapshots: published runs pinned under a name, and the one of them that drift is measured from. */
 import { asc, eq } from 'drizzle-orm';
+import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
+import { isAsRecorded, recordAction } from './audit-log.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
-import { isSealed, readSealedSnapshots, snapshotSeal } from './verify-chain.ts';
 
-export type SnapshotRow = Readonly<Omit<typeof snapshots.$inferSelect, 'seal'>>;
+export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
+
+/** Who changes snapshots, and when. */
+interface Doing {
+  readonly actor: Actor;
+  readonly at: string;
+}
 
 const MAX_NAME = 100;
 
@@ -37,9 +44,7 @@ export class SnapshotStore {
    * for a run that was never published
    */
   pin(name: string, run: number): SnapshotRow {
-    const at = isoTime(this.#access.clock.now());
-    const { by } = this.#access.actor;
-    return this.#access.change((writer) => pinSnapshot(writer, { name, run, pinnedAt: at, by }));
+    return this.#access.change((writer) => pinSnapshot(writer, { name, run }, this.#doing()));
   }
 
   /**
@@ -47,7 +52,7 @@ export class SnapshotStore {
    * @throws TidemarkError `reference_unknown`
    */
   unpin(name: string): SnapshotRow {
-    return this.#access.change((writer) => unpinSnapshot(writer, name));
+    return this.#access.change((writer) => unpinSnapshot(writer, name, this.#doing()));
   }
 
   /**
@@ -55,7 +60,12 @@ export class SnapshotStore {
    * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
    */
   setBaseline(name: string): SnapshotRow {
-    return this.#access.change((writer) => markBaseline(writer, name));
+    return this.#access.change((writer) => markBaseline(writer, name, this.#doing()));
+  }
+
+  #doing(): Doing {
+    const { actor, clock } = this.#access;
+    return { actor, at: isoTime(clock.now()) };
   }
 }
 
@@ -71,8 +81,11 @@ export function readSnapshots(connection: Connection): SnapshotRow[] {
 
 const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)).prepare());
 
-function pinSnapshot(writer: Connection, pin: Omit<SnapshotRow, 'isBaseline'>): SnapshotRow {
-  const { name, run } = pin;
+function pinSnapshot(
+  writer: Connection,
+  { name, run }: Pick<SnapshotRow, 'name' | 'run'>,
+  { actor, at }: Doing,
+): SnapshotRow {
   checkName(name);
   return writer
     .transaction((): SnapshotRow => {
@@ -83,10 +96,11 @@ function pinSnapshot(writer: Connection, pin: Omit<SnapshotRow, 'isBaseline'>): 
           hint: 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
         });
       }
-      const root = rootOfRun(writer, run);
-      const seal = snapshotSeal({ ...pin, isBaseline: 0, root });
-      PIN(writer).run({ ...pin, isBaseline: false, seal });
-      return { ...pin, isBaseline: false };
+      requirePublished(writer, run);
+      const pinned = { name, run, pinnedAt: at, by: actor.by, isBaseline: false };
+      PIN(writer).run(pinned);
+      recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] });
+      return pinned;
     })
     .immediate();
 }
@@ -98,10 +112,11 @@ const UNPIN = prepared((db) =>
     .prepare(),
 );
 
-function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
+function unpinSnapshot(writer: Connection, name: string, { actor, at }: Doing): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
+      recordAction(writer, actor, { action: 'unpin', at, about: 'snapshots', key: [name] });
       UNPIN(writer).run({ name });
       return known;
     })
@@ -109,25 +124,24 @@ function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
 }
 
 const MARK = prepared((db) => {
-  const { name, isBaseline, seal } = paramsOf(snapshots);
-  return db.update(snapshots).set({ isBaseline, seal }).where(eq(snapshots.name, name)).prepare();
+  const { name, isBaseline } = paramsOf(snapshots);
+  return db.update(snapshots).set({ isBaseline }).where(eq(snapshots.name, name)).prepare();
 });
 
-function markBaseline(writer: Connection, name: string): SnapshotRow {
+function markBaseline(writer: Connection, name: string, { actor, at }: Doing): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
-      for (const snapshot of readSealedSnapshots(writer)) {
-        const isBaseline = snapshot.name === name ? 1 : 0;
-        const isIntact = isSealed(snapshot);
-        if (isBaseline === 1 && !isIntact) throw movedPin(name);
+      for (const snapshot of readSnapshots(writer)) {
+        const isBaseline = snapshot.name === name;
+        const key = [snapshot.name];
+        const isIntact = isAsRecorded(writer, 'snapshots', key);
+        if (isBaseline && !isIntact) throw movedPin(name);
         if (isBaseline === snapshot.isBaseline) continue;
-        // One that was tampered with keeps the seal that shows it.
-        MARK(writer).run({
-          name: snapshot.name,
-          isBaseline: isBaseline === 1,
-          seal: isIntact ? snapshotSeal({ ...snapshot, isBaseline }) : snapshot.seal,
-        });
+        MARK(writer).run({ name: snapshot.name, isBaseline });
+        // Of one that was tampered with, the log keeps the entry that shows it.
+        const action = isBaseline ? 'baseline' : 'not_baseline';
+        if (isIntact) recordAction(writer, actor, { action, at, about: 'snapshots', key });
       }
       return { ...known, isBaseline: true };
     })
@@ -191,9 +205,9 @@ const ROOT = prepared((db) =>
 );
 
 /** @throws TidemarkError `reference_unknown` for one that was never published */
-function rootOfRun(connection: Connection, run: number): Buffer {
+function requirePublished(connection: Connection, run: number): void {
   const row = ROOT(connection).get({ run });
-  if (row !== undefined && row.root !== null) return row.root;
+  if (row !== undefined && row.root !== null) return;
   throw new TidemarkError(
     'reference_unknown',
     row === undefined ? `there is no run ${run}` : `run ${run} was never published: it holds no state`,

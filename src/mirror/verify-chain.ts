@@ -1,5 +1,4 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
-import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
@@ -15,6 +14,10 @@ export interface SealedRun extends RunDigests {
   readonly startedAt: string;
   readonly finishedAt: string;
   readonly previousRoot: Buffer | null;
+  readonly lastEntry: number | null;
+  readonly lastEntryHash: Buffer | null;
+  /** Of that entry, as the audit log has it. */
+  readonly entryHash: Buffer | null;
   readonly root: Buffer;
 }
 
@@ -40,6 +43,11 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
         run,
       });
     }
+    if (!isSame(sealed.lastEntryHash, sealed.entryHash)) {
+      const entry = `entry ${sealed.lastEntry} of the audit log`;
+      const what = sealed.entryHash === null ? 'which is gone' : 'which is not the one that it sealed';
+      findings.add({ kind: 'chain', message: `run ${run} sealed ${entry}, ${what}`, run });
+    }
     if (!isSame(previous, sealed.previousRoot)) {
       findings.add({ kind: 'chain', message: `run ${run} does not follow the run before it`, run });
     }
@@ -49,7 +57,6 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     previous = sealed.root;
     yield undefined;
   }
-  verifySnapshots(connection, findings);
   verifyOwners(connection, findings);
   const { checked } = findings;
   const stored = connection.prepare<[], number>(`SELECT count(*) FROM all_revisions`).pluck().get() ?? 0;
@@ -86,7 +93,9 @@ export function readSealed(connection: Connection): SealedRun[] {
   return connection
     .prepare<[], SealedRun>(
       `SELECT r.run AS run, s.name AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
-         r.change_digest AS changeDigest, r.sweep_digest AS sweepDigest, r.previous_root AS previousRoot, r.root AS root
+         r.change_digest AS changeDigest, r.sweep_digest AS sweepDigest, r.previous_root AS previousRoot,
+         r.last_entry AS lastEntry, r.last_entry_hash AS lastEntryHash, r.root AS root,
+         (SELECT hash FROM audit_log a WHERE a.entry = r.last_entry) AS entryHash
        FROM runs r JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL ORDER BY r.run`,
     )
     .all();
@@ -94,22 +103,6 @@ export function readSealed(connection: Connection): SealedRun[] {
 
 function isSame(one: Buffer | null, other: Buffer | null): boolean {
   return one === null || other === null ? one === other : one.equals(other);
-}
-
-// The pins against what they pinned.
-
-function verifySnapshots(connection: Connection, findings: Findings): void {
-  for (const snapshot of readSealedSnapshots(connection)) {
-    if (isSealed(snapshot)) continue;
-    const { name, run, root } = snapshot;
-    findings.add({
-      kind: 'chain',
-      message:
-        `snapshot ${JSON.stringify(name)} is not as it was pinned` +
-        (root === null ? `: there is no published run ${run}` : ` (now at run ${run})`),
-      run,
-    });
-  }
 }
 
 // What retention did, as the chain of seals vouches for it.
@@ -178,45 +171,4 @@ export function policyText(policy: RetentionPolicy): string {
 function spanText(ms: number): string {
   const [unit, length] = UNITS.find(([, size]) => ms % size === 0) ?? ['ms', 1];
   return `${ms / length} ${unit}`;
-}
-
-// What a pin vouches for: under which name, when, whether as the baseline, and which root it pinned.
-
-/** A row of `snapshots` with what it is checked against. */
-interface SealedSnapshot {
-  readonly name: string;
-  readonly run: number;
-  readonly pinnedAt: string;
-  readonly by: string;
-  readonly isBaseline: number;
-  readonly seal: Buffer | null;
-  /** Of the run's present seal; null if there is no such run. */
-  readonly root: Buffer | null;
-}
-
-/** By name. */
-export function readSealedSnapshots(connection: Connection): SealedSnapshot[] {
-  return connection
-    .prepare<[], SealedSnapshot>(
-      `SELECT s.name AS name, s.run AS run, s.pinned_at AS pinnedAt, s.pinned_by AS "by", s.is_baseline AS isBaseline, s.seal AS seal,
-         r.root AS root FROM snapshots s LEFT JOIN runs r ON r.run = s.run ORDER BY s.name`,
-    )
-    .all();
-}
-
-export function snapshotSeal(facts: Omit<SealedSnapshot, 'seal'>): Buffer {
-  const { name, run, pinnedAt, by, isBaseline, root } = facts;
-  const text = JSON.stringify([name, run, pinnedAt, by, isBaseline, root?.toString('hex') ?? null]);
-  return createHash('sha256').update(`tidemark.snapshot/1\n${text}`).digest();
-}
-
-/** True where the pin is as it was made. */
-export function isSealed(snapshot: SealedSnapshot): boolean {
-  return snapshot.root !== null && snapshot.seal?.equals(snapshotSeal(snapshot)) === true;
-}
-
-/** Seals every pin for the present roots of its runs; the caller has checked the old seals. */
-export function resealSnapshots(writer: Connection): void {
-  const seal = writer.prepare<[Buffer, string]>(`UPDATE snapshots SET seal = ? WHERE name = ?`);
-  for (const snapshot of readSealedSnapshots(writer)) seal.run(snapshotSeal(snapshot), snapshot.name);
 }

@@ -26,6 +26,7 @@ import {
 } from './row-seals.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './run-seals.ts';
+import { verifyAudit } from './verify-audit.ts';
 import { verifyChain } from './verify-chain.ts';
 import type { Findings, VerifyNote, VerifyProblem } from './verify-records.ts';
 import { verifyCollection } from './verify-records.ts';
@@ -125,6 +126,7 @@ function* parts(
   yield shapes.report(findings);
   yield verifySweeps(connection, findings);
   yield verifyChain(connection, findings);
+  yield verifyAudit(connection, findings);
   yield* rowParts(connection, findings);
 }
 
@@ -310,13 +312,11 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
 }
 
 const WRITTEN: Readonly<Record<SealedSet, string>> = {
-  acceptances: 'accepted',
   fingerprint_key: 'made',
   runs: 'written when the run ended',
 };
 
 const WHOLE: Readonly<Record<SealedSet, string>> = {
-  acceptances: 'accepted drift',
   fingerprint_key: 'the key of the drift fingerprints',
   runs: 'the rows of runs',
 };
@@ -326,39 +326,9 @@ function add(findings: Findings, set: SealedSet, member: string, what: string): 
   findings.add({ kind: 'chain', message: `${name} ${what}`, ...place });
 }
 
-interface Named extends Pick<VerifyProblem, 'recordKind' | 'scope' | 'id' | 'run'> {
-  readonly name: string;
-}
-
-/** The id apart from the name: it may be a secret, which only the code that shows it knows. */
-function named(set: SealedSet, member: string): Named {
-  if (set === 'fingerprint_key') return { name: WHOLE[set] };
-  const key = keyIn(member);
-  if (set === 'runs') {
-    const run = Number(key[0]);
-    return Number.isInteger(run) ? { name: `the row of run ${run}`, run } : { name: 'the row of a run' };
-  }
-  const [source = '', kind = '', scope = '', id = '', path = ''] = key;
-  const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
-  return isKind(kind) ? { name, recordKind: kind, scope: scopeIn(scope), id } : { name };
-}
-
-function scopeIn(text: string): Scope {
-  try {
-    return JSON.parse(text) as Scope;
-  } catch {
-    // Damaged: the seal shows that, and the rest identifies the row.
-    return {};
-  }
-}
-
 /** Nothing where the member itself was damaged. */
-function keyIn(member: string): string[] {
-  try {
-    const key: unknown = JSON.parse(member);
-    return Array.isArray(key) ? key.map(String) : [];
-  } catch {
-    // Damaged: the seal shows that.
-    return [];
-  }
+function named(set: SealedSet, member: string): Pick<VerifyProblem, 'run'> & { readonly name: string } {
+  if (set === 'fingerprint_key') return { name: WHOLE[set] };
+  const run = Number(/^\[(\d+)\]$/.exec(member)?.[1]);
+  return Number.isInteger(run) ? { name: `the row of run ${run}`, run } : { name: 'the row of a run' };
 }

@@ -99,7 +99,7 @@ describe('verify', () => {
     ['a pin', `UPDATE snapshots SET run = 2 WHERE name = 'before'`, 'chain'],
     ['the name of a pin', `UPDATE snapshots SET name = 'else' WHERE name = 'after'`, 'chain'],
     ['the baseline', `UPDATE snapshots SET is_baseline = (name = 'after')`, 'chain'],
-    ['a pin without its seal', `UPDATE snapshots SET seal = NULL`, 'chain'],
+    ['who pinned it', `UPDATE snapshots SET pinned_by = 'eve'`, 'chain'],
   ] as const)('notices that somebody changed %s', async (_name, sql, kind) => {
     const path = await someHistory();
     const file = new Database(path);
@@ -267,30 +267,30 @@ describe('what no run vouches for', () => {
       'the place',
       `UPDATE acceptances SET path = '/other' WHERE remote_id = 'a'`,
       [
-        'roles a: the acceptance of /other of production was put in by another hand: it has no seal',
-        `${A} is gone, or not settled any more: its seal is left`,
+        'roles a: the acceptance of /other of production was put in by another hand: the audit log has no entry of it',
+        `${A} is gone, though entry 1 of the audit log (ann@here) has it`,
       ],
     ],
     [
       'by adding one',
       `INSERT INTO acceptances SELECT source, kind, scope, 'c', path, 'f4', reason, accepted_at, accepted_by, until
        FROM acceptances WHERE remote_id = 'a'`,
-      ['roles c: the acceptance of /name of production was put in by another hand: it has no seal'],
+      [
+        'roles c: the acceptance of /name of production was put in by another hand: the audit log has no entry of it',
+      ],
     ],
     [
       'by removing one',
       `DELETE FROM acceptances WHERE remote_id = 'a'`,
-      [`${A} is gone, or not settled any more: its seal is left`],
+      [`${A} is gone, though entry 1 of the audit log (ann@here) has it`],
     ],
+    ['who accepted it', `UPDATE acceptances SET accepted_by = 'eve' WHERE remote_id = 'a'`, [ALTERED]],
     [
-      'a seal',
-      `UPDATE row_seals SET seal = zeroblob(32) WHERE "set" = 'acceptances' AND member LIKE '%"a"%'`,
-      [ALTERED, 'the seals of accepted drift are not all there, or not as they were made'],
-    ],
-    [
-      'by removing the seal of all',
-      `DELETE FROM row_seals WHERE "set" = 'acceptances' AND member = ''`,
-      ['the seals of accepted drift are not all there, or not as they were made'],
+      'who accepted it, in the log as well',
+      `UPDATE audit_log SET by = 'eve' WHERE entry = 1`,
+      [
+        'entry 1 of the audit log (accept by eve) is not as it was written, or does not follow the entry before it',
+      ],
     ],
     [
       'the key of fingerprints',
@@ -339,17 +339,15 @@ describe('what no run vouches for', () => {
     expect((await messages(path)).sort()).toEqual([...expected].sort());
   });
 
-  it('is missed when the row and its seal went together, whatever the program does afterwards', async () => {
+  it('is missed when the row and its entry went together, whatever the program does afterwards', async () => {
     const path = await mirrorWithBoth();
     change(path, `DELETE FROM acceptances WHERE remote_id = 'a'`);
-    change(path, `DELETE FROM row_seals WHERE member LIKE '%"a"%'`);
+    change(path, `DELETE FROM audit_log WHERE entry = 1`);
     const mirror = open({ path });
     mirror.acceptances.add({ ...accepted, id: 'c', fingerprint: 'f5' });
     mirror.acceptances.withdraw('production', 'f2');
     mirror.close();
-    expect(await messages(path)).toEqual([
-      'the seals of accepted drift are not all there, or not as they were made',
-    ]);
+    expect(await messages(path)).toEqual(['entry 1 of the audit log is gone']);
   });
 
   it('is not made good by what the program does elsewhere, and is by what it does there', async () => {
@@ -386,6 +384,6 @@ describe('what no run vouches for', () => {
     mirror.close();
     expect(await messages(copy)).toEqual([]);
     change(path, `DELETE FROM acceptances`);
-    expect(await messages(path)).toEqual([`${A} is gone, or not settled any more: its seal is left`]);
+    expect(await messages(path)).toEqual([`${A} is gone, though entry 3 of the audit log (ann@here) has it`]);
   });
 });

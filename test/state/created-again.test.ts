@@ -112,7 +112,7 @@ describe('what was created again between two runs', () => {
       change: 'changed',
       fields: [],
     });
-    expect(told.created_again).toEqual({ was: 'r1', restore: 1, is_recognised: true });
+    expect(told.created_again).toEqual({ was: 'r1', restore: 1, by: 'ann@here', is_recognised: true });
 
     // Looks at its collection are those at the one where it stood then.
     const [row] = mirror.records.find('role_memberships', 'm2');
@@ -139,6 +139,6 @@ describe('what was created again between two runs', () => {
     const [row] = mirror.records.find('roles', 'r2');
     const { revisions, renewals } = recordHistory(mirror, row!, third.run, definitionOf);
     expect(revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['2 added', '1 added']);
-    expect(renewals).toEqual([{ was: 'r1', id: 'r2', restore: 1 }]);
+    expect(renewals).toEqual([{ was: 'r1', id: 'r2', restore: 1, by: 'ann@here' }]);
   });
 });

@@ -2,6 +2,50 @@
 import { sql } from 'drizzle-orm';
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
+/**
+ * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends. Entries are only added. The
+ * rows that they are about must be as the latest entry has them.
+ */
+export const auditLog = sqliteTable(
+  'audit_log',
+  {
+    /** 1 for the first, and so on, without gaps. */
+    entry: integer('entry').primaryKey(),
+    at: text('at').notNull(),
+    /** Who did it. */
+    by: text('by').notNull(),
+    /** How the program knew them: user and host of the command, `token@dashboard`, `proxy@dashboard` … */
+    via: text('via').notNull(),
+    /** `end`: of a restore. `not_baseline`: another snapshot is now. */
+    action: text('action')
+      .notNull()
+      .$type<
+        | 'accept'
+        | 'unaccept'
+        | 'pin'
+        | 'unpin'
+        | 'baseline'
+        | 'not_baseline'
+        | 'restore'
+        | 'undo'
+        | 'resume'
+        | 'end'
+        | 'forget'
+      >(),
+    /** The table of the row. */
+    about: text('about').notNull().$type<'acceptances' | 'snapshots' | 'restores' | 'forgets'>(),
+    /** The key of the row, as a JSON array. */
+    member: text('member').notNull(),
+    /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. */
+    row: text('row').notNull(),
+    /** Root of the latest published run at that time; NULL before the first. */
+    root: blob('root', { mode: 'buffer' }),
+    /** SHA-256 over the previous entry's hash and this entry's other facts. */
+    hash: blob('hash', { mode: 'buffer' }).notNull(),
+  },
+  (table) => [index('audit_log_row').on(table.about, table.member)],
+);
+
 /** Runs pinned under a name: retention keeps them. */
 export const snapshots = sqliteTable('snapshots', {
   /** What follows `snapshot:` in a reference. */
@@ -14,8 +58,6 @@ export const snapshots = sqliteTable('snapshots', {
   by: text('pinned_by').notNull(),
   /** 1 for the one that drift is measured from. */
   isBaseline: integer('is_baseline', { mode: 'boolean' }).notNull(),
-  /** SHA-256 over this row's other facts and the root of the run: a pin that was moved no longer matches it. */
-  seal: blob('seal', { mode: 'buffer' }),
 });
 
 /**
@@ -114,14 +156,14 @@ export const replacedRoots = sqliteTable(
 );
 
 /**
- * Seals of rows that no run's root covers: accepted drift, the key of the fingerprints, and the rows of runs, failed
- * ones too. Each is stored apart from its row, so that the seal of a deleted row remains; and each set has a seal
+ * Seals of rows that neither a run's root nor the audit log covers: the key of the fingerprints, and the rows of runs,
+ * failed ones too. Each is stored apart from its row, so that the seal of a deleted row remains; and each set has a seal
  * over its seals, so that deleting a row with its seal is detected.
  */
 export const rowSeals = sqliteTable(
   'row_seals',
   {
-    /** `acceptances`, `fingerprint_key` or `runs`: the table of the rows. */
+    /** `fingerprint_key` or `runs`: the table of the rows. */
     set: text('set').notNull(),
     /** What identifies the row, as a JSON array; empty for the set as a whole. */
     member: text('member').notNull(),

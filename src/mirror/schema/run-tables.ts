@@ -44,7 +44,10 @@ export const runs = sqliteTable('runs', {
   sweepDigest: blob('sweep_digest', { mode: 'buffer' }),
   /** `root` of the run published before it; for the first, `link` of the latest forget, NULL where nothing was. */
   previousRoot: blob('previous_root', { mode: 'buffer' }),
-  /** SHA-256 over the previous root, this row's facts and its digests: seals the whole history up to here. */
+  /** `audit_log.entry` of the latest entry when it was published, and its hash; NULL where there was none. */
+  lastEntry: integer('last_entry'),
+  lastEntryHash: blob('last_entry_hash', { mode: 'buffer' }),
+  /** SHA-256 over the previous root, this row's facts, its digests and the latest entry: seals the whole history up to here. */
   root: blob('root', { mode: 'buffer' }),
 });
 

@@ -1,0 +1,289 @@
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { ORG, begin, open, sync } from './fixture.ts';
+
+const AT = '2026-03-01T12:00:01.000Z';
+const ACCEPTED = {
+  source: 'production',
+  fingerprint: 'f1',
+  kind: 'roles',
+  scope: ORG,
+  id: 'r1',
+  path: '/name',
+  reason: 'agreed',
+  acceptedAt: AT,
+} as const;
+
+function restore(mirror: Mirror, undoes?: number): void {
+  const steps = [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }] as const;
+  const number = mirror.restores.begin({
+    ...{
+      source: 'production',
+      planHash: 'abc',
+      plan: '{}',
+      from: 'latest',
+      approved: {},
+      startedAt: AT,
+      steps,
+    },
+    ...(undoes === undefined ? {} : { undoes }),
+  });
+  const [row] = mirror.restores.steps(number);
+  if (row !== undefined) mirror.restores.journal([{ row: { ...row, outcome: 'applied', status: 200 } }]);
+  mirror.restores.finish(number, 'partial', AT);
+}
+
+/** Entries 1 to 5 are sealed by run 6, entry 6 (the forget of runs 1 to 4) and 7 (an undo) are after it. */
+async function story(): Promise<string> {
+  const mirror = open();
+  const run = (name: string) => sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+  for (const name of ['A', 'B', 'C', 'D', 'E']) await run(name);
+  mirror.acceptances.add(ACCEPTED);
+  mirror.snapshots.pin('five', 5);
+  mirror.snapshots.setBaseline('five');
+  restore(mirror);
+  await run('F');
+  await mirror.retention.forget({ policy: { last: 2 }, isEqual: () => false });
+  mirror.snapshots.pin('six', 6);
+  mirror.close();
+  return mirror.path;
+}
+
+function change(path: string, ...statements: string[]): void {
+  const file = new Database(path);
+  for (const statement of statements) expect(file.prepare(statement).run().changes).toBeGreaterThan(0);
+  file.close();
+}
+
+function rows(path: string, statement: string): unknown[] {
+  const file = new Database(path, { readonly: true });
+  const found = file.prepare(statement).raw().all();
+  file.close();
+  return found;
+}
+
+async function problems(path: string): Promise<string[]> {
+  return (await open({ path, mode: 'read' }).verify()).problems.map(({ message }) => message);
+}
+
+describe('the audit log', () => {
+  it('has an entry of each acceptance, pin, restore and forget, with who did it', async () => {
+    const path = await story();
+    const mirror = open({ path });
+    restore(mirror, 1);
+    mirror.acceptances.withdraw('production', 'f1');
+    mirror.snapshots.setBaseline('six');
+    mirror.snapshots.unpin('five');
+    expect(rows(path, `SELECT entry, by, action, about, member FROM audit_log`)).toEqual(
+      [
+        ['accept', 'acceptances', '["production","roles","{\\"organization_id\\":\\"o1\\"}","r1","/name"]'],
+        ['pin', 'snapshots', '["five"]'],
+        ['baseline', 'snapshots', '["five"]'],
+        ['restore', 'restores', '[1]'],
+        ['end', 'restores', '[1]'],
+        ['forget', 'forgets', '[1]'],
+        ['pin', 'snapshots', '["six"]'],
+        ['undo', 'restores', '[2]'],
+        ['end', 'restores', '[2]'],
+        ['unaccept', 'acceptances', '["production","roles","{\\"organization_id\\":\\"o1\\"}","r1","/name"]'],
+        ['not_baseline', 'snapshots', '["five"]'],
+        ['baseline', 'snapshots', '["six"]'],
+        ['unpin', 'snapshots', '["five"]'],
+      ].map((entry, index) => [index + 1, 'ann@here', ...entry]),
+    );
+    // What was withdrawn is still known.
+    expect(rows(path, `SELECT row ->> 'reason' FROM audit_log WHERE action = 'unaccept'`)).toEqual([
+      ['agreed'],
+    ]);
+    expect(rows(path, `SELECT last_entry FROM runs ORDER BY run`)).toEqual([[null], [5]]);
+    expect(await problems(path)).toEqual([]);
+  });
+
+  const NOT_WRITTEN = 'is not as it was written, or does not follow the entry before it';
+  it.each<[what: string, statements: string[], problems: string[]]>([
+    [
+      'a pin taken out',
+      [`DELETE FROM snapshots WHERE name = 'six'`],
+      ['snapshot "six" is gone, though entry 7 of the audit log (ann@here) has it'],
+    ],
+    [
+      'a pin put in',
+      [`INSERT INTO snapshots VALUES ('x', 5, '${AT}', 'ann@here', 0)`],
+      ['snapshot "x" was put in by another hand: the audit log has no entry of it'],
+    ],
+    [
+      'a pin moved',
+      [`UPDATE snapshots SET run = 6 WHERE name = 'five'`],
+      ['snapshot "five" is not as it was pinned (now at run 6)'],
+    ],
+    [
+      'who pinned',
+      [`UPDATE snapshots SET pinned_by = 'eve' WHERE name = 'six'`],
+      ['snapshot "six" is not as it was pinned (now at run 6)'],
+    ],
+    [
+      'a restore taken out',
+      [`DELETE FROM restores`],
+      ['restore 1 is gone, though entry 5 of the audit log (ann@here) has it'],
+    ],
+    [
+      'a restore put in',
+      [
+        `INSERT INTO restores SELECT 2, source, plan_hash, plan, from_ref, undoes, started_at, started_by,
+        finished_at, outcome, approved FROM restores`,
+      ],
+      ['restore 2 was put in by another hand: the audit log has no entry of it'],
+    ],
+    ['who restored', [`UPDATE restores SET started_by = 'eve'`], ['restore 1 is not as it was recorded']],
+    [
+      'the plan of a restore',
+      [`UPDATE restores SET plan = '{"a":1}'`],
+      ['restore 1 is not as it was recorded'],
+    ],
+    [
+      'what a restore did',
+      [`UPDATE restore_steps SET outcome = 'failed'`],
+      ['restore 1 is not as it was recorded'],
+    ],
+    ['a step taken out', [`DELETE FROM restore_steps`], ['restore 1 is not as it was recorded']],
+    [
+      'an ended restore back to running',
+      [`UPDATE restores SET outcome = 'running', finished_at = NULL`],
+      ['restore 1 is not as it was recorded'],
+    ],
+    [
+      'an acceptance with its entry',
+      [`DELETE FROM acceptances`, `DELETE FROM audit_log WHERE entry = 1`],
+      ['entry 1 of the audit log is gone'],
+    ],
+    [
+      'an entry',
+      [`UPDATE audit_log SET by = 'eve' WHERE entry = 2`],
+      [`entry 2 of the audit log (pin by eve) ${NOT_WRITTEN}`],
+    ],
+    [
+      'how somebody was known',
+      [`UPDATE audit_log SET via = 'eve@there' WHERE entry = 2`],
+      [`entry 2 of the audit log (pin by ann@here) ${NOT_WRITTEN}`],
+    ],
+    [
+      'several entries taken out',
+      [`DELETE FROM audit_log WHERE entry IN (2, 3)`],
+      [
+        'entries 2 to 3 of the audit log are gone',
+        'snapshot "five" was put in by another hand: the audit log has no entry of it',
+      ],
+    ],
+    [
+      'all that was sealed taken out',
+      [`DELETE FROM acceptances`, `DELETE FROM restores`, `DELETE FROM audit_log WHERE entry < 6`],
+      [
+        'entries 1 to 5 of the audit log are gone',
+        'run 6 sealed entry 5 of the audit log, which is gone',
+        'snapshot "five" was put in by another hand: the audit log has no entry of it',
+      ],
+    ],
+    [
+      'an entry put in',
+      [
+        `INSERT INTO audit_log SELECT 8, at, by, via, 'unpin', about, member, row, root, hash FROM audit_log WHERE entry = 7`,
+        `DELETE FROM snapshots WHERE name = 'six'`,
+      ],
+      [`entry 8 of the audit log (unpin by ann@here) ${NOT_WRITTEN}`],
+    ],
+    [
+      'what the run sealed',
+      [
+        `UPDATE runs SET last_entry = 4, last_entry_hash = (SELECT hash FROM audit_log WHERE entry = 4) WHERE run = 6`,
+      ],
+      ['the root of run 6 does not match its facts'],
+    ],
+  ])('shows: %s', async (_what, statements, expected) => {
+    const path = await story();
+    expect(await problems(path)).toEqual([]);
+    change(path, ...statements);
+    expect((await problems(path)).toSorted()).toEqual(expected.toSorted());
+  });
+
+  it('shows that a forget was altered, taken out or put in', async () => {
+    for (const statement of [
+      `UPDATE forgets SET forgotten_by = 'eve'`,
+      `DELETE FROM forgets`,
+      `INSERT INTO forgets SELECT 2, at, forgotten_by, policy, sources, runs, run_count, tip_run, root_before, root_after,
+         replaced_digest, link FROM forgets`,
+    ]) {
+      const path = await story();
+      change(path, statement);
+      expect((await problems(path)).join('\n'), statement).toMatch(/^forget [12] (is|was) .*/m);
+    }
+  });
+
+  it('shows that the latest runs were taken out, where an entry came after them', async () => {
+    const mirror = open();
+    for (const name of ['A', 'B']) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+    mirror.snapshots.pin('two', 2);
+    mirror.close();
+    change(mirror.path, `UPDATE runs SET root = zeroblob(32) WHERE run = 2`);
+    expect(await problems(mirror.path)).toContain(
+      'the run that entry 1 of the audit log (pin by ann@here) followed is gone, or has another root',
+    );
+  });
+
+  it('is written with the row or not at all', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+    const file = new Database(mirror.path);
+    file.exec(`CREATE TRIGGER full BEFORE INSERT ON audit_log BEGIN SELECT RAISE(ABORT, 'no room'); END`);
+    expect(() => mirror.acceptances.add(ACCEPTED)).toThrow(/no room/);
+    expect(() => mirror.snapshots.pin('one', 1)).toThrow(/no room/);
+    expect(() => restore(mirror)).toThrow(/no room/);
+    file.exec(`DROP TRIGGER full`);
+    file.close();
+    expect([mirror.acceptances.list(), mirror.snapshots.list(), mirror.restores.list()]).toEqual([
+      [],
+      [],
+      [],
+    ]);
+    expect((await mirror.verify()).problems).toEqual([]);
+  });
+
+  it('holds while a restore runs, after its process died, and after it was resumed', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+    const steps = [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }] as const;
+    const start = {
+      source: 'production',
+      planHash: 'abc',
+      plan: '{}',
+      from: 'latest',
+      approved: {},
+      startedAt: AT,
+    };
+    const number = mirror.restores.begin({ ...start, steps });
+    const [row] = mirror.restores.steps(number);
+    if (row !== undefined) mirror.restores.journal([{ row: { ...row, outcome: 'sent' } }]);
+    expect((await mirror.verify()).problems).toEqual([]);
+    mirror.close();
+    const again = open({ path: mirror.path });
+    expect(again.restores.get(number)).toMatchObject({ outcome: 'interrupted', by: 'ann@here' });
+    expect((await again.verify()).problems).toEqual([]);
+    again.restores.resume(number);
+    again.restores.finish(number, 'complete', AT);
+    expect(rows(mirror.path, `SELECT action FROM audit_log`).flat()).toEqual([
+      'restore',
+      'end',
+      'resume',
+      'end',
+    ]);
+    expect((await again.verify()).problems).toEqual([]);
+  });
+
+  it('is not covered by a run that was not published', async () => {
+    const mirror = open();
+    mirror.acceptances.add(ACCEPTED);
+    begin(mirror).abandon({ code: 'interrupted', message: 'stopped' });
+    expect(rows(mirror.path, `SELECT last_entry FROM runs`)).toEqual([[null]]);
+    expect((await mirror.verify()).problems).toEqual([]);
+  });
+});
