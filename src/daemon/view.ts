@@ -10,6 +10,25 @@ import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { BackupCatalog } from '../backup/list.ts';
 
+/** What a sync has done of a kind. */
+export interface KindProgress {
+  readonly kind: Kind;
+  readonly records: number;
+  /** Records to be read in all, as far as the mirror knows; null where one of the lists was never read. */
+  readonly expected: number | null;
+  /** Lists that were read, and those that are being read or still to come. */
+  readonly lists: number;
+  readonly pending: number;
+}
+
+/** What a job has done so far. */
+export interface JobProgress {
+  readonly records: number;
+  /** True while it sends no requests: what was read is being published. */
+  readonly isLocal: boolean;
+  readonly kinds: readonly KindProgress[];
+}
+
 /** A job that is at work at this moment. */
 export interface RunningJob {
   readonly job: number;
@@ -19,7 +38,7 @@ export interface RunningJob {
   /** ISO 8601. */
   readonly startedAt: string;
   /** Of a sync: what it has done so far; null for the others. */
-  readonly progress: { readonly requests: number; readonly records: number } | null;
+  readonly progress: ({ readonly requests: number } & JobProgress) | null;
 }
 
 export interface ScheduleView {

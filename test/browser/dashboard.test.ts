@@ -253,6 +253,34 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     }
   });
 
+  it('while a job runs, its numbers follow by events; without script the page is loaded again', async () => {
+    const of = (records: number): typeof world.runningShown => {
+      const roles = { kind: 'roles', records, expected: 1_000, lists: 1, pending: 2 } as const;
+      const progress = { requests: 7, records, isLocal: false, kinds: [roles] };
+      const [name, trigger, source] = ['sync', 'schedule', 'default'] as const;
+      return [{ job: 99, name, source, trigger, startedAt: '2026-03-10T07:19:00.000Z', progress }];
+    };
+    world.runningShown = of(5);
+    try {
+      const { page, problem } = await open('/', { width: 390 });
+      expect(await page.locator('#activity').textContent()).toContain('Running now');
+      expect(await page.evaluate(TOO_WIDE)).toEqual([]);
+      expect(await page.evaluate(SYSTEM_ERRORS)).toEqual([]);
+      expect(await poorTexts(page, 4.5)).toEqual([]);
+      world.runningShown = of(750);
+      await page.locator('[data-count="99/roles"]', { hasText: '750' }).waitFor();
+      expect(await page.locator('[data-bar="99/roles"]').getAttribute('value')).toBe('750');
+      world.runningShown = [];
+      await page.locator('#activity').waitFor({ state: 'detached' });
+      expect(problem).toEqual([]);
+      world.runningShown = of(5);
+      const plain = await open('/', { hasScripts: false });
+      expect(await plain.page.content()).toContain('http-equiv="refresh"');
+    } finally {
+      world.runningShown = [];
+    }
+  });
+
   it('what a record is called acts on nothing', async () => {
     const { page, problem } = await open('/records?kind=roles');
     const link = page.getByRole('link', { name: 'alert(1)' });

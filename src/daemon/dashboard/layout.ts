@@ -10,6 +10,8 @@ export interface PageContent {
   readonly title: string;
   /** The content of `main`, its `h1` first. */
   readonly body: Html;
+  /** True for a page that changes soon: without a script the browser loads it again. */
+  readonly isWorking?: boolean;
 }
 
 interface PageFrame {
@@ -73,6 +75,7 @@ ${frame.hasSession ? logout : NOTHING}
 ${mainHtml(content, frame)}
 <p id="lost" class="lost" role="status" aria-live="polite" hidden></p>
 <script>${trusted(DASHBOARD_SCRIPT)}</script>`,
+    content.isWorking === true ? REFRESH : NOTHING,
   );
 }
 
@@ -95,7 +98,9 @@ export function bareHtml(title: string, body: Html): string {
   return documentHtml(title, markup`<main id="main">${body}</main>`);
 }
 
-function documentHtml(title: string, body: Html): string {
+const REFRESH = trusted('<noscript><meta http-equiv="refresh" content="10"></noscript>\n');
+
+function documentHtml(title: string, body: Html, head = NOTHING): string {
   return markup`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -106,7 +111,7 @@ function documentHtml(title: string, body: Html): string {
 <link rel="icon" href="/icon.svg" type="image/svg+xml">
 <title>${title} – Tidemark</title>
 <style>${trusted(DASHBOARD_STYLE)}</style>
-</head>
+${head}</head>
 <body>
 ${body}
 </body>

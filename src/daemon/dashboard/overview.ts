@@ -2,6 +2,7 @@
 import type { BackupManifest } from '../../backup/manifest.ts';
 import type { BackupsShown } from '../../backup/list.ts';
 import type { BackupConfig } from '../../config/config.ts';
+import { definitionOf } from '../../catalog/catalog.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { count, duration, plural } from '../../core/wording.ts';
@@ -13,7 +14,7 @@ import type { DayOfChanges } from '../http/changes.ts';
 import { type Need, driftCounts, needsOf } from '../http/five-answers.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import { ahead, byteSize, tookMs } from '../http/wording.ts';
-import type { DaemonView } from '../view.ts';
+import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { answersHtml, verdictHtml } from './answers.ts';
 import { changeChart } from './charts.ts';
@@ -37,6 +38,8 @@ import { driftArticles, NO_BASELINE, noDriftHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { runsSection } from './runs.ts';
+
+type JobProgress = NonNullable<RunningJob['progress']>;
 
 const TABLE_RUNS = 6;
 const FINDINGS_SHOWN = 5;
@@ -68,14 +71,15 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const body = markup`<div>${verdictHtml(snapshot, counts, needs.length)}
 <p class="faint">${summaryLine(view, snapshot)}</p>${canAct ? jobButtons('/') : NOTHING}</div>
 ${answersHtml(snapshot, counts)}
-${needsHtml(needs, now)}
+${activitySection(view, now)}${needsHtml(needs, now)}
 ${history}
 <div class="two">${kindsSection(view, snapshot)}
 <div>${scheduleSection(view, snapshot)}${jobsSection(snapshot)}
 ${backupsSection(view.config().backup, facts.backups, now)}</div></div>
 ${noticesSection(snapshot)}`;
   const open = needs.length > 0 ? `(${needs.length}) Overview` : 'Overview';
-  return { title: snapshot.health.state === 'failing' ? '✕ Failing' : open, body };
+  const isWorking = view.running().length + view.queued().length > 0;
+  return { title: snapshot.health.state === 'failing' ? '✕ Failing' : open, body, isWorking };
 }
 
 function summaryLine(view: DaemonView, { sourceStatuses, now }: HealthSnapshot): string {
@@ -99,6 +103,48 @@ function workText(view: DaemonView, now: number): string {
     .flatMap(({ schedule, dueAt }) => (schedule === 'sync' && dueAt !== null ? [dueAt] : []))
     .sort()[0];
   return next === undefined ? 'no sync is scheduled' : `next sync ${ahead(next, now)}`;
+}
+
+/** The running job, kind by kind, and what waits; the script keeps the numbers current. */
+function activitySection(view: DaemonView, now: number): HtmlPart {
+  const running = view.running().map((job) => {
+    const { name, source, startedAt, progress } = job;
+    const of = source === null ? NOTHING : markup` of ${nameHtml(source)}`;
+    const work = progress === null ? NOTHING : progressHtml(job, progress);
+    return markup`<p><strong>${capital(name)}</strong>${of}, started ${ageHtml(startedAt, now)}</p>${work}`;
+  });
+  const waiting = view
+    .queued()
+    .map(({ name, source }) => markup`<li>${name}${source === null ? '' : ` of ${source}`} is waiting</li>`);
+  if (running.length === 0 && waiting.length === 0) return NOTHING;
+  return section('activity', 'Running now', NOTHING, running, markup`<ul class="faint">${waiting}</ul>`);
+}
+
+function progressHtml({ job }: RunningJob, { records, requests, isLocal, kinds }: JobProgress): HtmlPart {
+  const counter = (of: string, value: number): Html =>
+    markup`<span data-count="${job}/${of}">${count(value)}</span>`;
+  const sums = markup`<p class="faint">${counter('records', records)} records, ${counter('requests', requests)} requests${isLocal ? '; publishing' : ''}</p>`;
+  if (kinds.length === 0) return sums;
+  const rows = kinds.map(({ kind, records: read, expected, lists, pending }) => {
+    const title = capital(definitionOf(kind).title.many);
+    const value =
+      expected === null
+        ? NOTHING
+        : markup` value="${Math.min(read, expected)}" max="${Math.max(expected, 1)}"`;
+    return [
+      title,
+      markup`<progress data-bar="${job}/${kind}" aria-label="${title}"${pending === 0 ? markup` value="1" max="1"` : value}></progress>`,
+      markup`${counter(kind, read)}${expected === null || pending === 0 ? '' : ` of ${count(expected)}`}`,
+      pending === 0 ? badge('good', 'read') : faint(`${count(lists)} of ${plural(lists + pending, 'list')}`),
+    ];
+  });
+  const columns = [
+    { head: 'Kind', style: 'wraps' },
+    { head: 'Progress' },
+    { head: 'Records', style: 'num' },
+    { head: 'Lists', style: 'spare' },
+  ];
+  return [sums, tableHtml('Progress by kind', columns, rows)];
 }
 
 function driftSection({ drifts, driftProblem, snapshot }: OverviewFacts, mirror: Mirror): Html {
@@ -144,16 +190,11 @@ function scheduleSection(view: DaemonView, { now }: HealthSnapshot): Html {
     ];
   });
   const columns = [{ head: 'What' }, { head: 'Due' }, { head: 'Cron', style: 'wide' }];
-  const running = view.running().map(({ name, source, startedAt }) => {
-    const of = source === null ? '' : ` of ${source}`;
-    return markup`<li>${name}${of} since ${ageHtml(startedAt, now)}</li>`;
-  });
   const content =
     rows.length === 0
       ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')
       : tableHtml('Schedules', columns, rows);
-  const work = running.length === 0 ? NOTHING : markup`<ul class="faint">${running}</ul>`;
-  return section('plan', 'Scheduled', NOTHING, content, work);
+  return section('plan', 'Scheduled', NOTHING, content);
 }
 
 function jobsSection({ lastJobs, now }: HealthSnapshot): Html {

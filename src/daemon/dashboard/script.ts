@@ -75,6 +75,45 @@ export const DASHBOARD_SCRIPT = `
       waiting = later(update, EVERY_MS);
     }
   };
+  // While a job runs its numbers come as events; another job, or another kind, needs another page.
+  const shape = ({ running, queued }) =>
+    JSON.stringify([
+      running.map(({ job, progress }) => [job, progress && [progress.is_publishing, progress.kinds.map(({ kind, pending }) => [kind, pending === 0])]]),
+      queued.length,
+    ]);
+  let shown = null;
+  const number = new Intl.NumberFormat('en-US');
+  const follow = () => {
+    const events = new EventSource('/api/v1/events');
+    events.addEventListener('activity', ({ data }) => {
+      const activity = JSON.parse(data);
+      const young = shape(activity);
+      const isOther = shown !== null && shown !== young;
+      shown = young;
+      if (isOther) void update();
+      for (const { job, progress } of activity.running) {
+        if (progress === null) continue;
+        const counts = [['records', progress.records], ['requests', progress.requests], ...progress.kinds.map(({ kind, records }) => [kind, records])];
+        for (const [of, value] of counts) {
+          const place = main.querySelector('[data-count="' + job + '/' + of + '"]');
+          if (place !== null) place.textContent = number.format(value);
+        }
+        for (const { kind, records, expected, pending } of progress.kinds) {
+          const bar = main.querySelector('[data-bar="' + job + '/' + kind + '"]');
+          if (bar === null || expected === null || pending === 0) continue;
+          bar.setAttribute('max', String(Math.max(expected, 1)));
+          bar.setAttribute('value', String(Math.min(records, expected)));
+        }
+      }
+    });
+    // A hidden page holds no stream.
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) return;
+      events.close();
+      document.addEventListener('visibilitychange', follow, { once: true });
+    }, { once: true });
+  };
+  if (location.pathname === '/') follow();
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void update();
   });

@@ -200,6 +200,7 @@ pre.body {
 .checklist li { position: relative; padding-left: 1.6rem; overflow-wrap: anywhere; }
 .checklist li::before { position: absolute; left: 0; }
 .checklist .open::before { content: '\\2610' / 'to do:'; } .checklist .done::before { content: '\\2611' / 'done:'; }
+progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-align: middle; }
 .branch { border-top: 1px solid var(--line); padding: .5rem 0; }
 .branch > summary h3 { display: inline; margin-right: .5rem; }
 .branch[open] > summary { margin-bottom: .5rem; }

@@ -1,4 +1,5 @@
 /** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
+import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -22,6 +23,7 @@ import {
   statusDocument,
 } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
+import type { EventStreams } from './events.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom, Refusal, requestText } from './request.ts';
 
@@ -32,6 +34,7 @@ interface ApiParts {
   readonly clock: Clock;
   /** Refuses who may not set something going; `sync` for the token of webhooks. */
   readonly checkMayAct: (context: Context) => 'all' | 'sync';
+  readonly events: EventStreams;
 }
 
 const MOST_ROWS = 1_000;
@@ -92,6 +95,14 @@ export function createApi(parts: ApiParts): Hono {
     throw new TidemarkError('reference_unknown', `there is no request ${nameText(request)}`, {
       hint: 'requests are known as long as the daemon lives; GET /api/v1/jobs lists what was done',
     });
+  });
+  api.get('/events', (context) => {
+    queryWith(context, []);
+    const { outgoing } = context.env as HttpBindings;
+    const headers = { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' };
+    return context.req.raw.method === 'HEAD'
+      ? context.body(null, 200, headers)
+      : context.body(parts.events.open(outgoing), 200, headers);
   });
   api.get('/jobs', (context) => {
     const query = queryWith(context, ['limit', 'name', 'source']);

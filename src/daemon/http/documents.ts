@@ -4,7 +4,7 @@ import type { SweepRow } from '../../mirror/run-rows.ts';
 import { isoTime } from '../../core/clock.ts';
 import { errorDocument } from '../../state/documents.ts';
 import { sourceDocuments } from '../../state/source-status.ts';
-import type { DaemonView, JobIdentity, RequestStatus } from '../view.ts';
+import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import type { HealthReason, Health } from './health.ts';
 
@@ -118,15 +118,7 @@ export function statusDocument(view: DaemonView, snapshot: HealthSnapshot): obje
         skipped_ticks: schedule.skippedTicks,
         missed_ticks: schedule.missedTicks,
       })),
-      running: view.running().map(({ job, name, source, trigger, startedAt, progress }) => ({
-        job,
-        name,
-        source,
-        trigger,
-        started_at: startedAt,
-        progress,
-      })),
-      queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
+      ...activityDocument(view),
       requests: view.stats().map((stats) => ({
         source: stats.source,
         requests: stats.requests,
@@ -138,4 +130,29 @@ export function statusDocument(view: DaemonView, snapshot: HealthSnapshot): obje
       notices_pending: snapshot.pending.length,
     },
   };
+}
+
+/** What is running and waiting. */
+export function activityDocument(view: Pick<DaemonView, 'running' | 'queued'>): object {
+  return {
+    running: view.running().map(({ job, name, source, trigger, startedAt, progress }) => ({
+      job,
+      name,
+      source,
+      trigger,
+      started_at: startedAt,
+      progress: progress === null ? null : progressDocument(progress),
+    })),
+    queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
+  };
+}
+
+/** Counts of a sync under way; `expected` as far as the mirror knows. */
+function progressDocument({
+  requests,
+  records,
+  isLocal,
+  kinds,
+}: NonNullable<RunningJob['progress']>): object {
+  return { requests, records, is_publishing: isLocal, kinds };
 }

@@ -17,6 +17,7 @@ import { type Caller, Access, checkSameSite, TRIGGER_HEADER, unauthorized, Wrong
 import { createApi } from './api.ts';
 import { healthDocument, healthText } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
+import { EventStreams } from './events.ts';
 import { withStrictHeaders, asRefusal, Refusal, refusalDocument } from './request.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import type { Metrics } from './metrics.ts';
@@ -44,6 +45,7 @@ export function createRoutes(
   const replicas =
     options.replica === undefined ? null : new Replicas(options.replica, () => view.config(), proxies);
   const wrongTokens = new WrongTokens(clock, log);
+  const events = new EventStreams(view, clock);
   const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
   const callerOf = (context: Context): Caller => {
     const header = (name: string): string | undefined => context.req.header(name);
@@ -103,6 +105,7 @@ export function createRoutes(
       drift,
       changes,
       clock,
+      events,
       checkMayAct: (context) => access.checkMayAct(callerOf(context)),
     }),
   );
@@ -142,6 +145,7 @@ export function createRoutes(
     application,
     close: async () => {
       replicas?.close();
+      await events.close();
       await Promise.allSettled(inHand);
     },
   };

@@ -85,13 +85,12 @@ class ProgressReporter {
     this.#send = send;
   }
 
-  readonly onClient: JobContext['onClient'] = (client, records, isLocal) => {
+  readonly onClient: JobContext['onClient'] = (client, progress) => {
     this.#report = () =>
       this.#send({
         type: 'progress',
         stats: client.stats(),
-        records: records(),
-        isLocal: isLocal(),
+        progress: progress(),
       });
     void this.#reportRegularly();
   };

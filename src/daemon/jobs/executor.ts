@@ -16,6 +16,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { DaemonEffects, StartJob } from '../effects.ts';
 import type { MirrorConnections } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
+import type { JobProgress } from '../view.ts';
 import { failedResult } from './job-log.ts';
 import { RemoteStats } from './request-stats.ts';
 import type { JobContext, JobResult, JobWork, QueuedJob } from './work.ts';
@@ -114,9 +115,7 @@ export type ToDaemon =
   | {
       readonly type: 'progress';
       readonly stats: RequestStats;
-      readonly records: number;
-      /** True while it sends no requests: what was read is being published. */
-      readonly isLocal: boolean;
+      readonly progress: JobProgress;
     }
   | {
       readonly type: 'problem';
@@ -200,17 +199,13 @@ class ChildProcessExecutor implements JobExecutor {
     const statsOf = (first: RequestStats): RemoteStats => {
       if (stats !== null) return stats;
       const created = new RemoteStats(effects.clock, first);
-      task.onClient(
-        created,
-        () => created.records,
-        () => created.isLocal,
-      );
+      task.onClient(created, () => created.progress);
       return (stats = created);
     };
     return (message) => {
       switch (message.type) {
         case 'progress':
-          statsOf(message.stats).take(message.stats, message.records, message.isLocal);
+          statsOf(message.stats).take(message.stats, message.progress);
           return undefined;
         case 'problem':
           problems.begin(message.about, fromErrorMessage(message.error), message.level);

@@ -2,7 +2,7 @@
 import type { ReadClient } from '../../api/read-client.ts';
 import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
 import type { Clock } from '../../core/clock.ts';
-import type { SourceRequestStats } from '../view.ts';
+import type { JobProgress, SourceRequestStats } from '../view.ts';
 
 interface Sums {
   requests: number;
@@ -47,6 +47,9 @@ function left({ used, limit }: WindowUse): number | null {
   return limit === 0 ? null : Math.max(0, limit - used);
 }
 
+/** Before the first report. */
+export const NO_PROGRESS: JobProgress = { records: 0, isLocal: false, kinds: [] };
+
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
@@ -58,8 +61,7 @@ export class RemoteStats {
   #receivedAt: number;
   /** Epoch milliseconds; null while it is running, and where the hour is not limited. */
   #starts: readonly number[] | null = null;
-  records = 0;
-  isLocal = false;
+  progress = NO_PROGRESS;
 
   constructor(clock: Clock, received: RequestStats) {
     this.#clock = clock;
@@ -67,11 +69,10 @@ export class RemoteStats {
     this.#receivedAt = clock.monotonicMs();
   }
 
-  take(received: RequestStats, records: number, isLocal: boolean): void {
+  take(received: RequestStats, progress: JobProgress): void {
     this.#received = received;
     this.#receivedAt = this.#clock.monotonicMs();
-    this.records = records;
-    this.isLocal = isLocal;
+    this.progress = progress;
   }
 
   /** The client has ended; these are the starts that count for its windows. */

@@ -13,7 +13,7 @@ import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
-import type { RequestStatus, RunningJob, JobIdentity } from '../view.ts';
+import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
 import type { EndedJob, Observers } from './observers.ts';
@@ -26,7 +26,7 @@ import {
   SourceBackoff,
   YIELD_CHECK_MS,
 } from './queue.ts';
-import { StatsBySource } from './request-stats.ts';
+import { NO_PROGRESS, StatsBySource } from './request-stats.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
@@ -54,9 +54,7 @@ interface Current extends RunningEntry {
   kinds: readonly Kind[] | null;
   number: number;
   client: Pick<ReadClient, 'stats'> | null;
-  records: () => number;
-  /** True while it works locally, without requests. */
-  isLocal: () => boolean;
+  progress: () => JobProgress;
   readonly answers: AnswerWatch;
   readonly abort: AbortController;
   /** The error that it was cancelled with for other jobs. */
@@ -120,8 +118,9 @@ export class JobRunner {
   look(): void {
     const current = this.#current;
     if (current === null || current.job.name !== 'sync' || current.client === null) return;
-    const { client, records, isLocal, answers, abort, job, over } = current;
-    const silentMs = answers.check(client.stats(), records(), isLocal());
+    const { client, progress, answers, abort, job, over } = current;
+    const { records, isLocal } = progress();
+    const silentMs = answers.check(client.stats(), records, isLocal);
     if (
       silentMs < SILENT_MS ||
       this.#queue.length === 0 ||
@@ -152,8 +151,8 @@ export class JobRunner {
   running(): RunningJob[] {
     const current = this.#current;
     if (current === null) return [];
-    const { job, number, startedAt, client, records } = current;
-    const progress = client === null ? null : { requests: client.stats().requests, records: records() };
+    const { job, number, startedAt, client } = current;
+    const progress = client === null ? null : { requests: client.stats().requests, ...current.progress() };
     return [{ job: number, name: job.name, source: job.source, trigger: job.trigger, startedAt, progress }];
   }
 
@@ -203,8 +202,7 @@ export class JobRunner {
       kinds: job.kinds,
       number: 0,
       client: null,
-      records: () => 0,
-      isLocal: () => false,
+      progress: () => NO_PROGRESS,
       answers: new AnswerWatch(this.#options.effects.clock),
       abort: new AbortController(),
       yieldError: null,
@@ -255,10 +253,9 @@ export class JobRunner {
       config,
       source,
       signal: current.abort.signal,
-      onClient: (client, records, isLocal) => {
+      onClient: (client, progress) => {
         current.client = client;
-        current.records = records;
-        current.isLocal = isLocal;
+        current.progress = progress;
         if (job.source !== null) this.stats.begin(job.source, client);
       },
     };

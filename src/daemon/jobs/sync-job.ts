@@ -1,4 +1,5 @@
 /** One sync of one source, as `tidemark sync` does it. */
+import { KINDS } from '../../catalog/kinds.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { type SyncEvents, silentEvents } from '../../sync/events.ts';
 import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
@@ -10,6 +11,7 @@ import {
   NAMED_SWEEPS,
   storedSummary,
 } from './summaries.ts';
+import type { JobProgress, KindProgress } from '../view.ts';
 import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
@@ -18,11 +20,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
     const source = sourceOf(context);
     const client = await effects.openReadClient(source, log, mirror.path);
     const tally = new Tally();
-    context.onClient(
-      client,
-      () => tally.records,
-      () => tally.isPublishing,
-    );
+    context.onClient(client, () => tally.progress());
     try {
       const report = await syncSource({
         mirror,
@@ -110,24 +108,47 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
   };
 }
 
+/** A sweep under way, or still to come. */
+interface OpenSweep {
+  readonly kind: KindSweeps['kind'];
+  readonly received: number;
+  /** Records that the mirror holds of it; null where it was never read. */
+  readonly known: number | null;
+}
+
 /** Sums up the progress events of a run. */
 class Tally {
   readonly events: SyncEvents;
-  #endedRecords = 0;
-  isPublishing = false;
-  readonly #open = new Map<string, number>();
+  #isPublishing = false;
+  readonly #open = new Map<string, OpenSweep>();
+  #planned = new Map<string, OpenSweep>();
   readonly #kinds = new Map<KindSweeps['kind'], KindSweeps>();
 
   constructor() {
-    const key = (sweep: { kind: string; scope: object }): string =>
-      `${sweep.kind} ${JSON.stringify(sweep.scope)}`;
+    const key = ({ kind, scope }: { kind: string; scope: object }): string =>
+      `${kind} ${JSON.stringify(scope)}`;
     this.events = {
       ...silentEvents,
-      publishing: () => void (this.isPublishing = true),
-      sweepProgressed: (sweep) => void this.#open.set(key(sweep), sweep.received),
+      publishing: () => void (this.#isPublishing = true),
+      sweepsPlanned: ({ sweeps }) => {
+        const planned = sweeps.map(({ kind, scope, known, budget }): [string, OpenSweep] => {
+          const expected = known === null || budget === null ? known : Math.min(known, budget);
+          return [key({ kind, scope }), { kind, received: 0, known: expected }];
+        });
+        this.#planned = new Map(planned);
+      },
+      sweepStarted: (sweep) => {
+        const { kind, known } = this.#planned.get(key(sweep)) ?? sweep;
+        this.#planned.delete(key(sweep));
+        this.#open.set(key(sweep), { kind, received: 0, known });
+      },
+      sweepProgressed: (sweep) => {
+        const known = sweep.count ?? this.#open.get(key(sweep))?.known ?? null;
+        this.#open.set(key(sweep), { kind: sweep.kind, received: sweep.received, known });
+      },
       sweepEnded: (report, durationMs) => {
         this.#open.delete(key(report));
-        this.#endedRecords += report.records;
+        this.#planned.delete(key(report));
         const { kind } = report;
         const before = this.#kinds.get(kind) ?? { kind, sweeps: 0, records: 0, durationMs: 0, longestMs: 0 };
         this.#kinds.set(kind, {
@@ -141,9 +162,23 @@ class Tally {
     };
   }
 
-  /** Records read so far. */
-  get records(): number {
-    return this.#endedRecords + [...this.#open.values()].reduce((sum, records) => sum + records, 0);
+  progress(): JobProgress {
+    const left = Map.groupBy([...this.#open.values(), ...this.#planned.values()], ({ kind }) => kind);
+    const kinds = KINDS.flatMap((kind): KindProgress[] => {
+      const ended = this.#kinds.get(kind);
+      const rest = left.get(kind) ?? [];
+      if (ended === undefined && rest.length === 0) return [];
+      const records = rest.reduce((sum, { received }) => sum + received, ended?.records ?? 0);
+      const expected = rest.some(({ known }) => known === null)
+        ? null
+        : rest.reduce(
+            (sum, { known, received }) => sum + Math.max(known ?? 0, received),
+            ended?.records ?? 0,
+          );
+      return [{ kind, records, expected, lists: ended?.sweeps ?? 0, pending: rest.length }];
+    });
+    const records = kinds.reduce((sum, each) => sum + each.records, 0);
+    return { records, isLocal: this.#isPublishing, kinds };
   }
 
   kinds(): KindSweeps[] {

@@ -8,6 +8,7 @@ import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemo
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { DaemonEffects } from '../effects.ts';
+import type { JobProgress } from '../view.ts';
 
 /** A job that waits for its turn. */
 export interface QueuedJob {
@@ -36,15 +37,8 @@ export interface JobContext {
   readonly log: Logger;
   /** Aborted when the daemon has no more time for it. */
   readonly signal: AbortSignal;
-  /**
-   * Tells of a client at work, so that its stats can be asked for; `records` so far; `isLocal` while nothing is asked of
-   * the service, since what was read is being published.
-   */
-  readonly onClient: (
-    client: Pick<ReadClient, 'stats'>,
-    records: () => number,
-    isLocal: () => boolean,
-  ) => void;
+  /** Registers the client of a job, whose stats can be asked for from then on, and the job's progress. */
+  readonly onClient: (client: Pick<ReadClient, 'stats'>, progress: () => JobProgress) => void;
 }
 
 export interface JobResult {

@@ -21,8 +21,9 @@ function told(requests: number): RequestStats {
 describe('stats that were reported', () => {
   it('are the last ones', () => {
     const stats = new RemoteStats(new DrivenClock(NOW), told(1));
-    stats.take(told(7), 20, false);
-    expect([stats.stats(), stats.records]).toEqual([told(7), 20]);
+    const progress = { records: 20, isLocal: false, kinds: [] };
+    stats.take(told(7), progress);
+    expect([stats.stats(), stats.progress]).toEqual([told(7), progress]);
   });
 
   it('stand until a window has wholly passed, where single starts are not known', () => {
