@@ -122,7 +122,7 @@ function redirectError(answer: Answer, neutral: NeutralText): TidemarkError {
   const { status, location, origin } = answer;
   if (location === undefined) {
     return new TidemarkError('redirected', `the service answered ${status} and names no address`, {
-      hint: 'check the service and what is in front of it: a cache, for one, answers 304 unasked',
+      hint: 'check the service and what is in front of it: a cache, for example, answers 304 to any request',
       status,
     });
   }

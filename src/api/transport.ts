@@ -135,7 +135,7 @@ export function openTransport(options: TransportOptions): Transport {
     const isSuccess = status >= 200 && status < 300;
     const encoding = headerText(headers, 'content-encoding') ?? 'identity';
     if (isSuccess && encoding !== '' && encoding !== 'identity')
-      throw unreadable(`the answer is compressed, unasked`);
+      throw unreadable(`the response is compressed, although the request does not accept that`);
     const [only] = chunks;
     const body = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
     return {

@@ -214,7 +214,7 @@ function offeredAction(definition: ResourceDefinition, action: string): Operatio
 }
 
 function notOffered(definition: ResourceDefinition, what: string): TidemarkError {
-  return new TidemarkError('internal', `the interface has no ${what} for ${definition.title.many}`, {
+  return new TidemarkError('internal', `the API has no ${what} for ${definition.title.many}`, {
     hint: 'this is a defect of Tidemark: report it with the command that you ran',
   });
 }

@@ -15,12 +15,12 @@ export const NOT_MIRRORED: readonly NotMirrored[] = [
   {
     method: 'GET',
     action: 'logs',
-    reason: 'answers without a body by the interface; a log is activity, not configuration',
+    reason: 'documented without a body; a log is activity, not configuration',
   },
   {
     method: 'GET',
     action: 'activity',
-    reason: 'answers without a body by the interface; a log is activity, not configuration',
+    reason: 'documented without a body; a log is activity, not configuration',
   },
   {
     method: 'GET',
@@ -30,9 +30,9 @@ export const NOT_MIRRORED: readonly NotMirrored[] = [
   {
     method: 'GET',
     action: 'source',
-    reason: 'answers without a body by the interface: there is nothing to keep',
+    reason: 'documented without a body: there is nothing to store',
   },
-  { method: 'GET', action: 'exports_unsubscribe_configs', reason: 'answers without a body by the interface' },
+  { method: 'GET', action: 'exports_unsubscribe_configs', reason: 'documented without a body' },
   { method: 'GET', action: 'repository', reason: 'the catalogue of the maker, not of the organization' },
   { method: 'GET', action: 'unused', reason: 'derived from the components, which are mirrored' },
   { method: 'GET', action: 'is_generating_demo_data', reason: 'progress of a task, not configuration' },

@@ -22,7 +22,7 @@ function schedule(what: string, cron: string, jitter: string) {
       example: '60s',
     }),
     sources: t.texts.optional().meta({
-      description: 'Names of the sources that it is for; all of them where this is left out.',
+      description: 'Names of the sources that it is for; default: all.',
       example: ['production'],
     }),
   });
@@ -224,7 +224,7 @@ export const OPTIONS = section('Tidemark configuration', {
   }),
   notices: NOTICES.meta({
     description:
-      'Channels through which the daemon notifies people of what changed for better or worse; docs/notices.md describes every key, event and message. Each has a name and a type (webhook, slack, teams, mattermost, discord, pagerduty, opsgenie, email, command), and may say which events (on), which sources, the least severity of drift, and a template. Give URLs and secrets by reference, as ${VAR}, or by the key with File at its end.',
+      'Channels through which the daemon sends notices; docs/notices.md describes every key, event and message. Each has a name and a type (webhook, slack, teams, mattermost, discord, pagerduty, opsgenie, email, command), and may say which events (on), which sources, the least severity of drift, and a template. Give URLs and secrets by reference, as ${VAR}, or by the key with File at its end.',
     example: [{ name: 'ops', type: 'slack', url: '${SLACK_URL}', severity: 'high' }],
     isSecret: true,
   }),

@@ -100,7 +100,7 @@ function overridden(definition: KindRow, override: KindOverride, report: Report)
     if (change.writable === true && !isWritableKind(definition)) {
       report(
         ['fields', name, 'writable'],
-        `${definition.kind} cannot be written: the interface offers no operation`,
+        `${definition.kind} cannot be written: the API has no operation for it`,
       );
       continue;
     }

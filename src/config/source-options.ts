@@ -58,7 +58,7 @@ export const SOURCE = section('One remote service.', {
     example: 'svc',
   }),
   organizations: t.idsOrAll.prefault('all').meta({
-    description: 'Organizations to mirror: all that the key sees, or a list of ids.',
+    description: 'Organizations to mirror: all that are visible to the key, or a list of ids.',
     example: 'all',
   }),
   projects: t.idsOrAll.prefault('all').meta({

@@ -23,7 +23,7 @@ export function clockProblems({ skew, source }: SourceReach): Problem[] {
       gravity: 'warning',
       code: 'clock_skew',
       source: source.name,
-      message: `the service's clock is ${seconds} s ${skew.aheadMs > 0 ? 'ahead of' : 'behind'} this machine's (give or take ${doubt} s)`,
+      message: `the service's clock is ${seconds} s ${skew.aheadMs > 0 ? 'ahead of' : 'behind'} this machine's (±${doubt} s)`,
       next: 'check which of the two is wrong, and set it by NTP: ages, schedules and waits follow this one',
     },
   ];

@@ -177,7 +177,7 @@ function rights({ permissions, kinds }: SourceReach): Found[] {
     {
       gravity: 'note',
       code: 'key_only_reads',
-      message: 'the key may only read, which is all that a sync needs',
+      message: 'the key may only read, which is enough for a sync',
       next: `a restore needs another key, with ${lacking.join(', ')}`,
     },
   ];

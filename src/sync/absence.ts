@@ -238,10 +238,10 @@ function heldError(
   const limit = removalLimit(limits, known);
   const why =
     absent >= known
-      ? 'a collection is not emptied unasked'
+      ? 'a collection is not emptied without approval'
       : absent - replaced > limit
-        ? `more than the ${limit} that go unasked`
-        : `more than the ${removalLimit(limits, context.sourceRecords)} that go unasked with what is below`;
+        ? `more than the ${limit} that are removed without approval`
+        : `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
   const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
     hint:

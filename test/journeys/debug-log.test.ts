@@ -154,7 +154,7 @@ describe('--log-level debug of a restore', () => {
     expect(steps).toContainEqual(
       expect.objectContaining({
         action: 'create',
-        msg: 'looked up what became of a write without an answer',
+        msg: 'looked up the effect of a write without an answer',
         found: 'done',
       }),
     );

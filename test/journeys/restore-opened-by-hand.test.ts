@@ -1,4 +1,4 @@
-/** Kinds of which the interface does not show what may be written: what a line of configuration allows, and what it leaves out. */
+/** Kinds of which the API does not document which fields are writable: what a line of configuration allows, and what it leaves out. */
 import { describe, expect, it } from 'vitest';
 import { type Body, type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 

@@ -75,7 +75,7 @@ describe('an undo that may not read a list', () => {
     deny(story, /\/roles\//, 'organization:read');
     const { stdout } = await story.expectRun(3, 'undo', '3');
     expect(stdout).toContain('1 not compared, so this may not be everything:');
-    expect(stdout).toContain(`what became of ${role} is not known: denied`);
+    expect(stdout).toContain(`the current state of ${role} is not known: denied`);
     expect(stdout).toContain('403');
     expect(stdout).toContain('2 to update');
     expect(stdout).not.toMatch(GONE);
@@ -103,7 +103,7 @@ describe('an undo that may not read a list', () => {
     deny(story, /\/roles\//, 'organization:read');
     const sent = story.writes().length;
     const { stdout } = await story.expectRun(3, 'undo', '1');
-    expect(stdout).toContain('what became of Passing through is not known');
+    expect(stdout).toContain('the current state of Passing through is not known');
     await story.expectRun(3, 'undo', '1', '--apply', '--yes');
     // By the profile's path first, which the sandbox does not have, then by the documented one.
     expect(

@@ -144,15 +144,15 @@ const cases: Record<string, Case> = {
     live: without(role, membership),
     changes: { definitions: svc },
     steps: [
-      'blocked roles: the interface does not show what may be written; to allow it: definitions: { roles: { fields: { name: { type: any, writable: true } } } }',
-      'blocked role_memberships: the interface does not show what may be written; to allow it: definitions: { role_memberships: { fields: { user_uuid: { type: any, writable: true } } } }',
+      'blocked roles: the API does not document which fields are writable; to allow it: definitions: { roles: { fields: { name: { type: any, writable: true } } } }',
+      'blocked role_memberships: the API does not document which fields are writable; to allow it: definitions: { role_memberships: { fields: { user_uuid: { type: any, writable: true } } } }',
     ],
   },
   'projects without a profile: blocked on change': {
     live: changed(project, { timezone: 'CET' }),
     changes: { definitions: svc },
     steps: [
-      'blocked projects: the interface does not show what may be written; to allow it: definitions: { projects: { fields: { timezone: { type: any, writable: true } } } }',
+      'blocked projects: the API does not document which fields are writable; to allow it: definitions: { projects: { fields: { timezone: { type: any, writable: true } } } }',
     ],
   },
   'projects: created again, and references follow the new id as a number': {
@@ -278,7 +278,7 @@ const cases: Record<string, Case> = {
     changes: { definitions: svc },
     steps: [
       'blocked batch_exports: the service does not show /destination/config/token: give the value in the configuration under secrets',
-      'blocked batch_exports: unpause waits: a part of the record cannot be put back',
+      'blocked batch_exports: unpause waits: a part of the record cannot be restored',
     ],
   },
   'proxy records: a domain never changes': {

@@ -37,6 +37,31 @@ const FORBIDDEN: readonly (readonly [pattern: string, instead: string])[] = [
   ['is at work', 'is running'],
   ['as ever', '(leave out)'],
   ['no longer is', 'is no longer'],
+  // Turns of translated prose.
+  ['all that', 'everything'],
+  ['what there is|all there is', 'everything'],
+  ['where there (?:is|are)', 'if there is'],
+  ['where none|where (?:this|it) is left out', 'if there is none, if omitted'],
+  ['as it came|as they came', 'as received'],
+  ['ends with (?:exit code )?\\d', 'exits with'],
+  ['ended with (?:exit code )?\\d', 'exited with'],
+  ['(?:goes?|going|went) on', 'continues'],
+  ['put(?:s|ting)? back|put it back', 'restore'],
+  ['among it', 'including'],
+  ['became of', 'the result'],
+  ['hears? of', 'receives'],
+  ['for better or worse', '(leave out)'],
+  ['give or take', '±'],
+  ['vouch(?:es)?', 'covers'],
+  ['judge[sd]?|judgement', 'assess'],
+  ['unasked', 'without approval'],
+  // Words of our own for standard things.
+  ['the interface|by interface', 'the API'],
+  ['wait(?:s)? for a person', 'is held, is manual'],
+  ['copies elsewhere', 'off-site backups'],
+  ['remarks?', 'notes'],
+  ['gravity', 'severity'],
+  ['twins?', 'matches'],
 ];
 
 /** Where such a word is right. */
@@ -51,6 +76,7 @@ const ALLOWED: readonly string[] = [
   'are no longer',
   'was no longer',
   'is no-op',
+  'all that (?:are|is)',
   // A flag of `diff` and `restore`.
   '(?<=--)whole-file',
 ];

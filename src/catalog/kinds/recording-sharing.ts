@@ -41,5 +41,5 @@ export const recordingSharing = defineKind({
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
-  restore: neverRestored('the interface offers no way to write it'),
+  restore: neverRestored('the API cannot write it'),
 });

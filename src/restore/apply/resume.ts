@@ -83,7 +83,7 @@ function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
     });
   }
   if (isUnfinished(mirror, row)) return row;
-  const state = row.outcome === 'complete' ? 'is complete' : 'has sent all that it could send';
+  const state = row.outcome === 'complete' ? 'is complete' : 'has sent everything that it could send';
   throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to continue`, {
     hint: '`tidemark restore` makes a new plan',
   });

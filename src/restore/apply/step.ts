@@ -285,7 +285,7 @@ class StepRun {
     events.lookingUp(step);
     try {
       let looked = await lookUp(this.#context, this.#ready);
-      this.#log('looked up what became of a write without an answer', { found: looked.found });
+      this.#log('looked up the effect of a write without an answer', { found: looked.found });
       const { status, attempts, sentAt, errorCode } = journal.row(step.n);
       // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
       if (error === null && errorCode === null) this.#context.perhapsSent.add(step.n);

@@ -62,7 +62,7 @@ export function startEmpty(
     damage: null,
     organizations,
     assumptions: [
-      "before the restore there are newly founded organizations of the same names, each with the key's own user as owner; all else is created through the interface",
+      "before the restore there are newly founded organizations of the same names, each with the key's own user as owner; everything else is created through the API",
       keyUser.assumption,
     ],
   };

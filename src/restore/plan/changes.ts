@@ -229,13 +229,13 @@ function planSorted(
     after: isSecond ? [draft.key] : [],
   };
   // The record may run again only as desired: not while a part of it cannot be restored.
-  const reason = `${act.action} waits: a part of the record cannot be put back`;
+  const reason = `${act.action} waits: a part of the record cannot be restored`;
   planning.put(act.order === 'after' && isStopped ? blocked(step, 'depends_on_blocked', reason) : step);
 }
 
 /** Why a step sends fields that may be equal now. */
 function resentText(action: string, resent: readonly FieldDefinition[]): string {
-  return `${action} sets ${resent.map(({ name }) => name).join(', ')} again: put back as desired`;
+  return `${action} sets ${resent.map(({ name }) => name).join(', ')} again: restored as desired`;
 }
 
 /** Writable fields that the preceding action sets: sent again as desired, though they may be equal now. */

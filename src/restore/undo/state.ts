@@ -364,7 +364,7 @@ class UndoUnread {
     }
     return entries.map(({ kind, scope, reason, names }) => {
       const name = listed(names);
-      return { kind, scope, name, reason: `what became of ${name} is not known: ${reason}` };
+      return { kind, scope, name, reason: `the current state of ${name} is not known: ${reason}` };
     });
   }
 
