@@ -226,7 +226,8 @@ describe('a service that misbehaves never costs the mirror a record', () => {
       outcome: 'held',
       error: {
         code: 'removals_held',
-        message: 'the list no longer shows any of its 250 records: a collection is not emptied without approval',
+        message:
+          'the list no longer shows any of its 250 records: a collection is not emptied without approval',
       },
     });
     expect(second.sweep('domains').error?.hint).toContain('--accept-removals 250');
