@@ -120,24 +120,31 @@ FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
  * them. What the first kept run added is `initial`: it may be older.
  */
 function changesQuery(): string {
-  const names = CATALOG.filter(({ nameFrom }) => nameFrom.length > 0);
   return `WITH c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
   ${ORGANIZATION_ID} AS organization_id,
   l.project_id, l.role_id FROM collections l JOIN sources s ON s.id = l.source),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
-SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
-  CASE c.kind ${names.map(({ kind, nameFrom }) => `WHEN '${kind}' THEN ${nameValue(nameFrom)}`).join(' ')} END AS "name",
-  c.source AS "source",
+${changesFrom('r', 'records r ON r.run = n.run')}
+UNION ALL ${changesFrom('v', 'revisions v ON v.run = n.run CROSS JOIN records r ON r.record = v.record')}`;
+}
+
+/** Newest and replaced revisions apart, so that an index finds those of a run in either table. */
+function changesFrom(revision: string, tables: string): string {
+  const names = CATALOG.filter(({ nameFrom }) => nameFrom.length > 0)
+    .map(({ kind, nameFrom }) => `WHEN '${kind}' THEN ${nameValue(nameFrom)}`)
+    .join(' ');
+  return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
+  CASE c.kind ${names} END AS "name", c.source AS "source",
   CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS "organization_id",
   CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS "project_id",
   c.role_id AS "role_id",
-  CASE v.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
+  CASE ${revision}.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
     CASE WHEN n.run = f.run THEN 'initial'
     WHEN EXISTS (SELECT 1 FROM id_map i WHERE i.source = c.source AND i.kind = c.kind AND i.new_scope = c.scope
       AND i.new_id = r.remote_id) THEN 'recreated' ELSE 'added' END END AS "change"
-FROM runs n CROSS JOIN all_revisions v ON v.run = n.run CROSS JOIN records r ON r.record = v.record
-  CROSS JOIN c ON c.id = v.collection CROSS JOIN f ON f.source = n.source
-WHERE v.change <> 4`;
+FROM runs n CROSS JOIN ${tables}
+  CROSS JOIN c ON c.id = r.collection CROSS JOIN f ON f.source = n.source
+WHERE ${revision}.change <> 4`;
 }
 
 /** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Block } from './markdown.ts';
-import { openMirrorToRead } from './mirror-answer.ts';
+import { checkTable, openMirrorToRead } from './mirror-answer.ts';
 import { freePorts, NAMED_PORTS, writePrograms, type Ports } from './programs.ts';
 import { allowedCodes, commandsOf, firstMisfit, transcriptOf, trimmed, type Command } from './script.ts';
 import { Shell } from './shell.ts';
@@ -174,20 +174,7 @@ class PageRun {
   #ask(block: Block): void {
     const mirror = join(this.#directory, this.#options.mirror ?? 'data/mirror.db');
     if (!existsSync(mirror)) throw new Error(`line ${block.line}: there is no mirror at ${mirror}`);
-    if (block.table === null)
-      throw new Error(`line ${block.line}: the answer is missing: a table below the query`);
-    const [header = [], ...rows] = block.table;
-    const answer = openMirrorToRead(mirror, block.text);
-    if (header.join(' | ') !== answer.columns.join(' | '))
-      throw new Error(`line ${block.line}: the columns are ${answer.columns.join(' | ')}`);
-    const expected = rows.map((row) =>
-      row.every((cell) => cell === '…' || cell === '') ? '…' : row.join(' | '),
-    );
-    const misfit = firstMisfit(expected, answer.rows);
-    if (misfit !== null)
-      throw new Error(
-        `line ${block.line}: no row like: ${expected[misfit] ?? '(the end)'}\nbut:\n${answer.rows.map((row) => `| ${row} |`).join('\n')}`,
-      );
+    checkTable(block, openMirrorToRead(mirror, block.text));
   }
 
   /** A command with the ports and the service of this run. */

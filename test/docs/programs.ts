@@ -14,7 +14,7 @@ export async function freePorts(): Promise<Ports> {
   return { sandbox, replica, daemon };
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().on('error', reject);
     server.listen(0, '127.0.0.1', () => {
