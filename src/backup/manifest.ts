@@ -14,6 +14,8 @@ export interface BackupManifest {
   /** The latest published run, and the seal of it, which binds all before it. */
   readonly run: number;
   readonly root: string;
+  /** The latest entry of the audit log, and its hash; null where there is none. */
+  readonly audit_log?: { readonly entry: number; readonly hash: string } | null;
   /** The latest published run of each source. */
   readonly sources: readonly {
     readonly source: string;
@@ -69,7 +71,7 @@ function parsed(text: string): BackupManifest | undefined {
 
 function isManifest(value: unknown): value is BackupManifest {
   if (typeof value !== 'object' || value === null) return false;
-  const { schema, file, made_at, mirror, run, bytes, sha256, plain_bytes, plain_sha256 } =
+  const { schema, file, made_at, mirror, run, root, bytes, sha256, plain_bytes, plain_sha256 } =
     value as Partial<BackupManifest>;
   return (
     schema === MANIFEST_SCHEMA &&
@@ -79,6 +81,6 @@ function isManifest(value: unknown): value is BackupManifest {
     !Number.isNaN(Date.parse(made_at)) &&
     typeof mirror === 'string' &&
     [run, bytes, plain_bytes].every((number) => Number.isSafeInteger(number)) &&
-    [sha256, plain_sha256].every((hash) => typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash))
+    [root, sha256, plain_sha256].every((hash) => typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash))
   );
 }

@@ -9,7 +9,10 @@ import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
 import type { BackupManifest } from './manifest.ts';
 
 /** The part of a manifest that comes from the contents of the mirror. */
-export interface PlainFacts extends Pick<BackupManifest, 'mirror' | 'run' | 'root' | 'sources' | 'checked'> {
+export interface PlainFacts extends Pick<
+  BackupManifest,
+  'mirror' | 'run' | 'root' | 'audit_log' | 'sources' | 'checked'
+> {
   readonly schema: number;
 }
 
@@ -92,6 +95,7 @@ function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): Pl
     mirror: mirrorId(mirror),
     run: latest.run,
     root: latest.root,
+    audit_log: mirror.lastEntry(),
     sources,
     checked,
     schema: mirror.schemaVersion,

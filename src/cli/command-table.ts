@@ -165,7 +165,15 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     name: 'verify',
     group: 'Maintain',
     description: 'Verify the mirror: contents, histories, chain of runs',
-    examples: ['tidemark verify', 'tidemark verify --json'],
+    options: [
+      {
+        flags: '--root <hash>',
+        description: 'also look for a root that was noted elsewhere, or the hash of an audit log entry',
+        values: 'free',
+      },
+      { flags: '--backups', description: 'also compare the roots in the manifests of all backups' },
+    ],
+    examples: ['tidemark verify', 'tidemark verify --root 51c3…', 'tidemark verify --backups --json'],
     load: async () => (await import('./verify.ts')).verify,
   },
 ];

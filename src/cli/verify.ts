@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock, isoTime } from '../core/clock.ts';
-import { TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
 import { withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
@@ -16,14 +16,30 @@ import { type Mirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify-records.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { isInteractive, print, printReason, type CommandContext, printNote } from './context.ts';
+import { compareBackups, compareRoot, type NotedSeals, parseRoot } from './verify-noted.ts';
 
-/** Exit 0 without problems, else 1 with each of them listed. */
-export async function verify(context: CommandContext): Promise<ExitCode> {
+interface VerifyOptions {
+  /** A root, or the hash of an entry of the audit log, that was noted elsewhere. */
+  readonly root?: string;
+  readonly backups?: boolean;
+}
+
+/**
+ * Exit 0 without problems, else 1 with each of them listed; also 1 for a root, or a backup's, that is not in the chain, and
+ * 3 where one could not be compared.
+ */
+export async function verify(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
+  const root = options.root === undefined ? null : parseRoot(options.root);
   const config = readConfig(context, context.options, 'unused');
+  const targets = options.backups === true ? await targetsOf(context, undefined) : null;
   try {
-    return await verifyConfigured(context, config);
+    return await verifyConfigured(context, config, async (mirror) => [
+      ...(root === null ? [] : [compareRoot(mirror, root)]),
+      ...(targets === null ? [] : [await compareBackups(mirror, targets)]),
+    ]);
   } catch (error) {
     throw withDamage(error, config.mirror);
   }
@@ -50,7 +66,11 @@ function withDamage(error: unknown, path: string): unknown {
   });
 }
 
-async function verifyConfigured(context: CommandContext, config: Config): Promise<ExitCode> {
+async function verifyConfigured(
+  context: CommandContext,
+  config: Config,
+  compareNoted: (mirror: Mirror) => Promise<readonly NotedSeals[]>,
+): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'verify', context.pid);
   try {
     const isShown = isInteractive(context);
@@ -64,14 +84,18 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
     const problems = verified.problems.map((problem) => withMaskedId(problem, config));
     const result = verifyResult(verified, config, mirror, systemClock.monotonicMs() - startedMs);
     const latest = mirror.runs.list().find(({ root }) => root !== null);
+    const audited = mirror.lastEntry();
+    const noted = await compareNoted(mirror);
     if (context.options.json === true) {
       const document = {
         schema: 'tidemark.verify/1',
         mirror: mirror.path,
         checked,
         root: latest?.root ?? null,
+        audit_log: audited,
         problems,
         notes,
+        ...Object.fromEntries(noted.flatMap((each) => Object.entries(each.document))),
       };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
@@ -81,6 +105,8 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
           `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}`,
         ...notes.map(({ message }) => message),
         ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
+        ...(audited === null ? [] : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
+        ...noted.flatMap((each) => each.lines),
         ...(problems.length === 0 ? [] : [`→ ${MENDING}`]),
       ];
       await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
@@ -95,7 +121,11 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
         `  → ${MENDING}`,
       ]);
     }
-    return result.exitCode;
+    for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);
+    const codes = [result.exitCode, ...noted.map(({ exitCode }) => exitCode)];
+    return (
+      codes.find((code) => code === EXIT.failed) ?? codes.find((code) => code !== EXIT.done) ?? EXIT.done
+    );
   } finally {
     mirror.close();
   }

@@ -3,6 +3,7 @@ import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
+import { lastEntry } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
@@ -11,6 +12,7 @@ import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { SnapshotStore } from './snapshots.ts';
+import { type FoundSeal, findSeal } from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
 export interface MirrorOptions {
@@ -113,6 +115,17 @@ export class Mirror {
     } finally {
       reader.close();
     }
+  }
+
+  /** Of which run, or entry of the audit log, a hash is the seal, or was until a forget; undefined for none. */
+  findSeal(hash: string): FoundSeal | undefined {
+    return this.#access.read((connection) => findSeal(connection, Buffer.from(hash, 'hex')));
+  }
+
+  /** The latest entry of the audit log, its hash in hex; null where there is none. */
+  lastEntry(): { readonly entry: number; readonly hash: string } | null {
+    const last = this.#access.read(lastEntry);
+    return last === undefined ? null : { entry: last.entry, hash: last.hash.toString('hex') };
   }
 
   /** Checks everything that the mirror holds, as of one moment; yields to the event loop. */

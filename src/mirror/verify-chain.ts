@@ -172,3 +172,37 @@ function spanText(ms: number): string {
   const [unit, length] = UNITS.find(([, size]) => ms % size === 0) ?? ['ms', 1];
   return `${ms / length} ${unit}`;
 }
+
+// A seal that somebody noted, or that a backup's manifest has.
+
+export type FoundSeal =
+  | { readonly status: 'run'; readonly run: number }
+  | { readonly status: 'entry'; readonly entry: number; readonly action: string; readonly by: string }
+  | {
+      readonly status: 'replaced';
+      readonly run: number;
+      /** The run that has its changes now; null where it stayed. */
+      readonly into: number | null;
+      readonly forget: number;
+      readonly at: string;
+      readonly by: string;
+    };
+
+/** Of which run, or entry of the audit log, a hash is the seal, or was until a forget; undefined for none. */
+export function findSeal(connection: Connection, seal: Buffer): FoundSeal | undefined {
+  const run = connection.prepare<[Buffer], number>(`SELECT run FROM runs WHERE root = ?`).pluck().get(seal);
+  if (run !== undefined) return { status: 'run', run };
+  const entry = connection
+    .prepare<[Buffer], { entry: number; action: string; by: string }>(
+      `SELECT entry, action, by FROM audit_log WHERE hash = ?`,
+    )
+    .get(seal);
+  if (entry !== undefined) return { status: 'entry', ...entry };
+  const replaced = connection
+    .prepare<[Buffer], Omit<Extract<FoundSeal, { status: 'replaced' }>, 'status'>>(
+      `SELECT r.run AS run, r.into_run AS "into", f.forget AS forget, f.at AS at, f.forgotten_by AS by
+       FROM replaced_roots r JOIN forgets f ON f.forget = r.forget WHERE r.root = ? ORDER BY f.forget LIMIT 1`,
+    )
+    .get(seal);
+  return replaced === undefined ? undefined : { status: 'replaced', ...replaced };
+}

@@ -1,0 +1,170 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { open, ORG, sync } from '../mirror/fixture.ts';
+import { commandLine } from './command-line.ts';
+import { scratch } from './harness.ts';
+
+interface Verified {
+  readonly root: string;
+  readonly audit_log: { readonly entry: number; readonly hash: string } | null;
+  readonly noted?: object;
+  readonly backups?: readonly object[];
+}
+
+/** A mirror, the command line over it, with backups on, and further runs. */
+async function mirrored() {
+  const home = scratch();
+  const directory = join(home, 'backups');
+  mkdirSync(directory);
+  const path = join(home, 'mirror.db');
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    TIDEMARK_MIRROR: path,
+    TIDEMARK_BACKUP_TARGETS: directory,
+    TIDEMARK_BACKUP_KEEP_LAST: '9',
+  };
+  const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+  const next = async (name: string): Promise<void> => {
+    const mirror = open({ path, clock: systemClock });
+    await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+    mirror.close();
+  };
+  const verified = async (...args: string[]): Promise<Verified> =>
+    JSON.parse((await run('verify', '--json', ...args)).stdout) as Verified;
+  const change = (...statements: string[]): void => {
+    const file = new Database(path);
+    for (const statement of statements) file.exec(statement);
+    file.close();
+  };
+  await next('A');
+  return { run, next, verified, change, directory, path };
+}
+
+describe('verify --root', () => {
+  it('names the run of a root that was noted, also after later runs', async () => {
+    const { run, next, verified } = await mirrored();
+    const { root } = await verified();
+    await next('B');
+    const found = await run('verify', '--root', root.toUpperCase());
+    expect(found).toMatchObject({ code: 0, stderr: '' });
+    expect(found.stdout).toContain(`root ${root} is that of run 1\n`);
+    expect((await verified('--root', root)).noted).toEqual({ root, status: 'run', run: 1 });
+  });
+
+  it('names the entry of the audit log by its hash, which shows that later entries were cut off', async () => {
+    const { run, verified, change } = await mirrored();
+    await run('snapshots', 'pin', 'first', '--as', 'ann');
+    const hash = (await verified()).audit_log?.hash ?? '';
+    expect((await run('verify', '--root', hash)).stdout).toContain(
+      `root ${hash} is that of entry 1 of the audit log (pin by ann)`,
+    );
+    // After the last seal, only who noted the hash can tell.
+    change('DELETE FROM snapshots', 'DELETE FROM audit_log');
+    expect((await run('verify')).code).toBe(0);
+    expect((await run('verify', '--root', hash)).code).toBe(1);
+  });
+
+  it('fails for one that is not in the chain, in one line, and where anything else is wrong', async () => {
+    const { run, verified, change, path } = await mirrored();
+    const other = 'ab'.repeat(32);
+    const refused = await run('verify', '--root', other);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toBe(
+      `tidemark: root ${other} is not in the chain of ${path}: it is of another mirror, or the chain was written again since\n`,
+    );
+    const { root } = await verified();
+    expect((await verified('--root', other)).noted).toEqual({ root: other, status: 'unknown' });
+    change(`UPDATE records SET body = '{"id":"r1","name":"forged"}'`);
+    expect((await run('verify', '--root', root)).code).toBe(1);
+  });
+
+  it.each(['', 'abc', 'z'.repeat(64), 'a'.repeat(63)])('refuses what is not a hash: %j', async (text) => {
+    const { run } = await mirrored();
+    const refused = await run('verify', '--root', text);
+    expect([refused.code, refused.stdout]).toEqual([4, '']);
+    expect(refused.stderr).toMatch(/^tidemark: --root .*is not a hash\n {2}→ give the 64 hexadecimal digits/);
+  });
+
+  it('says which forget replaced a root, with 3: what it sealed cannot be computed any more', async () => {
+    const { run, next, verified } = await mirrored();
+    const first = (await verified()).root;
+    for (const name of ['B', 'C']) await next(name);
+    const third = (await verified()).root;
+    expect((await run('forget', '--keep-last', '1', '--as', 'ann')).code).toBe(0);
+    const stayed = await run('verify', '--root', third);
+    expect(stayed.code).toBe(3);
+    expect(stayed.stdout).toMatch(
+      new RegExp(`root ${third} is that of run 3 until forget 1 \\(.*Z, by ann\\)\n`),
+    );
+    expect(stayed.stderr).toMatch(/since forget 1 replaced it\n.*note the root again after each forget/);
+    expect((await verified('--root', first)).noted).toMatchObject({
+      ...{ root: first, status: 'replaced', run: 1, into: 3, forget: 1, by: 'ann' },
+    });
+    const { root } = await verified();
+    expect((await run('verify', '--root', root)).code).toBe(0);
+  });
+});
+
+describe('verify --backups', () => {
+  it('finds the roots of all backups in the chain, also of those from before a forget', async () => {
+    const { run, next, verified } = await mirrored();
+    await run('snapshots', 'pin', 'first');
+    await run('backup', 'create');
+    for (const name of ['B', 'C']) await next(name);
+    await run('backup', 'create');
+    expect((await run('verify', '--backups')).stdout).toContain(
+      '2 backups compared: 2 with the root of a run\n',
+    );
+    await run('snapshots', 'unpin', 'first');
+    await run('forget', '--keep-last', '1');
+    const older = await run('verify', '--backups');
+    expect(older.code).toBe(3);
+    expect(older.stderr).toContain('all backups are older than the latest forget');
+    await next('D');
+    await run('backup', 'create');
+    const mixed = await run('verify', '--backups');
+    expect(mixed).toMatchObject({ code: 0, stderr: '' });
+    expect(mixed.stdout).toContain(
+      '3 backups compared: 1 with the root of a run, 2 with a root that a forget replaced\n',
+    );
+    expect((await verified('--backups')).backups).toMatchObject([
+      { run: 4, status: 'run' },
+      { run: 3, status: 'replaced', forget: 1 },
+      { run: 1, status: 'replaced', forget: 1, into: 3 },
+    ]);
+  });
+
+  it('fails where the mirror was cut back to before a backup, or its latest entries were taken out', async () => {
+    const { run, next, change, directory } = await mirrored();
+    await run('snapshots', 'pin', 'first');
+    await run('backup', 'create');
+    change('DELETE FROM snapshots', 'DELETE FROM audit_log');
+    const cut = await run('verify', '--backups');
+    expect(cut.code).toBe(1);
+    expect(cut.stderr).toMatch(/entry 1 of the audit log, with hash [0-9a-f]{64}, is not in it/);
+    await next('B');
+    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.json'));
+    const file = join(directory, name);
+    const manifest = JSON.parse(readFileSync(file, 'utf8')) as { root: string };
+    writeFileSync(file, JSON.stringify({ ...manifest, root: 'ab'.repeat(32) }));
+    const other = await run('verify', '--backups');
+    expect(other.code).toBe(1);
+    expect(other.stdout).toContain('1 backup compared: 0 with the root of a run, 1 not in the chain\n');
+    expect(other.stderr).toMatch(/root (ab){32} of run 1 is not in the chain/);
+  });
+
+  it('ends with 3 where nothing was compared or a manifest cannot be read, and needs a target', async () => {
+    const { run, directory } = await mirrored();
+    const none = await run('verify', '--backups');
+    expect([none.code, none.stderr]).toEqual([3, expect.stringContaining('nothing was compared') as string]);
+    await run('backup', 'create');
+    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.json'));
+    writeFileSync(join(directory, name), '{}');
+    expect((await run('verify', '--backups')).stderr).toMatch(/is not a backup manifest/);
+    const off = await commandLine(['verify', '--backups'], { env: {}, cwd: scratch() });
+    expect(off.code).toBe(4);
+  });
+});
