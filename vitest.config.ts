@@ -17,6 +17,8 @@ export default defineConfig(({ mode }) => ({
     exclude: [...configDefaults.exclude, ...(mode === 'fast' ? SLOW : [])],
     globalSetup: ['test/tools/build-program.ts'],
     setupFiles: ['test/tools/own-temporary-directory.ts'],
+    // Text shows local times.
+    env: { TZ: 'UTC' },
     pool: 'forks',
     // One process for many files: the program is loaded, and compiled, once for each worker. So a file leaves nothing behind.
     isolate: false,

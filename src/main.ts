@@ -39,7 +39,10 @@ async function main(): Promise<number> {
     if (stop.signal.aborted) process.exit(130);
     stop.abort(new Error('interrupted'));
   };
-  process.on('SIGINT', onSignal);
+  let isPaging = false;
+  process.on('SIGINT', () => {
+    if (!isPaging) onSignal();
+  });
   process.on('SIGTERM', onSignal);
   // Notes that nobody can read any more: no reason to stop, and no place to say so.
   process.stderr.on('error', () => undefined);
@@ -57,6 +60,13 @@ async function main(): Promise<number> {
     },
     signal: stop.signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),
+    setPaging: (is) => {
+      isPaging = is;
+    },
+    useUtc: () => {
+      // Node reads the zone again after this.
+      process.env['TZ'] = 'UTC';
+    },
     leave: (code) => process.exit(code),
     pid: process.pid,
     execPath: process.execPath,

@@ -14,6 +14,7 @@ import { print, printNote, printReason, type CommandContext, terminalWidth } fro
 import { notThereYet, recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { renderTable } from './table.ts';
+import { localMinute } from '../core/wording.ts';
 
 export interface BlameOptions extends RecordQuestion {
   readonly at?: string;
@@ -117,5 +118,5 @@ const LEAST_ROOM = 38;
 const WHEN = 24;
 
 function whenText({ run, at }: { readonly run: number; readonly at: string }): string {
-  return `${at.slice(0, 16).replace('T', ' ')} run ${run}`;
+  return `${localMinute(at)} run ${run}`;
 }

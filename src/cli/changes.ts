@@ -6,7 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock, isoTime } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { count, plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -19,13 +19,14 @@ import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '.
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
+import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
 import { writeWhole } from './atomic-file.ts';
+import { printPage } from './pager.ts';
 
 export interface ChangesOptions extends FilterOptions {
   readonly since?: string;
@@ -89,7 +90,11 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     };
     const report = timelineReport(timelineOf(period, found, sources), {
       ...shared,
-      title: format === 'html' ? 'Changes' : `Changes from ${period.since.at} to ${period.until.at}`,
+      title:
+        format === 'html'
+          ? 'Changes'
+          : `Changes from ${localTime(period.since.at)} to ${localTime(period.until.at)}`,
+      ...(format === 'text' ? { timeText: localTime } : {}),
     });
     const text =
       format === 'json'
@@ -102,7 +107,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
               moreHint: 'tidemark changes --format json',
             });
     printNote(context, period.notes);
-    if (options.output === undefined) await (format === 'text' ? print : printDocument)(context, text);
+    if (options.output === undefined) await (format === 'text' ? printPage : printDocument)(context, text);
     else await writeWhole(resolve(context.cwd, options.output), [text], context);
     return EXIT.done;
   } finally {

@@ -25,6 +25,10 @@ export interface ProcessContext {
   readonly onHangup?: (listener: () => void) => void;
   /** Ends the process at once, whatever is under way. */
   readonly leave?: (code: ExitCode) => void;
+  /** Called when a pager begins and ends: Ctrl-C is then the pager's. Where it is missing, there is no pager. */
+  readonly setPaging?: (isPaging: boolean) => void;
+  /** Makes UTC the time zone of this process. */
+  readonly useUtc?: () => void;
   readonly pid: number;
   /**
    * The Node executable and the program's file: for what is started in a process of its own, the demo's sandbox and each
@@ -42,6 +46,8 @@ export interface GlobalOptions {
   readonly quiet?: boolean;
   /** Everything, not only what is new or wrong. */
   readonly verbose?: boolean;
+  readonly utc?: boolean;
+  readonly pager?: boolean;
   readonly logLevel?: LogLevel;
   readonly color?: boolean;
 }

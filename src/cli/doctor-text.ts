@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { count, duration, plural, localTime } from '../core/wording.ts';
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { ListShape, ProbeState } from '../doctor/collection-probe.ts';
 import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
@@ -151,9 +151,7 @@ export function renderHealth(
       `schedules: ${schedules
         .map(({ schedule, dueAt, isOverdue, missed }) => {
           const when =
-            dueAt === null
-              ? 'not planned yet'
-              : `${isOverdue ? 'OVERDUE since' : 'due'} ${dueAt.slice(0, 16)}Z`;
+            dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
           return `${schedule} ${when}${missed > 0 ? ` (${missed} missed)` : ''}`;
         })
         .join(', ')}`,

@@ -2,7 +2,7 @@
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { plural, localTime } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
@@ -242,7 +242,8 @@ async function say(
     return `accepted: ${definitions(kind).title.one} ${nameText(name)} ${place === '' ? change : nameText(place)}`;
   });
   const until = acceptances[0]?.until;
-  const end = until === undefined ? 'until its value changes' : `until ${until}, or its value changes`;
+  const end =
+    until === undefined ? 'until its value changes' : `until ${localTime(until)}, or its value changes`;
   return print(
     context,
     `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}`].join('\n')}\n`,

@@ -5,7 +5,7 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
-import { plural } from '../core/wording.ts';
+import { plural, localTime } from '../core/wording.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
@@ -57,8 +57,8 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           .filter((part) => part !== '')
           .join(', ') || '·',
         placeText(path),
-        until === undefined ? '·' : `${until}${isOver ? ' (over)' : ''}`,
-        acceptedAt,
+        until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
+        localTime(acceptedAt),
         nameText(by),
         nameText(reason),
       ]),

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count } from '../core/wording.ts';
+import { count, localTime } from '../core/wording.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
 import { drillReport, drillVerdictText, outcomeText, renderDrillJson } from '../report/drill-report.ts';
 import { groupedNotes } from '../report/notes.ts';
@@ -157,7 +157,7 @@ function sourceReport(
   shared: ReportOptions,
   source: string | null,
 ): SourceReport {
-  const report = drillReport(document, { ...shared, hasRunbook: options.runbook !== undefined });
+  const hasRunbook = options.runbook !== undefined;
   return {
     source,
     exitCode: document.outcome === 'equal' ? EXIT.done : EXIT.partial,
@@ -165,8 +165,11 @@ function sourceReport(
     json: () => renderDrillJson(document, shared).trimEnd(),
     render: (format) =>
       format === 'html'
-        ? renderHtml(report)
-        : renderText(report, lineOptions(context, { isFile: options.output !== undefined })),
+        ? renderHtml(drillReport(document, { ...shared, hasRunbook }))
+        : renderText(
+            drillReport(document, { ...shared, hasRunbook, timeText: localTime }),
+            lineOptions(context, { isFile: options.output !== undefined }),
+          ),
   };
 }
 

@@ -16,6 +16,8 @@ export const GLOBAL_OPTIONS: readonly OptionRow[] = [
     flags: '--quiet',
     description: 'print no progress and no notes, and nothing after a sync without problems',
   },
+  { flags: '--utc', description: 'print times in UTC instead of the local time zone (TZ)' },
+  { flags: '--no-pager', description: 'print long results without a pager' },
   { flags: '--log-level <level>', description: 'how much to log to stderr', choices: LOG_LEVELS },
   { flags: '--no-color', description: 'print without colours' },
 ];

@@ -19,6 +19,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, type CommandContext, lineOptions } from './context.ts';
 import { recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
+import { printPage } from './pager.ts';
 
 export interface LogOptions extends RecordQuestion {
   readonly all?: boolean;
@@ -60,9 +61,12 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)]]),
     ] as [string, string][];
     const named = { name, showsSecrets: options.showSecrets === true };
-    await print(context, recordHeading(context, mirror, config, found, named, facts));
-    for (const entry of shown) await print(context, entryText(context, masked(entry, found, options), found));
-    if (more > 0) await print(context, `${plural(more, 'older revision')} not shown (--limit)\n`);
+    const parts = [
+      recordHeading(context, mirror, config, found, named, facts),
+      ...shown.map((entry) => entryText(context, masked(entry, found, options), found)),
+      ...(more > 0 ? [`${plural(more, 'older revision')} not shown (--limit)\n`] : []),
+    ];
+    await printPage(context, parts.join(''));
     return EXIT.done;
   } finally {
     mirror.close();

@@ -78,6 +78,8 @@ const DESCRIPTION = [
 
 const ENVIRONMENT: readonly (readonly [name: string, text: string])[] = [
   ['NO_COLOR', 'no colours, where it is set to anything'],
+  ['TIDEMARK_PAGER, PAGER', 'the pager of long results on a terminal (default: less)'],
+  ['TZ', 'the time zone of times in text'],
   ['CI', 'no progress bars and no questions, where it is set'],
 ];
 

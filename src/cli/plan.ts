@@ -31,6 +31,7 @@ import { planReason } from './plan-reason.ts';
 import { sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { writeWhole } from './atomic-file.ts';
+import { printPage } from './pager.ts';
 
 interface ShowOptions {
   readonly apply?: boolean;
@@ -68,7 +69,9 @@ export async function showAndSend(
     printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
-  if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
+  if (!isApplied || (format !== 'json' && !isSeen)) {
+    await printPlan(session, plan, format, { notes, isAskedAbout: isApplied });
+  }
   const reason = planReason(plan, session.definitions);
   if (!isApplied) {
     printReason(context, reason);
@@ -201,7 +204,7 @@ async function printPlan(
   { context, definitions, parentName }: Pick<RestoreSession, 'context' | 'definitions' | 'parentName'>,
   plan: Plan,
   format: PlanFormat,
-  notes: readonly string[] = [],
+  { notes = [], isAskedAbout }: { readonly notes?: readonly string[]; readonly isAskedAbout: boolean },
 ): Promise<void> {
   if (format === 'json') {
     const document = planDocument(maskedPlan(plan, definitions));
@@ -215,8 +218,11 @@ async function printPlan(
     generatedAt: isoTime(systemClock.now()),
     ...(format === 'text' ? {} : { notes }),
   });
-  if (format === 'text') await print(context, renderText(report, lineOptions(context)));
-  else await printDocument(context, format === 'markdown' ? renderMarkdown(report) : renderHtml(report));
+  if (format === 'text') {
+    const text = renderText(report, lineOptions(context));
+    // What is asked about stays on the screen.
+    await (isAskedAbout ? print : printPage)(context, text);
+  } else await printDocument(context, format === 'markdown' ? renderMarkdown(report) : renderHtml(report));
 }
 
 /** Names of the plan's records, by `kind id`: a mirror that is created by this restore does not have them. */

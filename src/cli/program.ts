@@ -157,6 +157,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
   command.action(async () => {
     const options = program(command).opts<GlobalOptions>();
     run.command = pathOf(command);
+    if (options.utc === true) process.useUtc?.();
     const context: CommandContext = {
       ...process,
       options,

@@ -9,7 +9,7 @@ import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import { count } from '../core/wording.ts';
+import { count, localTime } from '../core/wording.ts';
 import type { RenewedId, Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -224,9 +224,9 @@ function unknownRecord(
 
 // The heading of commands about one record: its name, scope and facts.
 
-/** `run 4, 2026-03-01T07:00:00.000Z`. */
+/** `run 4, 2026-03-01T08:00:00+01:00`. */
 export function sightingText({ run, at }: Sighting): string {
-  return `run ${run}, ${at}`;
+  return `run ${run}, ${localTime(at)}`;
 }
 
 /** Name first, then id and place, then the facts given, in two columns; ends with an empty line. */

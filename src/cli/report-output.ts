@@ -12,11 +12,12 @@ import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
-import { print, printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
+import { printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './atomic-file.ts';
 import { isDetailed } from '../core/logger.ts';
+import { printPage } from './pager.ts';
 
 export type ReportFormat = 'text' | 'json' | 'markdown' | 'html' | 'junit' | 'sarif' | 'patch';
 
@@ -194,7 +195,7 @@ async function write(
   text: string,
   isPartial: boolean,
 ): Promise<void> {
-  if (output === undefined) return (format === 'text' ? print : printDocument)(context, text);
+  if (output === undefined) return (format === 'text' ? printPage : printDocument)(context, text);
   await writeWhole(resolve(context.cwd, output), [text], context);
   printNote(context, [
     `written to ${output}${isPartial ? '; not everything could be compared: it says what, and why' : ''}`,

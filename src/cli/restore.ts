@@ -2,7 +2,7 @@
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { unfinishedNote, readResumable, type ResumableRestore } from '../restore/apply/resume.ts';
@@ -197,7 +197,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   try {
     const resumable = readResumable(journalOf(session), session.source.name, number);
     const { row, plan } = resumable;
-    printNote(context, [`going on with restore ${row.restore} of ${row.startedAt} by ${row.by}`]);
+    printNote(context, [`going on with restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
     return await sendPlan(session, {
       plan,
       desired: await desiredFor(session, resumable),

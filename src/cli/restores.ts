@@ -1,7 +1,7 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
 import { definitionsFor } from '../config/source.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count, duration } from '../core/wording.ts';
+import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
@@ -56,7 +56,7 @@ export async function restores(
           String(row.restore),
           row.source,
           row.from,
-          row.startedAt,
+          localTime(row.startedAt),
           nameText(row.by),
           row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
           outcomeNow(row, mirror),

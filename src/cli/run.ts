@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { count, duration, plural, localTime } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
 import { withoutRepeats } from '../diff/unions.ts';
@@ -92,7 +92,7 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): st
   if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
   const published = mirror.runs.latest(source);
   return [
-    `run ${last.run} of ${source}, begun ${last.startedAt}, did not end: its process died; ` +
+    `run ${last.run} of ${source}, begun ${localTime(last.startedAt)}, did not end: its process died; ` +
       (published === undefined ? 'nothing was published before' : `going on from run ${published.run}`),
   ];
 }

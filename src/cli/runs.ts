@@ -2,7 +2,7 @@
 import { scopeText } from '../catalog/catalog.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count, duration } from '../core/wording.ts';
+import { count, duration, localTime } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -44,7 +44,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       rows.map((row) => [
         String(row.run),
         row.source,
-        row.startedAt,
+        localTime(row.startedAt),
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
         row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`),
         count(row.added),
@@ -138,8 +138,10 @@ function changeCounts({ added, removed, changed }: DiffDocument['summary']): obj
 
 function timeText({ startedAt, finishedAt, outcome }: RunRow): string {
   if (finishedAt !== null)
-    return `${startedAt} to ${finishedAt} (${duration(Date.parse(finishedAt) - Date.parse(startedAt))})`;
-  return outcome === 'running' ? `since ${startedAt}` : `began ${startedAt}, its end is not known`;
+    return `${localTime(startedAt)} to ${localTime(finishedAt)} (${duration(Date.parse(finishedAt) - Date.parse(startedAt))})`;
+  return outcome === 'running'
+    ? `since ${localTime(startedAt)}`
+    : `began ${localTime(startedAt)}, its end is not known`;
 }
 
 /** Each error once, with the collections that it befell. */

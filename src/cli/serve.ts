@@ -17,6 +17,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './record.ts';
 import { commandLog } from './source-probe.ts';
+import { localTime } from '../core/wording.ts';
 
 interface ServeOptions {
   readonly host?: string;
@@ -103,7 +104,7 @@ async function printIntroduction(
     return;
   }
   const state =
-    run === null || at === null ? '' : `, as of ${at} (run ${run}) and of later runs as they come`;
+    run === null || at === null ? '' : `, as of ${localTime(at)} (run ${run}) and of later runs as they come`;
   await print(
     context,
     [

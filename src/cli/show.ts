@@ -16,6 +16,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, printReason, type CommandContext } from './context.ts';
 import { notThereYet, recordHeading, notesOf, sightingText } from './record.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
+import { printPage } from './pager.ts';
 
 export interface ShowOptions extends RecordQuestion {
   readonly at?: string;
@@ -55,7 +56,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true };
       const heading = recordHeading(context, mirror, config, found, named, factsOf(point, shown));
-      await print(context, text(context, heading, found, shown, options));
+      await printPage(context, text(context, heading, found, shown, options));
     }
     if (shown.state !== 'absent') return EXIT.done;
     printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);

@@ -10,6 +10,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { renderTable } from './table.ts';
+import { localTime } from '../core/wording.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -48,7 +49,7 @@ export async function pinSnapshot(
     );
     if (point.note !== undefined) printNote(context, [point.note]);
     const { name, run } = mirror.snapshots.pin(options.name, point.run);
-    return `${name} is pinned to run ${run} (${point.at}): use it as snapshot:${name}`;
+    return `${name} is pinned to run ${run} (${localTime(point.at)}): use it as snapshot:${name}`;
   });
 }
 
@@ -160,12 +161,16 @@ function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[], width: nu
     rows.map(({ name, run, pinnedAt, by, isBaseline }) => [
       name,
       String(run),
-      mirror.runs.get(run)?.finishedAt ?? '',
-      pinnedAt,
+      timeOf(mirror.runs.get(run)?.finishedAt),
+      localTime(pinnedAt),
       nameText(by),
       isBaseline ? 'baseline' : '',
     ]),
     ['left', 'right'],
     { width },
   );
+}
+
+function timeOf(at: string | null | undefined): string {
+  return at === null || at === undefined ? '' : localTime(at);
 }

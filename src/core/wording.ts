@@ -1,4 +1,4 @@
-/** Short forms for people: numbers, how many of something, durations, sizes. */
+/** Short forms for people: numbers, how many of something, durations, sizes, times. */
 
 /** 12345 → `12,345`. */
 export function count(value: number): string {
@@ -28,4 +28,27 @@ export function megabytes(bytes: number): string {
 
 export function formatInteger(value: number): string {
   return String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/**
+ * A time as people read it, in the zone of this process (TZ): `2026-03-01T08:00:00+01:00`, in UTC with `Z`. It is a
+ * reference that commands take.
+ * @param at ISO 8601
+ */
+export function localTime(at: string): string {
+  const date = new Date(at);
+  const east = -date.getTimezoneOffset();
+  const local = new Date(date.getTime() + east * 60_000).toISOString().slice(0, 19);
+  if (east === 0) return `${local}Z`;
+  const [hours, minutes] = [Math.trunc(Math.abs(east) / 60), Math.abs(east) % 60];
+  return `${local}${east < 0 ? '-' : '+'}${twoDigits(hours)}:${twoDigits(minutes)}`;
+}
+
+/** The same to the minute, for columns: `2026-03-01 08:00`. */
+export function localMinute(at: string): string {
+  return localTime(at).slice(0, 16).replace('T', ' ');
+}
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, '0');
 }

@@ -18,7 +18,7 @@ const CODE = /(?:[^ `]*`[^`]*`)+[^ `]*/g;
 
 /**
  * A text in lines of at most `width` columns, each with the colours that it had. Broken at spaces; inside a code span only
- * if the span alone is too wide, inside a word only behind a comma: a value in JSON is broken, an id never.
+ * if the span alone is too wide, inside a word only behind a comma or a slash: a value in JSON or a path is broken, an id never.
  */
 export function wrapText(text: string, width: number): string[] {
   if (textWidth(text) <= width) return [text];
@@ -26,7 +26,7 @@ export function wrapText(text: string, width: number): string[] {
     textWidth(code) <= width ? code.replaceAll(' ', SPACE_OF_CODE) : code,
   );
   const breakable = kept.replaceAll(/[^ ]+/g, (word) =>
-    textWidth(word) <= width ? word : word.replaceAll(',', `,${BREAK} `),
+    textWidth(word) <= width ? word : word.replaceAll(/[,/]/g, `$&${BREAK} `),
   );
   return wrapAnsi(breakable, width)
     .replaceAll(new RegExp(`${BREAK} ?`, 'g'), '')
@@ -34,8 +34,8 @@ export function wrapText(text: string, width: number): string[] {
     .split('\n');
 }
 
-const START = /^(?:\u001b\[[\d;]*m| )*/; // eslint-disable-line no-control-regex -- colours
-const SIGN = /^(?:\u001b\[[\d;]*m)*(\d+|[^\p{L}\p{N}\s"'`(/\u001b]{1,2}) /u; // eslint-disable-line no-control-regex
+const START = /^(?:\u001b\[[\d;]*m| )*/;
+const SIGN = /^(?:\u001b\[[\d;]*m)*(\d+|[^\p{L}\p{N}\s"'`(/\u001b]{1,2}) /u;
 
 /** Lines of text wrapped to `width` columns, all but the first of each indented below what follows its sign or number. */
 export function wrapLines(text: string, width: number): string {

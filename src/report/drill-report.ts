@@ -66,7 +66,7 @@ export function drillReport(document: DrillDocument, options: DrillOptions): Rep
     tone: outcome === 'equal' ? 'good' : 'warning',
     facts: [
       outcomeText(document),
-      `from ${source === undefined ? '' : `${source}: `}${referenceText(from)}`,
+      `from ${source === undefined ? '' : `${source}: `}${referenceText(from, options.timeText)}`,
       `${seconds.toFixed(1)} s, ${plural(applied, 'record')} written in ${plural(passes, 'pass', 'passes')}`,
     ],
     ...(generatedAt === undefined ? {} : { generatedAt }),

@@ -30,11 +30,14 @@ export function placeText(scope: RecordChange['scope'], options: ReportOptions):
   }).join(', ');
 }
 
-/** E.g. `production: run 41, 2026-03-01T07:00:00.000Z`, whatever of it is known. */
-export function referenceText(reference: StateReference): string {
+/** E.g. `production: run 41, 2026-03-01T07:00:00.000Z`, whatever of it is known; the time as `timeText` writes it. */
+export function referenceText(
+  reference: StateReference,
+  timeText: (at: string) => string = (at) => at,
+): string {
   const parts = [
     reference.run === undefined || reference.ref === `run:${reference.run}` ? null : `run ${reference.run}`,
-    reference.at === undefined || reference.ref === reference.at ? null : reference.at,
+    reference.at === undefined || reference.ref === reference.at ? null : timeText(reference.at),
   ].filter((part) => part !== null);
   const source = reference.source === undefined ? '' : `${reference.source}: `;
   return escapeControlCharacters(

@@ -26,6 +26,8 @@ export interface ReportOptions {
   readonly notes?: readonly string[];
   /** Changes of form that explain differences, which are then not among the findings. */
   readonly forms?: readonly ExplainedForm[];
+  /** How times are written; left out, as ISO 8601 in UTC. */
+  readonly timeText?: (at: string) => string;
   /** When the report was made, ISO 8601; left out, it does not say. */
   readonly generatedAt?: string;
 }

@@ -1,7 +1,7 @@
 /** A report as text for a terminal, in as many colours and columns as it has. */
 import type { Colors } from 'picocolors/types.js';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { plural } from '../core/wording.ts';
+import { localTime, plural } from '../core/wording.ts';
 import { textWidth } from '../core/wrap.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import {
@@ -49,7 +49,9 @@ export function renderText(document: ReportDocument, options: TextOptions): stri
   const shownTitle = colors.bold(escapeControlCharacters(title));
   const lines = [
     ...(textTitle === 'line' ? [shownTitle] : []),
-    ...(states === undefined ? [] : [`${referenceText(states.from)} → ${referenceText(states.to)}`]),
+    ...(states === undefined
+      ? []
+      : [`${referenceText(states.from, localTime)} → ${referenceText(states.to, localTime)}`]),
     `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(summary)}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`,
     ...facts.map(escapeControlCharacters),
     ...notes.map(escapeControlCharacters),

@@ -66,7 +66,7 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
       ...(events.length === 0 ? [] : overviewParts(days, events, options)),
       ...[...byRun.values()].flatMap((own) =>
         recordsPart(
-          runHeading(own),
+          runHeading(own, options),
           own.map((event) => itemOf(event, options)),
           { layout: 'lines' },
         ),
@@ -122,10 +122,11 @@ function overviewParts(
   ];
 }
 
-function runHeading([first]: readonly TimelineEvent[]): string {
+function runHeading([first]: readonly TimelineEvent[], { timeText }: ReportOptions): string {
   if (first === undefined) return '';
   const source = first.source === undefined ? '' : ` of ${nameText(first.source)}`;
-  return `${first.at.slice(0, 16).replace('T', ' ')} UTC · run ${first.run}${source}`;
+  const at = timeText?.(first.at) ?? `${first.at.slice(0, 16).replace('T', ' ')} UTC`;
+  return `${at} · run ${first.run}${source}`;
 }
 
 function itemOf(event: TimelineEvent, options: ReportOptions): Item {

@@ -307,7 +307,7 @@ describe('doctor', () => {
       ]) as unknown[],
     });
     const { stdout } = await text(env, directory);
-    expect(stdout).toContain('sync OVERDUE since 2026-01-01T00:00Z (3 missed)');
+    expect(stdout).toContain('sync OVERDUE since 2026-01-01T00:00:00Z (3 missed)');
     expect(stdout).toContain('start `tidemark daemon`');
   });
 

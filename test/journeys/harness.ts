@@ -21,7 +21,7 @@ export interface RunOptions {
 
 function inheritedEnvironment(): Record<string, string> {
   const { PATH = '', TMPDIR = tmpdir() } = process.env;
-  return { PATH, TMPDIR };
+  return { PATH, TMPDIR, TZ: 'UTC' };
 }
 
 /** Starts `tidemark ARGS`; the caller may kill it. */

@@ -4,6 +4,7 @@ import { loadConfig } from '../../config/load.ts';
 import { profileNames } from '../../config/profile.ts';
 import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
 import type { ValueSort } from './value-sort.ts';
+import { localMinute } from '../../core/wording.ts';
 
 /** The most runs or restores that are offered. */
 const SHOWN = 20;
@@ -68,7 +69,7 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
 }
 
 function runDescription({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
-  return `${at.slice(0, 16)}Z ${source}, ${outcome}`;
+  return `${localMinute(at)} ${source}, ${outcome}`;
 }
 // A candidate for the word at the cursor.
 
