@@ -6,7 +6,7 @@ import { definitionsFor } from '../config/source.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural, localTime } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
-import { compareKeys } from '../diff/order.ts';
+import { compareKeys } from '../catalog/order.ts';
 import { withoutRepeats } from '../diff/unions.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';

@@ -48,3 +48,10 @@ export function resolvePointer(document: JsonValue, pointer: string): JsonValue 
   }
   return value;
 }
+
+/** True for a path that a pattern names; `*` is any member or element. */
+export function isAt(pattern: readonly string[], path: readonly string[]): boolean {
+  return (
+    pattern.length === path.length && pattern.every((part, index) => part === '*' || part === path[index])
+  );
+}

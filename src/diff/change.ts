@@ -1,5 +1,6 @@
 /** What differs between two states, as data: the JSON document `tidemark.diff/1` (design.md, JSON documents). */
-import { scopeKey } from '../catalog/catalog.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -77,17 +78,13 @@ export interface LeftOut {
 }
 
 /** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */
-export interface FirstRead {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface FirstRead extends CollectionKey {
   readonly records: number;
   readonly reason: string;
 }
 
 /** A collection that was compared as it was last read, because the state's own run could not read it whole. */
-export interface Stale {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface Stale extends CollectionKey {
   /** Which state it is. In TO, the old truth may hide a change; in FROM it only dates one. */
   readonly side: 'from' | 'to';
   /** True if the state never had the whole collection: records that it does not hold may have existed. */
@@ -122,10 +119,7 @@ export interface DiffDocument {
 }
 
 /** One record of a state with its body parsed. */
-export interface ParsedRecord {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
+export interface ParsedRecord extends RecordKey {
   readonly body: JsonValue;
 }
 
@@ -185,7 +179,7 @@ export class DiffBuilder {
 
   /** Counts a collection as compared; the same one twice counts once. An empty collection is compared as well. */
   collection(kind: Kind, scope: Scope): void {
-    this.#collections.add(`${kind} ${scopeKey(scope)}`);
+    this.#collections.add(collectionKey({ kind, scope }));
   }
 
   /** Records that are equal on both sides. */

@@ -1,6 +1,5 @@
 /** A diff read as drift: what is open, what was accepted, what the configuration ignores. Pure. */
-import type { Scope, Severity } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import type { Severity } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
@@ -9,17 +8,14 @@ import type { MovedElement } from './elements.ts';
 import { type FingerprintOf, findingValue } from './fingerprint.ts';
 import { type ExplainedForm, type FormFacts, ExplainedForms, formExplainer } from './form-change.ts';
 import { type IgnoreRule, ignoreTest } from './rules.ts';
-import type { RecordKey } from './order.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import { skipTest } from './states.ts';
 import { type SeverityOf, compareSeverities } from './severity.ts';
 
 /** One thing that drifted: a field of a changed record, or a record that came or went (`path` empty). */
-export interface Finding {
+export interface Finding extends RecordKey {
   readonly fingerprint: string;
   readonly severity: Severity;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   readonly name: string;
   readonly change: RecordChange['change'];
   /** RFC 6901 pointer into the state that is checked for drift. */
@@ -33,11 +29,8 @@ export interface Finding {
 }
 
 /** An accepted value (`drift accept`): it holds for exactly this fingerprint, so a further change opens again. */
-export interface Acceptance {
+export interface Acceptance extends RecordKey {
   readonly fingerprint: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   /** The finding's place, its path where it has none. */
   readonly path: string;
   readonly reason: string;

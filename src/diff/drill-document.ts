@@ -1,5 +1,5 @@
 /** What a drill found, as data: the JSON document `tidemark.drill/1` (design.md, JSON documents). */
-import type { Scope } from '../catalog/definition.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordChange, Skipped, StateReference } from './change.ts';
 import type { FieldChange } from './compare.ts';
@@ -39,11 +39,8 @@ export type DrillKind = DrillCounts & {
 };
 
 /** Something that a real restore would leave to do. Ids are those of the snapshot. */
-export interface DrillTask {
+export interface DrillTask extends RecordKey {
   readonly verdict: Exclude<DrillVerdict, 'comes_back'>;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   readonly name: string;
   /** One line: what is in the way, or what to do. */
   readonly reason: string;

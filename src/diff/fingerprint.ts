@@ -6,7 +6,7 @@ import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
 import { type MovedElement, elementSegment } from './elements.ts';
-import type { RecordKey } from './order.ts';
+import type { RecordKey } from '../catalog/order.ts';
 
 /** The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null). */
 export type FingerprintOf = (change: RecordChange, field: FieldChange | null) => string;

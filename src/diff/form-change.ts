@@ -10,7 +10,7 @@ import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../cor
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
 import { numberText, equalValues } from './canonical.ts';
-import { type RecordKey, compareKeys } from './order.ts';
+import { type RecordKey, compareKeys } from '../catalog/order.ts';
 
 /** A change of form as runs recorded it, once per kind, field and sort of change. */
 export interface FormChange {

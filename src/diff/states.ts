@@ -1,6 +1,6 @@
 /** Two states of one source, compared record by record. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -17,7 +17,7 @@ import {
   type RecordChange,
 } from './change.ts';
 import type { ComparisonMode } from './compare.ts';
-import { type RecordKey, compareKeys, compareScopes } from './order.ts';
+import { type CollectionKey, type RecordKey, compareKeys, compareScopes } from '../catalog/order.ts';
 
 /** One record of a state; `body` is its JSON as received. */
 export interface RecordState extends RecordKey {
@@ -30,7 +30,7 @@ export interface State {
   /** In the order of `compareKeys`, every key once. Read once, one record ahead. */
   readonly records: Iterable<RecordState>;
   /** Collections that are part of the state though they may hold no record. */
-  readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+  readonly collections?: Iterable<CollectionKey>;
 }
 
 export interface CompareOptions {
@@ -101,7 +101,7 @@ export function* stepsOverStates(from: State, to: State, options: CompareOptions
 function begin(
   from: StateReference,
   to: StateReference,
-  collections: Iterable<{ readonly kind: Kind; readonly scope: Scope }>,
+  collections: Iterable<CollectionKey>,
   { definitions = definitionOf, fields = [], skipped = [], mode }: CompareOptions,
 ): {
   readonly builder: DiffBuilder;
@@ -237,9 +237,7 @@ function contains(scope: Scope, part: Scope): boolean {
 // Two states compared by the records that may differ: what is known to be equal is only counted.
 
 /** How many records a collection holds in TO. */
-interface CollectionSize {
-  readonly kind: Kind;
-  readonly scope: Scope;
+interface CollectionSize extends CollectionKey {
   records: number;
 }
 
@@ -252,7 +250,7 @@ interface PairedStates {
   /** Every collection that holds a record in TO, or has a pair. */
   readonly sizes: Iterable<Readonly<CollectionSize>>;
   /** Collections that are part of both states though they may hold no record. */
-  readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+  readonly collections?: Iterable<CollectionKey>;
 }
 
 /** Pairs compared in one go: each is parsed twice. */
@@ -268,7 +266,7 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
   // Records of either side, each once: those of TO, and those that only FROM has; without the unknown ones.
   const compared = new Map<string, CollectionSize>();
   for (const size of states.sizes)
-    if (!isSkipped({ ...size, id: '' })) compared.set(nameOf(size), { ...size });
+    if (!isSkipped({ ...size, id: '' })) compared.set(collectionKey(size), { ...size });
   let changes = 0;
   let seen = 0;
   for (const pair of states.pairs) {
@@ -276,7 +274,7 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
     if (seen % PAIRS_PER_STEP === 0) yield undefined;
     const key = pair.to ?? pair.from;
     if (isSkipped(key)) continue;
-    const size = compared.get(nameOf(key));
+    const size = compared.get(collectionKey(key));
     if (size === undefined) throw new Error(`${key.kind} has a change, yet no size`);
     const isUnknown = isUnknownPair(pair, options);
     if (pair.to === undefined && !isUnknown) size.records += 1;
@@ -293,10 +291,6 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
   }
   builder.unchanged(total - changes);
   return builder.finish();
-}
-
-function nameOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
-  return `${kind} ${scopeKey(scope)}`;
 }
 
 /** Runs the steps, letting the event loop turn after each; an interruption ends it between two of them. */

@@ -1,4 +1,5 @@
 /** Estimates the requests of reading a source, per collection, and the basis of each estimate. Pure. */
+import type { CollectionKey } from '../catalog/order.ts';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -15,9 +16,7 @@ import type { KindReach, SourceReach } from './source-reach.ts';
 /** `last_run`: as in the last run. `count`: from the list's `count`. `guess`: without either. */
 export type Basis = 'last_run' | 'count' | 'guess';
 
-export interface CollectionEstimate {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface CollectionEstimate extends CollectionKey {
   readonly requests: number;
   readonly bytes: number;
   readonly records: number | null;

@@ -2,6 +2,7 @@
  * What runs changed, counted in the mirror and not gathered. A run that took over the changes of others, which retention
  * dropped, is counted by its revisions: its own sweeps do not include theirs.
  */
+import type { CollectionKey } from '../catalog/order.ts';
 import {
   and,
   asc,
@@ -20,7 +21,6 @@ import {
   sql,
 } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
-import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
@@ -227,13 +227,11 @@ export function readChangedRuns(connection: Connection, since: string): ChangedR
 }
 
 /** A collection that a run read whole for the first time after its source's first run. */
-interface FirstReadRow {
+interface FirstReadRow extends CollectionKey {
   readonly run: number;
   /** The published run of the source before it. */
   readonly previous: number;
   readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
   /** Records added. */
   readonly added: number;
 }

@@ -3,19 +3,15 @@
  * of records. Nothing else can differ: members that move without a revision are not part of history, so a record without
  * a revision in between reads the same as of both runs.
  */
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { headOf, headOfId, textAt, textIn } from './history.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 
 /** A record that has a revision between two runs. At least one body is given; they may be equal. */
-export interface ChangedRecord {
+export interface ChangedRecord extends RecordKey {
   readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   /** Its body as of the first run; undefined where it was not there. */
   readonly before: string | undefined;
   /** Its body as of the second run. */
@@ -23,10 +19,8 @@ export interface ChangedRecord {
 }
 
 /** How many records of a collection, of those that the filter leaves, there were as of a run. */
-interface CollectionCount {
+interface CollectionCount extends CollectionKey {
   readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
   readonly records: number;
 }
 

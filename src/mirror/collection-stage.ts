@@ -1,4 +1,5 @@
 /** The stage of one collection in a run: what was read of it, compared with the mirror, and the verdicts on what is absent. */
+import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -45,10 +46,8 @@ interface StageContext {
 }
 
 /** What a stage needs to know of its collection. */
-interface CollectionFacts {
+interface CollectionFacts extends CollectionKey {
   readonly id: number;
-  readonly kind: Kind;
-  readonly scope: Scope;
   readonly known: number;
   /** Whether any record of it was removed earlier: only then can one return. */
   readonly hasRemoved: boolean;

@@ -1,9 +1,10 @@
 /** Records found by their id, or by a name in their bodies: what `show`, `log` and `blame` begin with. */
 import { and, eq, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
+import { compareCollections } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { type QueryBuilder, isAmong, param, prepared, unlessGiven } from './query.ts';
-import { type RecordFilter, comparePlaces, prepareSelection, selectCollections } from './record-filter.ts';
+import { type RecordFilter, prepareSelection, selectCollections } from './record-filter.ts';
 import type { MirrorRecord, RecordRow } from './records.ts';
 import { storedScope } from './stored-names.ts';
 import { records } from './schema/record-tables.ts';
@@ -61,7 +62,7 @@ export function findRecords(
       isRemoved: row.body === null,
     }))
     .filter((row) => idsIn(row)?.includes(id) === true)
-    .sort(comparePlaces);
+    .sort(compareCollections);
 }
 
 interface NameQuestion {

@@ -1,7 +1,6 @@
 /** Removals that wait, collection by collection: for a person, or for the same finding again. */
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { eq, sql } from 'drizzle-orm';
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
@@ -9,9 +8,7 @@ import { readCollections } from './run-rows.ts';
 import { heldRecords, records } from './schema/record-tables.ts';
 import { wasSeen } from './stage.ts';
 
-export interface HeldRemovals {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface HeldRemovals extends CollectionKey {
   /** Records that a sweep found absent and that were kept. */
   readonly records: number;
   /** Records below them that would go with them: accepting needs room for these too. */
@@ -49,10 +46,7 @@ export function readHeldRemovals(connection: Connection, source: string): HeldRe
 }
 
 /** A record that a run found absent, and whose removal waits. */
-export interface HeldRecord {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
+export interface HeldRecord extends RecordKey {
   /** The run that found it absent first. */
   readonly since: number;
 }

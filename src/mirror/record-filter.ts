@@ -1,9 +1,9 @@
 /** Which collections and ids a reader wants, in a stable order. */
 import { eq } from 'drizzle-orm';
-import { CATALOG } from '../catalog/catalog.ts';
-import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND, teamIds } from '../catalog/lineage.ts';
+import { compareScopes, compareTexts } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
@@ -38,12 +38,10 @@ export function selectCollections(
   run = LATEST,
 ): SelectedCollection[] {
   const idsIn = prepareSelection(connection, filter, run);
-  return readCollections(connection)
-    .flatMap((collection) => {
-      const ids = idsIn(collection);
-      return ids === undefined ? [] : [{ ...collection, ids }];
-    })
-    .sort(comparePlaces);
+  return readCollections(connection).flatMap((collection) => {
+    const ids = idsIn(collection);
+    return ids === undefined ? [] : [{ ...collection, ids }];
+  });
 }
 
 /** Tells the ids to read in one place after another: null for all, undefined where the filter leaves nothing of it. */
@@ -56,31 +54,9 @@ export function prepareSelection(
   return (place) => {
     if (filter.sources?.includes(place.source) === false) return undefined;
     if (filter.kinds?.includes(place.kind) === false) return undefined;
-    if (filter.scope !== undefined && !isSameScope(filter.scope, place.scope)) return undefined;
+    if (filter.scope !== undefined && compareScopes(filter.scope, place.scope) !== 0) return undefined;
     return selectIds(filter, place, organizationsOf);
   };
-}
-
-const CATALOG_ORDER: ReadonlyMap<Kind, number> = new Map(CATALOG.map(({ kind }, index) => [kind, index]));
-
-/** In catalog order, then by source and scope. */
-export function comparePlaces(one: Place, other: Place): number {
-  return (
-    (CATALOG_ORDER.get(one.kind) ?? 0) - (CATALOG_ORDER.get(other.kind) ?? 0) ||
-    compareUtf8(one.source, other.source) ||
-    compareScopes(one.scope, other.scope)
-  );
-}
-
-/** By value, key by key, an absent one first: the order in which states of a source are compared. */
-function compareScopes(one: Scope, other: Scope): number {
-  for (const key of SCOPE_KEYS) {
-    const [a, b] = [one[key], other[key]];
-    if (a === b) continue;
-    if (a === undefined || b === undefined) return a === undefined ? -1 : 1;
-    return compareUtf8(a, b);
-  }
-  return 0;
 }
 
 function selectIds(
@@ -112,20 +88,7 @@ function common(ids: readonly string[] | null, allowed: readonly string[]): read
 }
 
 function sortedIds(ids: readonly string[]): readonly string[] {
-  return [...new Set(ids)].sort(compareUtf8);
-}
-
-/** As SQLite compares text: by its UTF-8 bytes. JavaScript's own order differs beyond the basic plane. */
-function compareUtf8(one: string, other: string): number {
-  return one === other ? 0 : Buffer.compare(Buffer.from(one), Buffer.from(other));
-}
-
-function isSameScope(one: Scope, other: Scope): boolean {
-  return (
-    one.organization_id === other.organization_id &&
-    one.project_id === other.project_id &&
-    one.role_id === other.role_id
-  );
+  return [...new Set(ids)].sort(compareTexts);
 }
 
 // In which organizations a project is, as of a run: by their projects lists, and by their `teams`.

@@ -1,7 +1,6 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
+import type { RecordKey } from '../catalog/order.ts';
 import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import {
   HEAD_COLUMNS,
@@ -21,11 +20,8 @@ import { readIdMap } from './restores.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
-export interface MirrorRecord {
+export interface MirrorRecord extends RecordKey {
   readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   /** Exactly as received. */
   readonly body: string;
 }
@@ -34,11 +30,8 @@ export interface MirrorRecord {
 type MirrorKey = Omit<MirrorRecord, 'body'>;
 
 /** A record with what the mirror knows of it. */
-export interface RecordRow {
+export interface RecordRow extends RecordKey {
   readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   /** The record's number. */
   readonly record: number;
   /** Number of its collection. */
@@ -70,11 +63,8 @@ interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'ru
   readonly change: Exclude<RevisionChange, 'rewritten'>;
 }
 
-interface RemovedRecord {
+interface RemovedRecord extends RecordKey {
   readonly source: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   readonly run: number;
   readonly at: string;
 }

@@ -1,4 +1,5 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
+import { type CollectionKey, compareCollections, compareKeys } from '../catalog/order.ts';
 import { and, asc, desc, eq, gte, inArray, isNotNull, isNull, lte, ne, or, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -149,11 +150,10 @@ const SWEEPS = prepared((db) =>
 
 /** In catalog order, then by scope. */
 export function readSweeps(connection: Connection, run: number): SweepRow[] {
-  return inCatalogOrder(SWEEPS(connection).all({ run })).map(({ row, kind, scope }) => ({
-    ...row,
-    kind: knownKind(kind),
-    scope: storedScope(scope),
-  }));
+  return SWEEPS(connection)
+    .all({ run })
+    .map(({ row, kind, scope }) => ({ ...row, kind: knownKind(kind), scope: storedScope(scope) }))
+    .sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
 }
 
 const COLLECTIONS = prepared((db) =>
@@ -172,22 +172,13 @@ const COLLECTIONS = prepared((db) =>
 
 /** In catalog order, then by source and scope. */
 export function readCollections(connection: Connection, source?: string): CollectionRow[] {
-  const rows = COLLECTIONS(connection).all({ source: source ?? null });
-  return inCatalogOrder(rows).map(({ row, kind, scope, source: name }) => ({
-    ...row,
-    source: name,
-    kind: knownKind(kind),
-    scope: storedScope(scope),
-  }));
-}
-
-function inCatalogOrder<T extends { kind: string; scope: string; source?: string }>(rows: T[]): T[] {
-  const order = KINDS as readonly string[];
-  const byText = (a = '', b = ''): number => (a < b ? -1 : a > b ? 1 : 0);
-  return rows.sort(
-    (a, b) =>
-      order.indexOf(a.kind) - order.indexOf(b.kind) || byText(a.source, b.source) || byText(a.scope, b.scope),
-  );
+  return COLLECTIONS(connection)
+    .all({ source: source ?? null })
+    .map(({ row, kind, scope, source: name }) => ({
+      ...row,
+      ...{ source: name, kind: knownKind(kind), scope: storedScope(scope) },
+    }))
+    .sort(compareCollections);
 }
 
 // The completeness of a source's collections, from their rows alone: no record is read or counted.
@@ -204,9 +195,7 @@ export interface KindStatus {
 }
 
 /** A collection whose latest sweep is not complete. */
-export interface UnreadCollection {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface UnreadCollection extends CollectionKey {
   /** Null before the first sweep. */
   readonly outcome: CollectionRow['lastOutcome'];
   readonly errorCode: CollectionRow['lastErrorCode'];

@@ -1,7 +1,6 @@
 /** The result of a sweep as a run reports it to the mirror, and as the mirror returns it. */
+import type { CollectionKey } from '../catalog/order.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
 
 export type RunOutcome = 'running' | 'complete' | 'partial' | 'failed';
 export type SweepOutcome =
@@ -23,9 +22,7 @@ export interface StoredError {
 }
 
 /** One sweep with the sync's verdict. The mirror counts the changes itself. */
-export interface SweepResult {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface SweepResult extends CollectionKey {
   readonly outcome: SweepOutcome;
   /** Null where nothing was walked. */
   readonly mode: SweepMode | null;

@@ -1,7 +1,6 @@
 /** What the mirror had seen of each collection by a run, and when a collection's whole list was last read. */
+import type { CollectionKey } from '../catalog/order.ts';
 import { type SQLWrapper, and, desc, eq, inArray, isNotNull, lt, lte, sql } from 'drizzle-orm';
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
@@ -11,9 +10,7 @@ import { collections, sources } from './schema/source-tables.ts';
 import type { SweepOutcome } from './sweep-result.ts';
 import type { RunTime } from './record-page.ts';
 
-export interface SeenCollection {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface SeenCollection extends CollectionKey {
   /** The last run up to that one which tried; null for none, or where retention dropped it. */
   readonly lastRun: number | null;
   readonly outcome: SweepOutcome | null;

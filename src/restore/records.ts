@@ -8,7 +8,7 @@ import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { comparedMembers } from '../diff/compare.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { RecordKey } from '../catalog/order.ts';
 
 /** A record's key as one text: equal for equal records only, since no id holds the character between the parts. */
 export function recordKey({ kind, scope, id }: RecordKey): string {

@@ -1,4 +1,5 @@
 /** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
+import type { CollectionKey } from '../catalog/order.ts';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -11,7 +12,7 @@ import type { RecordState } from '../diff/states.ts';
 import { requireComparedFields } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
 import { nothingCompared } from './nothing-compared.ts';
-import type { CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { Coverage, LoadedState } from './state.ts';
 
 interface SourceComparisonRequest {
   readonly from: LoadedState;
@@ -84,7 +85,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   if (document.compared.collections === 0 && document.compared.records === 0) {
     throw nothingCompared(document, filter, unread);
   }
-  const parts = filterParts({ ...filter, kinds: [...reported] }, () => []);
+  const parts = filterParts({ ...filter, kinds: [...reported] });
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   return document;
 }
@@ -99,7 +100,7 @@ interface Side {
 }
 
 function sideOf(state: LoadedState, filter: StateFilter): Side {
-  const parts = filterParts(filter, () => state.projectsOf(filter.organizations ?? []));
+  const parts = filterParts(filter, state);
   const known = state
     .collections()
     .filter(({ kind, scope }) => parts.some((part) => selectsCollection(part, kind, scope)))

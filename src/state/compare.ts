@@ -4,7 +4,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
-import { compareKeys } from '../diff/order.ts';
+import { type CollectionKey, compareKeys } from '../catalog/order.ts';
 import { type State, stepsOverStates, runInSlices } from '../diff/states.ts';
 import { withoutRepeats } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -15,7 +15,7 @@ import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import { recreatedParts, stateWithRecreated } from './recreated-state.ts';
-import type { CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { Coverage, LoadedState } from './state.ts';
 import { UnknownRecords } from './unknown-records.ts';
 
 interface ComparisonRequest {
@@ -51,11 +51,7 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
   const request = { ...asked, from, leaveOut };
   // The shortcut goes by the mirror's own ids.
   const mirror = from === asked.from ? asked.mirror : undefined;
-  const organizations = filter.organizations ?? [];
-  const narrowed = filterParts(filter, () => [
-    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
-  ]);
-  const parts = recreatedParts(from, narrowed);
+  const parts = recreatedParts(from, filterParts(filter, from, to));
   const collections = comparableCollections(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...collections.skipped, ...collections.leftOut];
@@ -256,10 +252,8 @@ function unknownIds(
   filter: StateFilter,
   typed?: readonly string[],
 ): Skipped[] {
-  const { ids = [], organizations = [] } = filter;
-  const parts = filterParts(filter, () => [
-    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
-  ]);
+  const { ids = [] } = filter;
+  const parts = filterParts(filter, from, to);
   const found = new Set<Kind>();
   const unknown = ids.filter((id) => {
     const own = kindsOf([from, to], parts, id);

@@ -1,5 +1,5 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
-import { scopeKey, activityKinds } from '../catalog/catalog.ts';
+import { collectionKey, activityKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
@@ -10,7 +10,7 @@ import { type Drift, assessDrift } from '../diff/drift.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { IgnoreRule } from '../diff/rules.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { skipTest, parseState } from '../diff/states.ts';
@@ -174,10 +174,7 @@ function coverage(
   definitions: (kind: Kind) => ResourceDefinition,
   { filter, mode, fields }: DriftExtent,
 ): (key: RecordKey, path: string) => boolean {
-  const organizations = filter.organizations ?? [];
-  const parts = filterParts(filter, () => [
-    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
-  ]);
+  const parts = filterParts(filter, from, to);
   return (key, path) => {
     if (!parts.some((part) => selectsRecord(part, key))) return false;
     const [member] = splitPointer(path);
@@ -194,8 +191,8 @@ function isBaseline(mirror: Mirror, from: LoadedState, { source }: DriftExtent):
   return from.point?.run === pointOf(mirror, BASELINE, { source }).run;
 }
 
-function keyText({ kind, scope, id }: RecordKey): string {
-  return JSON.stringify([kind, scopeKey(scope), id]);
+function keyText(key: RecordKey): string {
+  return `${collectionKey(key)} ${key.id}`;
 }
 
 function rulesFor(
@@ -238,10 +235,7 @@ function formFacts(
   const counts = new Map<Kind, number>();
   const countOf = (kind: Kind): number => {
     const isSkipped = skipTest([...diff.skipped, ...(diff.left_out ?? [])]);
-    const organizations = filter.organizations ?? [];
-    const parts = filterParts({ ...filter, kinds: [kind] }, () => [
-      ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
-    ]);
+    const parts = filterParts({ ...filter, kinds: [kind] }, from, to);
     let count = 0;
     for (const part of parts)
       for (const key of to.keys?.(part) ?? to.records(part)) if (!isSkipped(key)) count += 1;

@@ -1,4 +1,5 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
+import type { CollectionKey } from '../catalog/order.ts';
 import { scopeKey, definitionOf, isKind, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -16,7 +17,7 @@ import { projectsIn } from './live-parents.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorState } from './mirror-diff.ts';
 import type { Point } from './point.ts';
-import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -325,10 +326,7 @@ class SilentExport implements LoadedState {
   #hasOther(kind: Kind): boolean {
     const known = this.#isInOther.get(kind);
     if (known !== undefined) return known;
-    const organizations = this.#filter.organizations ?? [];
-    const parts = filterParts({ ...this.#filter, kinds: [kind] }, () => [
-      ...new Set([...this.projectsOf(organizations), ...this.#other.projectsOf(organizations)]),
-    ]);
+    const parts = filterParts({ ...this.#filter, kinds: [kind] }, this, this.#other);
     const found = parts.some((part) => {
       for (const _record of this.#other.keys?.(part) ?? this.#other.records(part)) return true;
       return false;

@@ -3,7 +3,7 @@ import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { isWithin, scopeKeyNaming } from '../catalog/lineage.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { RecordKey } from '../catalog/order.ts';
 
 /** What is not named is not narrowed. Fits the mirror's `RecordFilter`. */
 export interface StateFilter {
@@ -16,10 +16,13 @@ export interface StateFilter {
 }
 
 /**
- * The filter in parts that need no look at the records: `projectsOf` gives the projects of an organization, once
- * for both states, since a state that lost a project no longer knows. Read in turn, the parts keep the order of records.
+ * The filter in parts that need no look at the records. Projects of an organization are those that any of the states knows,
+ * since one that lost a project no longer does. Read in turn, the parts keep the order of records.
  */
-export function filterParts(filter: StateFilter, projectsOf: () => readonly string[]): StateFilter[] {
+export function filterParts(
+  filter: StateFilter,
+  ...states: readonly { readonly projectsOf: (organizations: readonly string[]) => readonly string[] }[]
+): StateFilter[] {
   const { organizations, kinds = KINDS, ...rest } = filter;
   if (organizations === undefined) return [filter];
   const parts: StateFilter[] = [];
@@ -29,7 +32,9 @@ export function filterParts(filter: StateFilter, projectsOf: () => readonly stri
       parts.push({ ...rest, organizations, kinds: group });
       continue;
     }
-    projects ??= projectsOf().filter((id) => rest.projects?.includes(id) !== false);
+    projects ??= [...new Set(states.flatMap((state) => state.projectsOf(organizations)))].filter(
+      (id) => rest.projects?.includes(id) !== false,
+    );
     parts.push({ ...rest, projects, kinds: group });
   }
   return parts;

@@ -10,11 +10,11 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
 import { proofOfAbsence, retrieveAbsent } from '../sync/absence.ts';
 import { type StateFilter, filterParts } from './filter.ts';
-import type { CollectionKey, LoadedState } from './state.ts';
+import type { LoadedState } from './state.ts';
 
 /** Records looked up per collection, one request each. Further ones count as absent, and the collection as stale. */
 export const MAX_LOOKUPS = 200;
@@ -121,10 +121,7 @@ async function absentFrom(
   filter: StateFilter,
 ): Promise<ReadonlyMap<string, Absent>> {
   const absent = new Map<string, Absent>();
-  const organizations = filter.organizations ?? [];
-  const parts = filterParts(filter, () => [
-    ...new Set([...against.projectsOf(organizations), ...live.projectsOf(organizations)]),
-  ]);
+  const parts = filterParts(filter, against, live);
   const count = ({ kind, scope, id }: RecordKey): void => {
     const key = collectionKey({ kind, scope });
     const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };

@@ -7,7 +7,7 @@ import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
-import { type RecordKey, compareKeys } from '../diff/order.ts';
+import { type CollectionKey, type RecordKey, compareKeys } from '../catalog/order.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
@@ -23,7 +23,7 @@ import {
   settleLive,
 } from './live-absence.ts';
 import { LiveParents, projectsIn } from './live-parents.ts';
-import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
 
 /** The client stays open: the caller closes it. */

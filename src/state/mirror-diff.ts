@@ -6,7 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import {
   stepsOverPairs,
   type CompareOptions,
@@ -23,7 +23,7 @@ import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
-import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
@@ -46,7 +46,7 @@ interface PointDiffOptions {
   /** What could not be read on one side: left out on both, and named in the document. */
   readonly skipped?: readonly Skipped[];
   /** Collections that are part of both states though they may hold no record. */
-  readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+  readonly collections?: Iterable<CollectionKey>;
   readonly isUnknown?: CompareOptions['isUnknown'];
   /** What is made of the changes before they are compared: records that were created again as one (`recreated.ts`). */
   readonly through?: (changes: Iterable<ChangedRecord>) => Iterable<ChangedRecord>;

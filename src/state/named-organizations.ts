@@ -2,6 +2,7 @@
  * Live below organizations that the user named, one of which may be gone: a complete list shows that, while a request
  * for each would only fail. It is then missing, to be created again with consent, and so is everything below it.
  */
+import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -9,7 +10,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
-import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 
 const ROOT = SCOPE_KIND.organization_id;
 

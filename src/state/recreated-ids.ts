@@ -3,7 +3,7 @@ import type { ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { pointerTo, splitPointer } from '../core/json-pointer.ts';
+import { isAt, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
 import { idText, MatchedIds } from '../diff/match-records.ts';
 import type { RecordState } from '../diff/states.ts';
@@ -134,10 +134,4 @@ function idPlaces(definitions: (kind: Kind) => ResourceDefinition, kind: Kind): 
     const segments = splitPointer(each.pointer);
     return { segments, member: JSON.stringify(segments[0] ?? ''), kind: each.kind };
   });
-}
-
-function isAt(segments: readonly string[], path: readonly string[]): boolean {
-  return (
-    segments.length === path.length && segments.every((segment, n) => segment === '*' || segment === path[n])
-  );
 }

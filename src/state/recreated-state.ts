@@ -1,4 +1,5 @@
 /** A state under the ids that another one knows: a record that was created again is one record, not removed and added. */
+import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -11,7 +12,7 @@ import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { RecreatedReferences, matchedIds } from './recreated-ids.ts';
-import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 
 /** `state` with the ids of `other`, also where a record names another one; `state` itself where no id differs. */
 export function stateWithRecreated(

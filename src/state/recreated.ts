@@ -7,7 +7,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Recreated, RecordChange } from '../diff/change.ts';
 import { MatchedIds } from '../diff/match-records.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';

@@ -6,15 +6,10 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
-import type { RecordKey } from '../diff/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
-
-export interface CollectionKey {
-  readonly kind: Kind;
-  readonly scope: Scope;
-}
 
 /** What a state can say of a collection. */
 export type Coverage =

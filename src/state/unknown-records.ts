@@ -5,8 +5,8 @@
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import { plural } from '../core/wording.ts';
 import type { FirstRead, LeftOut, Skipped } from '../diff/change.ts';
-import type { RecordKey } from '../diff/order.ts';
-import type { CollectionKey, LoadedState, UnknownRecord } from './state.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
+import type { LoadedState, UnknownRecord } from './state.ts';
 
 type Side = 'from' | 'to';
 

@@ -1,4 +1,5 @@
 /** Progress events of a run, for progress bars and logs only. */
+import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SweepReport } from './outcome.ts';
@@ -7,9 +8,7 @@ import type { SweepReport } from './outcome.ts';
 export type SweepReading = 'full' | 'head' | 'each';
 
 /** A sweep that is still to come. */
-export interface PlannedSweep {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface PlannedSweep extends CollectionKey {
   readonly reading: SweepReading;
   /** Records that the mirror holds, for `each` the parents to ask for; null where the collection was never read. */
   readonly known: number | null;

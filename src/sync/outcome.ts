@@ -1,5 +1,5 @@
 /** How a sweep and a run can end (design.md, JSON documents: tidemark.sync/1). */
-import type { Scope } from '../catalog/definition.ts';
+import type { CollectionKey } from '../catalog/order.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
@@ -13,9 +13,7 @@ export type RunOutcome = 'complete' | 'partial' | 'failed';
 export type SweepMode = 'full' | 'head' | 'each' | 'parent' | 'none';
 
 /** What one sweep did. Counts are records. */
-export interface SweepReport {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface SweepReport extends CollectionKey {
   readonly outcome: SweepOutcome;
   readonly mode: SweepMode;
   readonly pages: number;

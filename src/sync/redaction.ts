@@ -12,7 +12,7 @@ import { parseLossless } from '../core/json.ts';
 import { replaceValues } from '../core/json.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import { valueDigest } from '../diff/canonical.ts';
-import { splitPointer } from '../core/json-pointer.ts';
+import { isAt, splitPointer } from '../core/json-pointer.ts';
 
 export interface Redaction {
   /** A record's JSON text with every secret in clear replaced; the same string where it holds none. */
@@ -93,10 +93,6 @@ function shapeOf({ fields }: ResourceDefinition): Shape {
     ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
   ]);
   return { places, documented: new Set(fields.map(({ name }) => name)) };
-}
-
-function isAt(place: readonly string[], path: readonly string[]): boolean {
-  return place.length === path.length && place.every((part, index) => part === '*' || part === path[index]);
 }
 
 function isSecretValue(valueText: string, isPlace: boolean): boolean {

@@ -6,6 +6,7 @@ import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
+import { type CollectionKey, compareScopes } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
@@ -305,15 +306,9 @@ function skipped({ kind }: ResourceDefinition, scope: Scope, error: SweepError):
   return sweepReport({ kind, scope, outcome: 'skipped', mode: 'none', error });
 }
 
-function isOf(kind: Kind, scope: Scope): (each: { readonly kind: Kind; readonly scope: Scope }) => boolean {
+function isOf(kind: Kind, scope: Scope): (each: CollectionKey) => boolean {
   const key = collectionKey({ kind, scope });
   return (each) => each.kind === kind && collectionKey(each) === key;
-}
-
-function compareScopes(a: Scope, b: Scope): number {
-  const left = JSON.stringify(a);
-  const right = JSON.stringify(b);
-  return left < right ? -1 : left > right ? 1 : 0;
 }
 
 // Which sweeps of a run are still to come, as far as known: for the time estimate only. Pure.

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { diffExitCode, requireCompared } from '../../src/diff/change.ts';
-import { compareTexts } from '../../src/diff/order.ts';
+import { compareTexts } from '../../src/catalog/order.ts';
 import {
   type CompareOptions,
   type RecordState,

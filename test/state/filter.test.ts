@@ -7,14 +7,16 @@ describe('the parts of a filter', () => {
   it('is the filter itself where no organization is named', () => {
     const filter = { kinds: ['domains'] as const, ids: ['x'] };
     expect(
-      filterParts(filter, () => {
-        throw new Error('nobody needs to know');
+      filterParts(filter, {
+        projectsOf: () => {
+          throw new Error('nobody needs to know');
+        },
       }),
     ).toEqual([filter]);
   });
 
   it('names the projects of an organization, and keeps the order of kinds', () => {
-    const parts = filterParts({ organizations: ['o'] }, () => ['1', '2']);
+    const parts = filterParts({ organizations: ['o'] }, { projectsOf: () => ['1', '2'] });
     expect(parts.flatMap(({ kinds }) => kinds)).toEqual(KINDS);
     expect(parts.at(0)).toMatchObject({ organizations: ['o'] });
     expect(parts.at(-1)).toEqual({
@@ -24,7 +26,10 @@ describe('the parts of a filter', () => {
   });
 
   it('keeps to the projects that are named as well', () => {
-    const parts = filterParts({ organizations: ['o'], projects: ['2', '3'] }, () => ['1', '2']);
+    const parts = filterParts(
+      { organizations: ['o'], projects: ['2', '3'] },
+      { projectsOf: () => ['1', '2'] },
+    );
     expect(parts.at(-1)).toMatchObject({ projects: ['2'] });
   });
 });

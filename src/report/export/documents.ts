@@ -1,15 +1,12 @@
 /** Records as the texts of an export, piece by piece: memory holds one record at a time. */
+import type { RecordKey } from '../../catalog/order.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { parseLossless, getOwn, isJsonObject, type JsonValue } from '../../core/json.ts';
 import { stringifyYaml } from '../../core/yaml.ts';
 
-export interface ExportRecord {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
+export interface ExportRecord extends RecordKey {
   /** The body exactly as received. */
   readonly body: string;
   /** Named where an export holds several sources; null otherwise. */

@@ -1,5 +1,5 @@
 /** Whether live is still what a saved plan was made against (design.md, Never broken 5). Pure. */
-import { scopeKey } from '../../catalog/catalog.ts';
+import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
@@ -50,7 +50,7 @@ export function changedSincePlan(
   }
   const whole = new Set(
     live.collections.flatMap(({ kind, scope, isComplete }) =>
-      isComplete ? [`${kind} ${scopeKey(scope)}`] : [],
+      isComplete ? [collectionKey({ kind, scope })] : [],
     ),
   );
   return plan.steps.flatMap((step): Moved[] => {
@@ -67,9 +67,7 @@ export function changedSincePlan(
     }
     const record = byPlace.get(recordKey({ kind, scope, id: precondition.id }));
     if (record === undefined) {
-      return [
-        { step, how: whole.has(`${kind} ${scopeKey(scope)}`) ? 'gone' : 'unread', fields: [], by: null },
-      ];
+      return [{ step, how: whole.has(collectionKey(step)) ? 'gone' : 'unread', fields: [], by: null }];
     }
     const definition = definitions(kind);
     if (managedDigest(definition, record.body) === precondition.digest) {

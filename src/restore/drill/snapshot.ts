@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { ParsedRecord, Skipped } from '../../diff/change.ts';
-import type { RecordKey } from '../../diff/order.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import { type RecordState, parseState } from '../../diff/states.ts';
 import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../../state/filter.ts';
 import type { LoadedState } from '../../state/state.ts';
@@ -37,7 +37,7 @@ export function drillSnapshot(
   definitions: (kind: Kind) => ResourceDefinition,
 ): DrillSnapshot {
   const isWritten = (kind: Kind): boolean => definitions(kind).restore.never === null;
-  const parts = filterParts(filter, () => state.projectsOf(filter.organizations ?? []));
+  const parts = filterParts(filter, state);
   const isAsked = (key: RecordKey): boolean => parts.some((part) => selectsRecord(part, key));
   const never = new Map<Kind, number>();
   for (const part of parts) {
@@ -47,7 +47,7 @@ export function drillSnapshot(
   }
   const { organizations } = filter;
   const around: StateFilter = organizations === undefined ? {} : { organizations };
-  const all = filterParts({ ...around, kinds: KINDS.filter(isWritten) }, () => []).flatMap((part) => [
+  const all = filterParts({ ...around, kinds: KINDS.filter(isWritten) }).flatMap((part) => [
     ...state.records(part),
   ]);
   const kinds = kindsToRead(new Set(all.filter(isAsked).map(({ kind }) => kind)), definitions);

@@ -8,7 +8,7 @@ import { type JsonObject, isJsonObject, type JsonValue, getOwn } from '../../cor
 import type { Secret } from '../../core/secret.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import type { DrillDamage } from '../../diff/drill-document.ts';
-import { compareTexts } from '../../diff/order.ts';
+import { compareTexts } from '../../catalog/order.ts';
 import { recordsNamedBy } from '../plan/dependents.ts';
 import type { PlanInput } from '../plan/plan.ts';
 import { writableFields } from '../plan/settings.ts';

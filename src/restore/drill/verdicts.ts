@@ -6,7 +6,7 @@ import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ParsedRecord, RecordChange } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
 import type { DrillVerdict } from '../../diff/drill-document.ts';
-import type { RecordKey } from '../../diff/order.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import { diffSources } from '../../diff/sources.ts';
 import type { State } from '../../diff/states.ts';
 import { topMember } from '../places.ts';

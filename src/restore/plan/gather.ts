@@ -1,5 +1,6 @@
 /** Reads the planner's input: both states, ids of recreated records, the key's own user, configured secrets. Only GET. */
-import { scopeKey } from '../../catalog/catalog.ts';
+import type { CollectionKey } from '../../catalog/order.ts';
+import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
@@ -22,7 +23,7 @@ import {
 } from '../../state/filter.ts';
 import { readNamed } from '../../state/named-organizations.ts';
 import { nothingCompared } from '../../state/nothing-compared.ts';
-import type { UnknownRecord, LoadedState, CollectionKey, Coverage } from '../../state/state.ts';
+import type { UnknownRecord, LoadedState, Coverage } from '../../state/state.ts';
 import type { Redaction } from '../../sync/redaction.ts';
 import { wantedKinds } from '../../sync/run-extent.ts';
 import { topMember } from '../places.ts';
@@ -55,11 +56,7 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   const asked = askedKinds(options, idsOf);
   const kinds = kindsToRead(asked, definitions, request.prune !== null);
   const { live, within } = await readWithin(options, kinds);
-  const organizations = filter.organizations ?? [];
-  const parts = filterParts(filter, () => [
-    ...desired.projectsOf(organizations),
-    ...live.projectsOf(organizations),
-  ]);
+  const parts = filterParts(filter, desired, live);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
   const kindsOf = shownKinds([...wanted, ...there], definitions);
   const isWithin = ({ kind: own, scope, id }: ParsedRecord): boolean =>
@@ -355,7 +352,7 @@ function skippedCollections(
 function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]): ReadonlySet<string> {
   const known = new Set(wanted.map(recordKey));
   const extra = there.filter((record) => !known.has(recordKey(record)));
-  return new Set(extra.map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`));
+  return new Set(extra.map(collectionKey));
 }
 
 /** Collections that were compared, of which one side does not know for sure what it does not hold. */
@@ -380,7 +377,7 @@ function doubtfulCollections(
     }
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
     // Records that the desired state may have held are not removed.
-    if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
+    if (request.prune === null || then.isPartial !== true || !extra.has(collectionKey({ kind, scope })))
       continue;
     const reason = desired.unknownIn(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
     doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });

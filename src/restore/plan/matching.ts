@@ -9,7 +9,7 @@ import { valueDigest } from '../../diff/canonical.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { comparedMembers } from '../../diff/compare.ts';
 import { matchRecords, MatchedIds } from '../../diff/match-records.ts';
-import type { RecordKey } from '../../diff/order.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import { naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import type { PlanInput, Adoption, PlanState } from './plan.ts';
 import { writableFields } from './settings.ts';

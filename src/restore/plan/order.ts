@@ -2,7 +2,7 @@
 import { CATALOG, scopeKey, fillPath } from '../../catalog/catalog.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
-import { compareScopes, compareTexts } from '../../diff/order.ts';
+import { compareScopes, compareTexts } from '../../catalog/order.ts';
 import { placesOf, withMember, topMember } from '../places.ts';
 import { recordOfKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import {

@@ -1,4 +1,5 @@
 /** A plan: everything that text, JSON, exit code and apply are made from (design.md, Restore; `tidemark.plan/1`). */
+import type { CollectionKey } from '../../catalog/order.ts';
 import { hash } from 'node:crypto';
 import type { Method, Scope, KindRate } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -314,9 +315,7 @@ function digest(value: object): string {
 // What the planner is given. It reads nothing else: no clock, no network, no mirror.
 
 /** A collection of a state. What is not whole proves nothing about what is absent from it. */
-export interface PlanCollection {
-  readonly kind: Kind;
-  readonly scope: Scope;
+export interface PlanCollection extends CollectionKey {
   readonly isComplete: boolean;
   /** True where the service has no such collection: then nothing is in it. */
   readonly isNotOffered?: true;

@@ -1,5 +1,5 @@
 /** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
-import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
+import { CATALOG, collectionKey } from '../../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
@@ -35,11 +35,7 @@ export interface References {
 }
 
 export function referencesOf(input: PlanInput, matching: Matching): References {
-  const complete = new Set(
-    input.live.collections
-      .filter(({ isComplete }) => isComplete)
-      .map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
-  );
+  const complete = new Set(input.live.collections.filter(({ isComplete }) => isComplete).map(collectionKey));
   const readKinds = new Set(input.live.collections.map(({ kind }) => kind));
   const liveKeys = new Set<string>();
   const missing = new Map<string, ParsedRecord>();
@@ -108,7 +104,7 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
       return { parameters, unknown, shown };
     },
     idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
-    isRead: (kind, liveScope) => complete.has(`${kind} ${scopeKey(liveScope)}`),
+    isRead: (kind, liveScope) => complete.has(collectionKey({ kind, scope: liveScope })),
   };
 }
 

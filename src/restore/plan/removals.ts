@@ -1,11 +1,10 @@
 /** Steps that remove: only what the user asked for by name (design.md, Never broken 7). */
-import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
-import type { Scope } from '../../catalog/definition.ts';
+import { CATALOG, collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { isJsonObject } from '../../core/json.ts';
 import { type ParsedRecord, compareRecords, recordName } from '../../diff/change.ts';
-import { compareTexts } from '../../diff/order.ts';
+import { compareTexts } from '../../catalog/order.ts';
 import { managedDigest, stepKey } from '../records.ts';
 import { hiddenFields, withoutSecrets } from '../secrets.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
@@ -32,7 +31,7 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
     if (definition === undefined) continue;
     const { never, isRemovable } = definition.restore;
     for (const record of extra ?? []) {
-      if (!covered.has(collectionOf(record)) || !isInScope(record)) continue;
+      if (!covered.has(collectionKey(record)) || !isInScope(record)) continue;
       const leave = (reason: string): void =>
         planning.addUntouched(kind, reason, recordName(definition, record.body, record.id));
       if (never !== null) leave(never);
@@ -119,13 +118,9 @@ function coveredCollections(planning: Planning): ReadonlySet<string> {
   for (const { kind, scope, isComplete } of input.desired.collections) {
     const liveScope = matching.liveScope(scope);
     if (!isComplete || liveScope === null || !references.isRead(kind, liveScope)) continue;
-    covered.add(collectionOf({ kind, scope: liveScope }));
+    covered.add(collectionKey({ kind, scope: liveScope }));
   }
   return covered;
-}
-
-function collectionOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
-  return `${kind} ${scopeKey(scope)}`;
 }
 
 // The step that removes one live record.

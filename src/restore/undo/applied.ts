@@ -2,7 +2,7 @@
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import type { RecordKey } from '../../diff/order.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow, IdMapping } from '../../mirror/restores.ts';
 import { type Inverse, type PlannedRequest, type PlanStep, readPlan } from '../plan/plan.ts';

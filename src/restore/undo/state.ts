@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import { type ParsedRecord, type Skipped, recordName } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
-import type { RecordKey } from '../../diff/order.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nothingCompared } from '../../state/nothing-compared.ts';
 import type { Coverage, LoadedState } from '../../state/state.ts';

@@ -1,7 +1,8 @@
 /** What the mirror holds of one source at one point: read once per state, not once per request. */
-import { scopeKey } from '../../catalog/catalog.ts';
+import { collectionKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import type { CollectionKey } from '../../catalog/order.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';
@@ -37,7 +38,7 @@ export function readState(
   const counts = run === null ? null : keyed(mirror.records.countsAt(run, { sources: [source] }));
   const collections: HeldCollection[] = [];
   for (const { id, kind, scope, records, retiredRun } of mirror.runs.collections(source)) {
-    const key = keyOf(kind, scope);
+    const key = collectionKey({ kind, scope });
     const facts = seen.get(key);
     if (facts === undefined) continue;
     const isDescending = definitionOf(kind).reading === 'feed';
@@ -52,17 +53,13 @@ export function readState(
   const byKind = Map.groupBy(collections, ({ kind }) => kind);
   return {
     shelf: new PageCache(),
-    collection: (kind, scope) => byKey.get(keyOf(kind, scope)),
+    collection: (kind, scope) => byKey.get(collectionKey({ kind, scope })),
     ofKind: (kind) => byKind.get(kind) ?? [],
   };
 }
 
-function keyOf(kind: Kind, scope: Scope): string {
-  return `${kind} ${scopeKey(scope)}`;
-}
-
-function keyed<T extends { readonly kind: Kind; readonly scope: Scope }>(rows: readonly T[]): Map<string, T> {
-  return new Map(rows.map((row) => [keyOf(row.kind, row.scope), row]));
+function keyed<T extends CollectionKey>(rows: readonly T[]): Map<string, T> {
+  return new Map(rows.map((row) => [collectionKey(row), row]));
 }
 
 // Pages of one state that need not be read again, or not while somebody waits: a state never changes. A page is kept from

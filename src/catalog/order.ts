@@ -1,10 +1,15 @@
 /** The one order of records in a state: kind as in the catalog, then scope, then id; the mirror reads in it too. */
-import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
-import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { type Scope, SCOPE_KEYS } from './definition.ts';
+import { type Kind, KINDS } from './kinds.ts';
 
-export interface RecordKey {
+/** What names a collection of a source. */
+export interface CollectionKey {
   readonly kind: Kind;
   readonly scope: Scope;
+}
+
+/** What names a record of a source. */
+export interface RecordKey extends CollectionKey {
   readonly id: string;
 }
 
@@ -17,6 +22,18 @@ const KIND_RANK: ReadonlyMap<Kind, number> = new Map(KINDS.map((kind, rank) => [
 export function compareKeys(a: RecordKey, b: RecordKey): number {
   if (a.kind !== b.kind) return (KIND_RANK.get(a.kind) ?? 0) - (KIND_RANK.get(b.kind) ?? 0);
   return compareScopes(a.scope, b.scope) || compareTexts(a.id, b.id);
+}
+
+/** In catalog order, then by source and scope. */
+export function compareCollections(
+  a: CollectionKey & { readonly source: string },
+  b: CollectionKey & { readonly source: string },
+): number {
+  return (
+    (KIND_RANK.get(a.kind) ?? 0) - (KIND_RANK.get(b.kind) ?? 0) ||
+    compareTexts(a.source, b.source) ||
+    compareScopes(a.scope, b.scope)
+  );
 }
 
 /** As `compareKeys`, for the scopes alone. */
