@@ -69,8 +69,8 @@ sources:
     baseUrl: ${quoted(url)}
     # The key itself is kept elsewhere, never in this file.
     ${secretPair('apiKey', key)}
-    # What is known about the deployment: svc (the interface as documented), svc-writable (the same, with the usual
-    # writable fields of roles, projects and components), posthog, or the path of a file.
+    # What is known about the deployment. svc: the API as documented; restores leave out roles, projects and some
+    # components. svc-writable: restores write their usual fields too. posthog: PostHog. Or the path of a file.
     profile: ${quoted(profile)}
     # All that the key sees, or lists of ids.
     organizations: all

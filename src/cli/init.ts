@@ -240,13 +240,19 @@ async function look(
         ),
       )
     : profile;
+  if (!canAsk(context) && chosen === 'svc')
+    printNote(context, [
+      'profile svc restores documented fields only; --profile svc-writable adds the usual ones of roles, projects and components',
+    ]);
   return chosen === draft.profile ? first : await probed(chosen);
 }
 
+/** What a choice means for reads and restores, in one line each. */
 const LABELS: Readonly<Record<string, string>> = {
-  svc: 'svc: the interface as documented',
-  'svc-writable': 'svc-writable: the same; restores write roles, projects, components too',
-  posthog: 'posthog: PostHog Cloud, or a deployment of its own',
+  svc: 'svc: the API as documented; roles, projects and some components cannot be restored',
+  'svc-writable':
+    'svc-writable: as svc, and restores write their usual fields; a refused field fails one step',
+  posthog: 'posthog: PostHog Cloud, or a deployment of its own, with its field names and list shapes',
 };
 
 /** The source as it will be configured, but with the key given here. */

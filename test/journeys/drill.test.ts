@@ -70,6 +70,23 @@ describe('tidemark drill', () => {
     expect(found.remaining.some(({ kind }) => kind === 'session_recordings')).toBe(false);
   }, 20_000);
 
+  it('brings back what the profile knows to be writable, as docs/restoring.md says', async () => {
+    const page = readFileSync(new URL('../../docs/restoring.md', import.meta.url), 'utf8');
+    const text = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    for (const profile of ['svc', 'svc-writable', 'posthog']) {
+      const config = `${profile}.yaml`;
+      writeFileSync(join(directory, config), text.replace('profile: posthog', `profile: ${profile}`));
+      const found = await document('--config', config);
+      const sum = (of: 'records' | 'comes_back' | 'needs_secret' | 'needs_person' | 'unknown'): number =>
+        found.kinds.reduce((total, each) => total + (each.restored ? each[of] : 0), 0);
+      const share = ((100 * sum('comes_back')) / sum('records')).toFixed(0);
+      const cells = [sum('needs_secret'), sum('needs_person'), sum('unknown')].join(' | ');
+      const row = page.split('\n').find((line) => line.startsWith('|') && line.includes(`\`${profile}\``));
+      expect(row, profile).toContain(`| ${sum('comes_back')} (${share} %) | ${cells} |`);
+      expect(page).toContain(`The sandbox's ${sum('records')} records of configuration`);
+    }
+  }, 60_000);
+
   it('writes a runbook whose lines of configuration, once filled in, bring the exports back', async () => {
     const runbook = await drill('--kind', 'batch_exports', '--runbook', 'runbook.md');
     expect(runbook.code).toBe(3);
