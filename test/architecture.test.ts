@@ -45,6 +45,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   report: ['core', 'config', 'catalog', 'diff'],
   backup: ['core', 'config', 'catalog', 'mirror'],
   git: ['core', 'config', 'catalog', 'mirror', 'diff', 'sync', 'state', 'report', 'backup'],
+  mcp: ['core', 'catalog'],
   daemon: [
     'core',
     'config',
@@ -76,6 +77,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'backup',
     'git',
     'daemon',
+    'mcp',
   ],
 };
 
@@ -89,7 +91,8 @@ const DOORS: Record<string, readonly string[]> = {
   'p-queue': ['api/limiter.ts'],
   'better-sqlite3': ['mirror/database.ts'],
   pino: ['core/logger.ts'],
-  zod: ['config/'],
+  zod: ['config/', 'mcp/server.ts'],
+  '@modelcontextprotocol/sdk': ['mcp/server.ts'],
   yaml: ['config/', 'core/yaml.ts'],
   commander: ['cli/'],
   hono: ['server/', 'daemon/'],

@@ -374,6 +374,25 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import('./daemon.ts')).daemon,
   },
   {
+    name: 'mcp',
+    group: 'Run',
+    description: 'Serve read-only tools to an MCP client, by stdio',
+    notes: [
+      'Tools: status, changes, show, log, diff, drift, plan, sql. None of them writes, and secrets are masked. With',
+      'http.mcp: true the daemon serves the same at /mcp. docs/mcp.md says how to add it to a client.',
+    ],
+    examples: ['tidemark mcp', 'tidemark mcp --config /etc/tidemark.yaml --source production'],
+    load: async () => (await import('./mcp.ts')).mcp,
+  },
+  {
+    name: 'mcp-sql',
+    isHidden: true,
+    description: 'Answers one query of an MCP client',
+    arguments: [{ name: '<query>', key: 'query', description: 'one SELECT', values: 'free' }],
+    options: [{ flags: '--limit <n>', description: 'rows at most', parse: positiveNumber }],
+    load: async () => (await import('./mcp-sql.ts')).mcpSql,
+  },
+  {
     name: 'daemon-job',
     isHidden: true,
     description: 'Does one job for the daemon that starts it',

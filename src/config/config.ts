@@ -167,6 +167,8 @@ export interface HttpConfig {
   readonly tokenFile: string | null;
   /** Starts a sync and opens nothing else. Null where none is configured, and where `triggerTokenFile` could not be read. */
   readonly triggerToken: Secret | null;
+  /** True where `/mcp` serves read-only tools. */
+  readonly mcp: boolean;
   /** Where people reach the dashboard, without a slash at its end; null where it is not known. */
   readonly publicUrl: string | null;
   /** IP addresses and CIDR ranges whose forwarded headers are believed. */

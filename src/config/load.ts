@@ -314,6 +314,7 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     token,
     tokenFile,
     triggerToken,
+    mcp: parsed.http.mcp,
     publicUrl: publicUrl?.href.replace(/\/+$/, '') ?? null,
     trustedProxies,
   };

@@ -256,6 +256,11 @@ export const OPTIONS = section('Tidemark configuration', {
       description: 'File that holds the token for webhooks; instead of triggerToken.',
       example: '/run/secrets/tidemark-trigger',
     }),
+    mcp: z.boolean().prefault(false).meta({
+      description:
+        'Serve read-only tools to MCP clients at /mcp, to whoever may read. Off unless set, because tools run commands and some of them read the service.',
+      example: true,
+    }),
     publicUrl: t.baseUrl.optional().meta({
       description:
         'Address under which people reach the dashboard, such as that of a proxy in front of it: every notice links to it.',

@@ -162,6 +162,33 @@ function wantedViews(): (readonly [name: string, query: string])[] {
   return [...CATALOG.map((each) => [each.kind, kindQuery(each)] as const), ['changes', changesQuery()]];
 }
 
+/**
+ * The same views, and one of the runs, for who must see no secret: bodies and secret ids come from `masked_body(kind, source,
+ * body)` and `masked_id(kind, source, id)`, functions of the connection. Other ids are as they are: an index finds them.
+ */
+export function maskedViews(
+  hasSecretId: (definition: ResourceDefinition) => boolean,
+): (readonly [name: string, query: string])[] {
+  const masked = (kind: string, query: string, isIdMasked: boolean): string =>
+    query
+      .replaceAll(/\br\.body\b/g, `masked_body(${kind}, c.source, r.body)`)
+      .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
+      .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
+      .replaceAll(/\bFROM runs\b/g, 'FROM main.runs');
+  return [
+    ...CATALOG.map(
+      (each) => [each.kind, masked(`'${each.kind}'`, kindQuery(each), hasSecretId(each))] as const,
+    ),
+    ['changes', masked('c.kind', changesQuery(), true)],
+    ['runs', RUNS],
+  ];
+}
+
+const ID_COLUMN = 'r.remote_id AS "id"';
+
+const RUNS = `SELECT n.run, s.name AS source, n.outcome, n.started_at, n.finished_at, n.requests, n.added, n.changed, n.removed,
+  n.unchanged, n.error_code FROM main.runs n JOIN main.sources s ON s.id = n.source`;
+
 /** Text of the views that were made here, by name. */
 function viewsIn(connection: Connection): Map<string, string> {
   const rows = connection

@@ -7,6 +7,7 @@ import { lastEntry } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
+import { type MaskedAnswer, type MaskedQuestion, queryMasked } from './masked-query.ts';
 import { type RecordStore, recordStore } from './record-store.ts';
 import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
@@ -101,6 +102,21 @@ export class Mirror {
       const prepared = connection.prepare<[], unknown[]>(statement).raw();
       return { columns: prepared.columns().map(({ name }) => name), rows: prepared.all() };
     });
+  }
+
+  /**
+   * Answers a question in SQL for somebody who must see no secret (`masked-query.ts`).
+   * @throws TidemarkError `usage` when it is not a query of the tables that are offered
+   */
+  queryMasked(question: MaskedQuestion): MaskedAnswer {
+    const reader = this.#access.openReader();
+    try {
+      return queryMasked(reader.connection, question);
+    } catch (error) {
+      throw asReadingError(error, this.path);
+    } finally {
+      reader.close();
+    }
   }
 
   /**

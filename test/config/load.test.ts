@@ -85,6 +85,7 @@ log: { level: debug }
       token: null,
       tokenFile: null,
       triggerToken: null,
+      mcp: false,
       publicUrl: null,
       trustedProxies: [],
     });

@@ -18,7 +18,7 @@ import { createApi } from './api.ts';
 import { healthDocument, healthText } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
 import { EventStreams } from './events.ts';
-import { withStrictHeaders, asRefusal, Refusal, refusalDocument } from './request.ts';
+import { withStrictHeaders, asRefusal, Refusal, refusalDocument, requestText } from './request.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import type { Metrics } from './metrics.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -109,6 +109,13 @@ export function createRoutes(
       checkMayAct: (context) => access.checkMayAct(callerOf(context)),
     }),
   );
+  const { mcp } = options;
+  if (mcp !== undefined) {
+    application.post('/mcp', async (context) => {
+      checkSameSite(callerOf(context));
+      return mcp.answer(context.req.raw, jsonOf(await requestText(context)));
+    });
+  }
   if (replicas !== null) {
     application.all('/replica/*', (context) =>
       replicas.at(new URL(context.req.url).pathname).fetch(context.req.raw, context.env),
@@ -144,6 +151,7 @@ export function createRoutes(
   return {
     application,
     close: async () => {
+      mcp?.close();
       replicas?.close();
       await events.close();
       await Promise.allSettled(inHand);
@@ -168,6 +176,20 @@ function unanswered(application: Application, { method, path }: Context['req']):
   return new Refusal(405, 'usage', `this path takes no ${method}`, `it takes ${allow}`, {
     Allow: allow,
   });
+}
+
+/** @throws Refusal 400 */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Refusal(
+      400,
+      'usage',
+      'the request is not JSON',
+      'send a message of the Model Context Protocol',
+    );
+  }
 }
 
 interface GuardParts {
@@ -335,6 +357,8 @@ export interface HttpOptions {
   readonly localToken: string;
   /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
   readonly trustedProxies?: readonly string[];
+  /** The tools at `/mcp`; none when absent. */
+  readonly mcp?: { answer(request: Request, body: unknown): Promise<Response>; close(): void };
   readonly clock: Clock;
   readonly log: Logger;
   /**

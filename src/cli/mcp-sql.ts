@@ -1,0 +1,58 @@
+/** `tidemark mcp-sql`: the child process that answers one query of an MCP client. Not for users: they have `sqlite3`. */
+import { Worker } from 'node:worker_threads';
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { definitionsFor } from '../config/source.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
+import { workerFile } from '../core/package-root.ts';
+import type { WatchdogLimits } from '../core/watchdog-worker.ts';
+import { isSecretId, maskedBody, maskedId } from '../report/mask.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print, type CommandContext } from './context.ts';
+
+interface SqlOptions {
+  readonly query: string;
+  readonly limit?: number;
+}
+
+/** Generous for a question: a mirror of a million recordings is counted in a second. */
+const LIMITS: WatchdogLimits = { ms: 10_000, residentBytes: 768 * 1024 * 1024 };
+const USUAL_ROWS = 100;
+const MOST_CHARACTERS = 500_000;
+
+export async function mcpSql(context: CommandContext, { query, limit }: SqlOptions): Promise<ExitCode> {
+  const watchdog = new Worker(workerFile('core/watchdog-worker'), { workerData: LIMITS });
+  watchdog.unref();
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'mcp-sql', context.pid);
+  const definitions = new Map<string, (kind: Kind) => ResourceDefinition>();
+  const definitionOf = (kind: Kind, source: string): ResourceDefinition => {
+    const known = definitions.get(source) ?? definitionsFor(config, source);
+    definitions.set(source, known);
+    return known(kind);
+  };
+  const known = [...config.sources.map(({ name }) => name), ...mirror.runs.sources()];
+  try {
+    const answer = mirror.queryMasked({
+      sql: query,
+      maxRows: limit ?? USUAL_ROWS,
+      maxCharacters: MOST_CHARACTERS,
+      maskBody: (kind, source, body) =>
+        JSON.stringify(maskedBody(parseLossless(body), definitionOf(kind, source))),
+      maskId: (kind, source, id) => maskedId(id, definitionOf(kind, source)),
+      hasSecretId: ({ kind }) => known.some((source) => isSecretId(definitionOf(kind, source))),
+    });
+    const document = {
+      schema: 'tidemark.sql/1',
+      ...answer,
+      rows: answer.rows,
+      row_count: answer.rows.length,
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+    await watchdog.terminate();
+  }
+}

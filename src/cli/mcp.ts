@@ -1,0 +1,28 @@
+/** `tidemark mcp`: the read-only tools for an MCP client that starts this program (docs/mcp.md). */
+import process from 'node:process';
+import { EXIT, type ExitCode } from '../core/errors.ts';
+import { Mcp } from '../mcp/server.ts';
+import { readConfig } from '../wire.ts';
+import { printNote, type CommandContext } from './context.ts';
+
+export async function mcp(context: CommandContext): Promise<ExitCode> {
+  // A configuration that is wrong is reported at the start and not by every tool.
+  readConfig(context, context.options, 'unused');
+  const server = openMcp(context);
+  if (context.stdin.isTTY)
+    printNote(context, ['an MCP client is expected on stdin: docs/mcp.md says how to add it']);
+  context.signal.addEventListener('abort', () => server.close(), { once: true });
+  await server.serveStdio(process.stdin, context.stdout);
+  return EXIT.done;
+}
+
+/** The tools of this configuration, for the command and for the daemon. */
+export function openMcp({ execPath, entry, env, cwd, options }: CommandContext): Mcp {
+  const { config, source } = options;
+  const globalOptions = [
+    ...(config === undefined ? [] : [`--config=${config}`]),
+    '--log-level=error',
+    '--no-color',
+  ];
+  return new Mcp({ execPath, entry, env, cwd, globalOptions }, source ?? null);
+}

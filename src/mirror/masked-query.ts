@@ -1,0 +1,130 @@
+/**
+ * Read-only SQL on the current records for somebody who must see no secret. `records.body` has them, and SQLite as it is
+ * built here asks nobody before it reads a table. So the query is prepared twice:
+ *
+ * 1. in an empty database that has nothing but the tables that are offered, all of them temporary. What names another table,
+ *    the schema `main`, or writes, fails here. SQL cannot name a table that is not in its text.
+ * 2. on the mirror, where the same names are temporary views with masked values: a temporary name is found before any other.
+ *
+ * Copying the masked records into a database of their own would hold as well, but takes minutes and gigabytes of a million.
+ */
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { type Connection, connect, sqliteCode } from './database.ts';
+import { maskedViews } from './kind-views.ts';
+
+export interface MaskedQuestion {
+  readonly sql: string;
+  readonly maxRows: number;
+  /** Characters of all rows together. */
+  readonly maxCharacters: number;
+  /** The JSON text of a record with its secrets masked. */
+  readonly maskBody: (kind: Kind, source: string, body: string) => string;
+  readonly maskId: (kind: Kind, source: string, id: string) => string;
+  readonly hasSecretId: (definition: ResourceDefinition) => boolean;
+}
+
+export interface MaskedAnswer {
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+  /** Why there may be more rows; null where these are all. */
+  readonly cut: 'rows' | 'characters' | null;
+}
+
+type Cell = string | number | null;
+
+/** Characters of one value: the tool that shows a record has all of it. */
+const VALUE_CHARACTERS = 4_000;
+
+/** SQLite's white space and comments, then a query: PRAGMA and ATTACH act when they are prepared, or read other files. */
+const QUERY = /^(?:\s|--[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*(?:select|with|values)\b/i;
+
+/** @throws TidemarkError `usage` */
+export function queryMasked(connection: Connection, question: MaskedQuestion): MaskedAnswer {
+  const { sql, hasSecretId } = question;
+  if (!QUERY.test(sql)) throw refused('only SELECT, WITH and VALUES are answered');
+  defineMasks(connection, question);
+  const views = maskedViews(hasSecretId);
+  for (const [name, query] of views) connection.exec(`CREATE TEMP VIEW "${name}" AS ${query}`);
+  checkOnOffered(
+    connection,
+    views.map(([name]) => name),
+    sql,
+  );
+  connection.pragma('query_only = ON');
+  return asQuery(() => answer(connection, question));
+}
+
+function defineMasks(connection: Connection, { maskBody, maskId }: MaskedQuestion): void {
+  // SQLite calls it once for each column of a row.
+  let last = { kind: '', source: '', body: '', masked: '' };
+  connection.function('masked_body', (kind: Kind, source: string, body: unknown) => {
+    if (typeof body !== 'string') return null;
+    if (last.body !== body || last.kind !== kind || last.source !== source)
+      last = { kind, source, body, masked: maskBody(kind, source, body) };
+    return last.masked;
+  });
+  connection.function('masked_id', (kind: Kind, source: string, id: string) => maskId(kind, source, id));
+}
+
+/** Step 1: prepared, not executed. */
+function checkOnOffered(connection: Connection, tables: readonly string[], sql: string): void {
+  const empty = connect(':memory:', { isReadonly: false });
+  try {
+    for (const table of tables) {
+      const columns = connection.prepare(`SELECT * FROM temp."${table}"`).columns();
+      empty.exec(`CREATE TEMP TABLE "${table}" (${columns.map(({ name }) => `"${name}"`).join(', ')})`);
+    }
+    const prepared = asQuery(() => empty.prepare(sql));
+    if (!prepared.reader || !prepared.readonly) throw refused('nothing may be written');
+  } finally {
+    empty.close();
+  }
+}
+
+function answer(connection: Connection, { sql, maxRows, maxCharacters }: MaskedQuestion): MaskedAnswer {
+  const prepared = connection.prepare<[], unknown[]>(sql).raw().safeIntegers();
+  const columns = prepared.columns().map(({ name }) => name);
+  const rows: Cell[][] = [];
+  let characters = 0;
+  for (const row of prepared.iterate()) {
+    if (rows.length === maxRows) return { columns, rows, cut: 'rows' };
+    const cells = row.map(cellOf);
+    characters += cells.reduce<number>((sum, cell) => sum + String(cell).length, 0);
+    if (characters > maxCharacters && rows.length > 0) return { columns, rows, cut: 'characters' };
+    rows.push(cells);
+  }
+  return { columns, rows, cut: null };
+}
+
+function cellOf(value: unknown): Cell {
+  if (value === null || typeof value === 'number') return value;
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : String(value);
+  }
+  if (Buffer.isBuffer(value)) return `x'${value.subarray(0, VALUE_CHARACTERS / 2).toString('hex')}'`;
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length <= VALUE_CHARACTERS ? text : `${text.slice(0, VALUE_CHARACTERS)}… (cut)`;
+}
+
+/** What SQLite says of somebody's query is no fault of the mirror. */
+function asQuery<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    const code = sqliteCode(error);
+    const isTheirs =
+      code === undefined ? error instanceof RangeError : !/_(CORRUPT|IOERR|FULL|BUSY|NOTADB)/.test(code);
+    throw isTheirs && error instanceof Error && !(error instanceof TidemarkError)
+      ? refused(error.message)
+      : error;
+  }
+}
+
+function refused(why: string): TidemarkError {
+  return new TidemarkError('usage', `the query was refused: ${why}`, {
+    hint: "one SELECT over the kinds (a table each, such as members), changes and runs; `SELECT name FROM pragma_table_info('members')` lists the columns",
+  });
+}
