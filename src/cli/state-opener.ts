@@ -1,9 +1,12 @@
 /** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withMappedIds } from '../state/recreated-ids.ts';
+import { besideFingerprints, secretsFrom } from '../state/export-secrets.ts';
 import { readExport } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
@@ -14,6 +17,7 @@ import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import type { Wanted } from './live-opener.ts';
+import { fingerprintsName } from '../sync/redaction.ts';
 
 /** References to states of the mirror: all but `live` and `file:`. */
 export function isOfMirror({ form }: Reference): boolean {
@@ -62,9 +66,19 @@ export class StateOpener {
   ): Promise<{ from: LoadedState; to: LoadedState }> {
     const pair = await this.#openBoth(from, to, wanted);
     return {
-      from: relativeTo(pair.from, pair.to, wanted.filter),
-      to: relativeTo(pair.to, pair.from, wanted.filter),
+      from: this.#besideSecrets(relativeTo(pair.from, pair.to, wanted.filter), pair.to),
+      to: this.#besideSecrets(relativeTo(pair.to, pair.from, wanted.filter), pair.from),
     };
+  }
+
+  #besideSecrets(state: LoadedState, other: LoadedState): LoadedState {
+    if (other.hasForeignSecrets !== true) return state;
+    const { state: comparable, hidden } = besideFingerprints(state, other);
+    if (hidden > 0)
+      printNote(this.#context, [
+        `${plural(hidden, 'secret')} of ${other.reference.ref} ${hidden === 1 ? 'is a fingerprint' : 'are fingerprints'} by the key of another mirror: not compared`,
+      ]);
+    return comparable;
   }
 
   async #openBoth(
@@ -126,7 +140,8 @@ export class StateOpener {
   async #opened(reference: Reference, source: string | null, wanted: Wanted): Promise<LoadedState> {
     if (reference.form === 'file') {
       const isWhole = wanted.isFileWhole === true;
-      return readExport({ path: reference.path, cwd: this.#context.cwd, source, isWhole });
+      const secrets = (made: string): ReturnType<typeof secretsFrom> | null => this.#secretsOf(source, made);
+      return readExport({ path: reference.path, cwd: this.#context.cwd, source, isWhole, secrets });
     }
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
@@ -136,6 +151,14 @@ export class StateOpener {
       printNote(this.#context, [point.note]);
     }
     return openMirrorState(this.mirror(), source, point);
+  }
+
+  /** What puts the secrets of an export back that the mirror's key made fingerprints of; null for another key's. */
+  #secretsOf(source: string | null, made: string): ReturnType<typeof secretsFrom> | null {
+    const mirror = this.mirrorIfAny();
+    if (mirror === null || made !== fingerprintsName(mirror.acceptances.fingerprintKey())) return null;
+    const name = source ?? this.#config.sources[0]?.name ?? '';
+    return secretsFrom(mirror, name, definitionsFor(this.#config, name));
   }
 
   /** A list that leaves a record out is found out by who knows of the record. */

@@ -1,5 +1,5 @@
 /** The files of a state as they are committed: the YAML tree of `export --output`, without secrets and volatile members. */
-import { createHash, createHmac } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Embedding, ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -25,7 +25,7 @@ import { recordPath, recordPathOfYaml } from '../report/export/file-name.ts';
 import { wholeCollections } from '../state/export-state.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
-import { type Redaction, redactionWith } from '../sync/redaction.ts';
+import { fingerprintsName, type Redaction, redactionWith } from '../sync/redaction.ts';
 
 export const MANIFEST_NAME = '.tidemark-export.json';
 
@@ -107,11 +107,6 @@ export class RecordTree {
 
 /** A value as short as these occurs in others by chance. */
 const SHORTEST_SECRET = 8;
-
-/** Tells which mirror's key made the fingerprints of a tree, without telling the key. */
-function fingerprintsName(key: Uint8Array): string {
-  return createHmac('sha256', key).update('fingerprints').digest('hex').slice(0, 16);
-}
 
 function withoutVolatile(definition: ResourceDefinition, body: JsonValue): JsonValue {
   if (!isJsonObject(body)) return body;

@@ -29,6 +29,8 @@ interface ExportChoice {
   readonly source: string | null;
   /** True where the user says that it holds all there is of the collections that it speaks of. */
   readonly isWhole?: boolean;
+  /** For an export whose secrets are fingerprints: puts those back that are known; null where another key made them. */
+  readonly secrets?: (fingerprints: string) => ((record: RecordState) => string) | null;
 }
 
 /**
@@ -39,7 +41,7 @@ interface ExportChoice {
  */
 export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
   const { path, cwd } = choice;
-  const { texts, kinds, extent } = await findExport(path, cwd);
+  const { texts, kinds, extent, fingerprints } = await findExport(path, cwd);
   const extents = extent === null ? [] : [extent];
   const found: ExportedRecord[] = [];
   const places = new Map<string, string>();
@@ -65,7 +67,16 @@ export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
   if (mistakes.length > 0) throw notAnExport(path, mistakes);
   if (found.length === 0 && extents.length === 0 && (kinds?.size ?? 0) === 0) throw isEmpty(path);
   const { source, records } = ofOneSource(found, choice);
-  return new ExportState({ path, source, records, kinds, extents, isWhole: choice.isWhole === true });
+  const secrets = fingerprints === null ? null : (choice.secrets?.(fingerprints) ?? null);
+  return new ExportState({
+    path,
+    source,
+    records: secrets === null ? records : records.map((record) => ({ ...record, body: secrets(record) })),
+    kinds,
+    extents,
+    isWhole: choice.isWhole === true,
+    hasForeignSecrets: fingerprints !== null && secrets === null,
+  });
 }
 
 function valuesIn(
@@ -129,6 +140,7 @@ interface ExportFacts {
   readonly kinds: ReadonlySet<Kind> | null;
   readonly extents: readonly ExportExtent[];
   readonly isWhole: boolean;
+  readonly hasForeignSecrets: boolean;
 }
 
 class ExportState implements LoadedExport {
@@ -137,6 +149,7 @@ class ExportState implements LoadedExport {
   readonly point = null;
   /** The flag `--whole-file` does not count here: it speaks of what the export holds, not of what it does not. */
   readonly saysExtent: boolean;
+  readonly hasForeignSecrets: boolean;
   readonly #records: readonly RecordState[];
   readonly #kinds: ReadonlySet<Kind>;
   readonly #collections = new Map<string, CollectionKey>();
@@ -146,7 +159,8 @@ class ExportState implements LoadedExport {
   /** Collections that it says are whole. */
   readonly #whole = new Set<string>();
 
-  constructor({ path, source, records, kinds, extents, isWhole }: ExportFacts) {
+  constructor({ path, source, records, kinds, extents, isWhole, hasForeignSecrets }: ExportFacts) {
+    this.hasForeignSecrets = hasForeignSecrets;
     this.reference = { ref: `file:${path}` };
     this.source = source;
     this.#records = sortRecords(records);

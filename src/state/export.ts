@@ -27,6 +27,8 @@ interface ExportFiles {
   readonly kinds: ReadonlySet<Kind> | null;
   /** The extent from the directory's manifest; null without one. */
   readonly extent: ExportExtent | null;
+  /** Which key made its fingerprints, if secrets were replaced by them; null otherwise. */
+  readonly fingerprints: string | null;
 }
 
 const MANIFEST = '.tidemark-export.json';
@@ -44,15 +46,17 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
       texts: oneText('standard input', null, () => buffer(createReadStream(STDIN))),
       kinds: null,
       extent: null,
+      fingerprints: null,
     };
   const absolute = resolve(cwd, path);
   const isDirectory = await isFolder(absolute, path);
   if (!isDirectory) {
     const format = formatOfName(path);
     if (isOneWay(format)) throw cannotRead(path, format);
-    return { texts: oneText(path, format ?? null, () => readFile(absolute)), kinds: null, extent: null };
+    const texts = oneText(path, format ?? null, () => readFile(absolute));
+    return { texts, kinds: null, extent: null, fingerprints: null };
   }
-  const { kinds, extent } = await readManifest(absolute, path);
+  const { kinds, extent, fingerprints } = await readManifest(absolute, path);
   const names = (await readdir(absolute, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(absolute.length + 1))
@@ -70,7 +74,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
       hint: 'name a file or directory that `tidemark export` wrote as ndjson, json or yaml',
     });
   }
-  return { texts: textsOf(readable, absolute, path), kinds, extent };
+  return { texts: textsOf(readable, absolute, path), kinds, extent, fingerprints };
 }
 
 async function isFolder(absolute: string, path: string): Promise<boolean> {
@@ -131,11 +135,11 @@ async function* oneText(
   yield { name, format: format ?? formatOfText(text), text };
 }
 
-type Manifest = Pick<ExportFiles, 'kinds' | 'extent'>;
+type Manifest = Pick<ExportFiles, 'kinds' | 'extent' | 'fingerprints'>;
 
 /** The kinds and the extent from a manifest, if its folders are kinds. */
 async function readManifest(directory: string, path: string): Promise<Manifest> {
-  const none = { kinds: null, extent: null };
+  const none = { kinds: null, extent: null, fingerprints: null };
   let manifest: JsonValue;
   try {
     manifest = parseLossless(await readFile(join(directory, MANIFEST), 'utf8'));
@@ -146,11 +150,13 @@ async function readManifest(directory: string, path: string): Promise<Manifest> 
   }
   const paths = isJsonObject(manifest) ? manifest['paths'] : undefined;
   if (!Array.isArray(paths)) return none;
+  const fingerprints = isJsonObject(manifest) ? getOwn(manifest, 'fingerprints') : undefined;
   const kinds = paths.map((each) => (typeof each === 'string' ? each : '').replace(/(?:\/|\.[a-z]+)$/, ''));
   const isUnfinished = await isThere(join(directory, UNFINISHED_NAME));
   return {
     kinds: kinds.every(isKind) ? new Set(kinds) : null,
     extent: isUnfinished ? null : extentIn(manifest),
+    fingerprints: typeof fingerprints === 'string' ? fingerprints : null,
   };
 }
 

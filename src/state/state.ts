@@ -52,6 +52,8 @@ export interface LoadedState {
   readonly source: string | null;
   /** For a state that the mirror holds. */
   readonly point: Point | null;
+  /** True for an export whose secrets are fingerprints by the key of another mirror. */
+  readonly hasForeignSecrets?: boolean;
   /** The known collections, complete or not. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;

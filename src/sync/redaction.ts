@@ -28,6 +28,11 @@ export function isRedacted(text: string): boolean {
   return FINGERPRINT.test(text);
 }
 
+/** Which mirror's key made fingerprints, without telling the key. */
+export function fingerprintsName(key: Uint8Array): string {
+  return createHmac('sha256', key).update('fingerprints').digest('hex').slice(0, 16);
+}
+
 /**
  * What is secret: the fields and places that catalog, profile and configuration name; members below the top level, and
  * those at the top that none of them knows, by their names; and texts that hold a URL with a password (as a whole). Null, the empty text, masks and

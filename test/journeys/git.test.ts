@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
 import type { Ended } from './command-line.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG } from './service.ts';
 
 const SECRET = 'clear-secret-of-monday';
@@ -378,5 +379,107 @@ describe('the repository of a source', () => {
     story.env = { ...story.env, TIDEMARK_GIT_INCLUDE: 'roles' };
     await story.ok('git');
     expect(git(story.clone, 'log', '-1', '--format=%s')).toBe('default: 2 no longer included in domains');
+  });
+});
+
+/** The settings of git for a mirror in `directory`, without a remote. */
+function localGit(directory: string): Record<string, string> {
+  const clone = join(directory, 'clone');
+  mkdirSync(clone);
+  git(clone, 'init', '--quiet', '--initial-branch=main');
+  return {
+    HOME: directory,
+    TIDEMARK_GIT_DIRECTORY: clone,
+    TIDEMARK_GIT_AUTHOR: 'Tidemark <tidemark@example.com>',
+  };
+}
+
+describe('a commit as a state', () => {
+  it('is compared and restored, with the secrets that the mirror knows from then', async () => {
+    const story = await Story.start();
+    Object.assign(story.env, localGit(story.directory));
+    const clone = join(story.directory, 'clone');
+    const [component] = await story.list('pipeline_destinations');
+    const path = `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`;
+    const settings = (secret: string, batch: number): object => ({ auth: { api_key: secret }, batch });
+    await story.call('PATCH', path, { config_schema: settings(SECRET, 500) });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'git');
+    await story.expectRun(0, 'diff', 'run:2', 'file:clone/default');
+    await story.expectRun(0, 'diff', 'file:clone/default', 'live');
+    await story.call('PATCH', path, { config_schema: settings('another-clear-secret', 9) });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'git');
+    git(clone, 'worktree', 'add', '--quiet', '--detach', join(story.directory, 'then'), 'HEAD~1');
+
+    const diff = await story.expectRun(2, 'diff', 'file:then/default', 'latest', '--json');
+    const { changes } = JSON.parse(diff.stdout) as { changes: { fields: { path: string }[] }[] };
+    expect(changes.map(({ fields }) => fields.map((field) => field.path))).toEqual([
+      ['/config_schema/auth/api_key', '/config_schema/batch'],
+    ]);
+    expect(diff.stdout).not.toContain(SECRET);
+    await story.applied(0, 'restore', 'file:then/default', '--apply');
+    expect((await story.call('GET', path))['config_schema']).toEqual(settings(SECRET, 500));
+    expect(git(clone, 'log', '-p', '--all')).not.toContain(SECRET);
+
+    // Another mirror: its key made other fingerprints.
+    story.env['TIDEMARK_MIRROR'] = join(story.directory, 'other.db');
+    await story.expectRun(0, 'sync', '--quiet');
+    const foreign = await story.expectRun(0, 'diff', 'file:then/default', 'latest');
+    expect(foreign.stderr).toMatch(
+      /\d+ secrets of file:then\/default are fingerprints by the key of another mirror: not compared/,
+    );
+    // Without any mirror, a secret that would have to be sent has to come from the configuration.
+    await story.call('PATCH', path, { config_schema: settings(SECRET, 7) });
+    story.env['TIDEMARK_MIRROR'] = join(story.directory, 'none.db');
+    const blocked = await story.plan(3, 'file:then/default', '--kind', 'pipeline_destinations');
+    expect(blocked.steps).toMatchObject([{ action: 'blocked' }]);
+    expect(blocked.steps[0]?.reason).toContain('/config_schema/auth/api_key');
+  });
+});
+
+describe('the daemon', () => {
+  it('commits after a run with changes, reports what is in the way once, and catches up', async () => {
+    const story = await GitStory.start({
+      TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *',
+      TIDEMARK_SCHEDULES_SYNC_JITTER: '0s',
+      TIDEMARK_LOG_LEVEL: 'warn',
+    });
+    const sent = join(story.directory, 'notices');
+    const write = `require('node:fs').appendFileSync(${JSON.stringify(sent)}, require('node:fs').readFileSync(0))`;
+    story.env['TIDEMARK_NOTICES'] = JSON.stringify([
+      {
+        name: 'file',
+        type: 'command',
+        on: ['job_failed', 'job_recovered'],
+        command: [process.execPath, '-e', write],
+      },
+    ]);
+    const once = (): Promise<Ended> => story.run('daemon', '--once', '--no-http');
+    const subjects = (): string[] => git(story.bare, 'log', '--format=%s', 'main').split('\n');
+    expect((await once()).code).toBe(0);
+    expect(subjects()).toHaveLength(1);
+    writeFileSync(join(story.clone, '.git', 'index.lock'), '');
+    for (const name of ['Two', 'Three']) {
+      story.rename(name);
+      expect((await once()).code).toBe(1);
+    }
+    expect(subjects()).toHaveLength(1);
+    const events = (): string[] =>
+      readFileSync(sent, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { event: string }).event);
+    expect(events()).toEqual(['job_failed']);
+    expect(readFileSync(sent, 'utf8')).toContain('is locked by another git process');
+    const status = await story.run('status');
+    expect(status.stdout).toContain('is locked by another git process');
+    rmSync(join(story.clone, '.git', 'index.lock'));
+    expect((await once()).code).toBe(0);
+    expect(events()).toEqual(['job_failed', 'job_recovered']);
+    expect(subjects()).toEqual(['default: 1 changed in roles', expect.stringContaining('first commit')]);
+    expect(git(story.bare, 'log', '-1', '--format=%B', 'main')).toMatch(
+      /Covers the changes of runs \d+, \d+\./,
+    );
   });
 });

@@ -1,0 +1,135 @@
+/**
+ * An export whose secrets are fingerprints, as git has it: those that the mirror knows, from whenever, are put back; those of
+ * another mirror cannot be compared with anything.
+ */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { replaceValues } from '../core/json.ts';
+import type { StateReference } from '../diff/change.ts';
+import type { RecordKey } from '../diff/order.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { isRedacted, redactionWith } from '../sync/redaction.ts';
+import type { StateFilter } from './filter.ts';
+import type { CollectionKey, Coverage, LoadedState, UnknownRecord } from './state.ts';
+
+/** A record's body with the secrets that this mirror had at any time in place of their fingerprints. */
+export function secretsFrom(
+  mirror: Mirror,
+  source: string,
+  definitions: (kind: Kind) => ResourceDefinition,
+): (record: RecordState) => string {
+  const redaction = redactionWith(mirror.acceptances.fingerprintKey());
+  return ({ kind, scope, id, body }) => {
+    const wanted = new Set(fingerprintsIn(body).values());
+    const known = new Map<string, string>();
+    const rows = wanted.size === 0 ? [] : mirror.records.find(kind, id, { sources: [source], scope });
+    for (const { body: text } of rows.flatMap((row) => mirror.records.revisions(row))) {
+      if (text === null || wanted.isSubsetOf(known)) continue;
+      const places = fingerprintsIn(redaction.text(definitions(kind), text));
+      replaceValues(text, (path, value) => {
+        const fingerprint = places.get(placeOf(path));
+        if (fingerprint !== undefined) known.set(fingerprint, value());
+        return null;
+      });
+    }
+    return known.size === 0
+      ? body
+      : replaceValues(body, (_path, text) => known.get(unquoted(text())) ?? null);
+  };
+}
+
+/**
+ * The state for a comparison with an export of another mirror: where that has a fingerprint, the state's own value counts as
+ * the same.
+ * @returns how many values cannot be compared, beside the state
+ */
+export function besideFingerprints(
+  state: LoadedState,
+  other: LoadedState,
+): { readonly state: LoadedState; readonly hidden: number } {
+  const places = new Map<string, ReadonlyMap<string, string>>();
+  for (const record of other.records({})) {
+    const found = fingerprintsIn(record.body);
+    if (found.size > 0) places.set(keyOf(record), found);
+  }
+  const hidden = [...places.values()].reduce((sum, { size }) => sum + size, 0);
+  return { state: hidden === 0 ? state : new CoveredState(state, places), hidden };
+}
+
+/** Place → fingerprint. */
+function fingerprintsIn(body: string): Map<string, string> {
+  const found = new Map<string, string>();
+  if (!body.includes('[redacted:')) return found;
+  replaceValues(body, (path, text) => {
+    const value = unquoted(text());
+    if (isRedacted(value)) found.set(placeOf(path), value);
+    return null;
+  });
+  return found;
+}
+
+/** Of the text of a JSON string without escapes, which a fingerprint is. */
+function unquoted(text: string): string {
+  return text.startsWith('"') ? text.slice(1, -1) : '';
+}
+
+function placeOf(path: readonly string[]): string {
+  return JSON.stringify(path);
+}
+
+function keyOf({ kind, scope, id }: RecordKey): string {
+  return JSON.stringify([kind, scopeKey(scope), id]);
+}
+
+class CoveredState implements LoadedState {
+  readonly reference: StateReference;
+  readonly source: string | null;
+  readonly point: LoadedState['point'];
+  readonly #state: LoadedState;
+  readonly #places: ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+  constructor(state: LoadedState, places: ReadonlyMap<string, ReadonlyMap<string, string>>) {
+    this.reference = state.reference;
+    this.source = state.source;
+    this.point = state.point;
+    this.#state = state;
+    this.#places = places;
+  }
+
+  collections(): readonly CollectionKey[] {
+    return this.#state.collections();
+  }
+
+  coverage(kind: Kind, scope: Scope): Coverage {
+    return this.#state.coverage(kind, scope);
+  }
+
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
+    return this.#state.unknownIn(kind, scope);
+  }
+
+  *records(filter: StateFilter): Generator<RecordState> {
+    for (const record of this.#state.records(filter)) {
+      const places = this.#places.get(keyOf(record));
+      if (places === undefined) yield record;
+      else {
+        const body = replaceValues(record.body, (path) => {
+          const fingerprint = places.get(placeOf(path));
+          return fingerprint === undefined ? null : JSON.stringify(fingerprint);
+        });
+        yield { ...record, body };
+      }
+    }
+  }
+
+  projectsOf(organizations: readonly string[]): readonly string[] {
+    return this.#state.projectsOf(organizations);
+  }
+
+  close(): void {
+    this.#state.close();
+  }
+}
