@@ -3,17 +3,18 @@
  * another mirror cannot be compared with anything.
  */
 import { scopeKey } from '../catalog/catalog.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { replaceValues } from '../core/json.ts';
 import type { StateReference } from '../diff/change.ts';
-import type { RecordKey } from '../diff/order.ts';
+
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isRedacted, redactionWith } from '../sync/redaction.ts';
 import type { StateFilter } from './filter.ts';
-import type { CollectionKey, Coverage, LoadedState, UnknownRecord } from './state.ts';
+import type { Coverage, LoadedState, UnknownRecord } from './state.ts';
 
 /** A record's body with the secrets that this mirror had at any time in place of their fingerprints. */
 export function secretsFrom(
