@@ -29,7 +29,7 @@ const reference = text
   );
 const kind = z.enum(KINDS);
 const place = {
-  source: text.optional().describe('the configured source; needed for some tools where there are several'),
+  source: text.optional().describe('the configured source; some tools need it if several are configured'),
   organization: z.array(text).max(50).optional().describe('ids of organizations'),
   project: z.array(text).max(50).optional().describe('ids of projects'),
 };
