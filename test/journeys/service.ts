@@ -34,6 +34,11 @@ export function organizationPaths(organization: string): string[] {
   return listPaths('organizations', { organization_id: organization });
 }
 
+/** The paths of a project's lists. */
+export function projectPaths(project: string): string[] {
+  return listPaths('projects', { project_id: project });
+}
+
 export class FakeService {
   /** Collection path → records as JSON text, in list order. */
   readonly lists = new Map<string, string[]>();
@@ -53,7 +58,7 @@ export class FakeService {
     ]);
     for (const path of organizationPaths(ORG)) service.lists.set(path, []);
     service.lists.set(`/api/organizations/${ORG}/projects/`, ['{"id":1,"name":"Web"}']);
-    for (const path of listPaths('projects', { project_id: '1' })) service.lists.set(path, []);
+    for (const path of projectPaths('1')) service.lists.set(path, []);
     await service.#listen();
     return service;
   }

@@ -12,7 +12,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import { silentEvents } from '../../src/sync/events.ts';
 import { type ParentFilter, narrowedKinds, parentLimits } from '../../src/sync/run-extent.ts';
 import { syncSource, type RunReport } from '../../src/sync/run.ts';
-import { FakeService, organizationPaths } from '../journeys/service.ts';
+import { FakeService, organizationPaths, projectPaths } from '../journeys/service.ts';
 
 interface Reading {
   readonly report: RunReport;
@@ -32,6 +32,7 @@ async function service(): Promise<FakeService> {
   far.lists.set('/api/organizations/a/projects/', ['{"id":1}', '{"id":2}']);
   far.lists.set('/api/organizations/b/projects/', ['{"id":3}']);
   for (const project of [1, 2, 3]) {
+    for (const path of projectPaths(String(project))) far.lists.set(path, []);
     far.lists.set(`/api/projects/${project}/session_recordings/`, [`{"id":"r${project}"}`]);
     far.objects.set(`/api/projects/${project}/session_recordings/r${project}/sharing/`, '{"enabled":true}');
   }
@@ -85,6 +86,11 @@ async function read(
   }
 }
 
+/** What a run reads below a project. */
+function belowProject(project: number): string[] {
+  return [...new Set([...projectPaths(String(project)), ...recordingsOf(project)])].sort();
+}
+
 const recordingsOf = (project: number): string[] => [
   `/api/projects/${project}/session_recordings/`,
   `/api/projects/${project}/session_recordings/r${project}/sharing/`,
@@ -110,7 +116,7 @@ describe('what a run asks for', () => {
   it('everything of one organization, its projects included', async () => {
     const { asked } = await read(await service(), null, { organizations: ['a'] });
     expect(asked).toEqual(
-      ['/api/organizations/a/', ...organizationPaths('a'), ...recordingsOf(1), ...recordingsOf(2)].sort(),
+      ['/api/organizations/a/', ...organizationPaths('a'), ...belowProject(1), ...belowProject(2)].sort(),
     );
   });
 
@@ -128,7 +134,7 @@ describe('what a run asks for', () => {
       '/api/organizations/',
       '/api/organizations/a/projects/',
       '/api/organizations/b/projects/',
-      ...recordingsOf(2),
+      ...belowProject(2),
     ]);
   });
 
