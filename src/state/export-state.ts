@@ -11,7 +11,7 @@ import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
-import { type ExportExtent, extentIn, findExport, TextMistake, valuesOf } from './export.ts';
+import { type ExportExtent, extentIn, findExport } from './export.ts';
 import { type StateFilter, isSearched, selectsRecord, filterParts } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -39,15 +39,15 @@ interface ExportChoice {
  * that it holds all of its collection.
  * @throws TidemarkError `usage` with file and line for each record that is wrong or repeated; as `findExport`
  */
-export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
+export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   const { path, cwd } = choice;
   const { texts, kinds, extent, fingerprints } = await findExport(path, cwd);
   const extents = extent === null ? [] : [extent];
   const found: ExportedRecord[] = [];
   const places = new Map<string, string>();
   const mistakes: string[] = [];
-  for await (const { name, format, text } of texts) {
-    const { values, document } = valuesIn(name, format, text, mistakes);
+  for await (const { name, values, document, mistake } of texts) {
+    if (mistake !== null) mistakes.push(`${name}:${mistake.line}: ${mistake.message}`);
     const about = extentIn(document);
     if (about !== null) extents.push(about);
     for (const { line, value } of values) {
@@ -77,21 +77,6 @@ export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
     isWhole: choice.isWhole === true,
     hasForeignSecrets: fingerprints !== null && secrets === null,
   });
-}
-
-function valuesIn(
-  name: string,
-  format: Parameters<typeof valuesOf>[1],
-  text: string,
-  mistakes: string[],
-): ReturnType<typeof valuesOf> {
-  try {
-    return valuesOf(text, format);
-  } catch (error) {
-    if (!(error instanceof TextMistake)) throw error;
-    mistakes.push(`${name}:${error.line}: ${error.message}`);
-    return { values: [], document: null };
-  }
 }
 
 function notAnExport(path: string, mistakes: readonly string[]): TidemarkError {
@@ -143,31 +128,41 @@ interface ExportFacts {
   readonly hasForeignSecrets: boolean;
 }
 
-class ExportState implements LoadedExport {
+interface Against {
+  readonly other: LoadedState;
+  readonly filter: StateFilter;
+}
+
+/** The state for a comparison with `other` within the filter (`ExportState.against`); any but an export is returned as it is. */
+export function relativeTo(state: LoadedState, other: LoadedState, filter: StateFilter): LoadedState {
+  return state instanceof ExportState ? state.against({ other, filter }) : state;
+}
+
+class ExportState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
   readonly point = null;
-  /** The flag `--whole-file` does not count here: it speaks of what the export holds, not of what it does not. */
-  readonly saysExtent: boolean;
   readonly hasForeignSecrets: boolean;
   readonly #records: readonly RecordState[];
   readonly #kinds: ReadonlySet<Kind>;
   readonly #collections = new Map<string, CollectionKey>();
   readonly #keys = new Set<string>();
-  readonly #extents: readonly ExportExtent[];
-  readonly #isWhole: boolean;
   /** Collections that it says are whole. */
   readonly #whole = new Set<string>();
+  readonly #facts: ExportFacts;
+  /** The state that it is compared with, where it does not state its extent. */
+  readonly #against: Against | null;
+  readonly #isInOther = new Map<Kind, boolean>();
 
-  constructor({ path, source, records, kinds, extents, isWhole, hasForeignSecrets }: ExportFacts) {
-    this.hasForeignSecrets = hasForeignSecrets;
+  constructor(facts: ExportFacts, against: Against | null = null) {
+    const { path, source, records, kinds, extents } = facts;
     this.reference = { ref: `file:${path}` };
     this.source = source;
+    this.hasForeignSecrets = facts.hasForeignSecrets;
+    this.#facts = facts;
+    this.#against = against;
     this.#records = sortRecords(records);
     this.#kinds = new Set([...(kinds ?? []), ...records.map(({ kind }) => kind)]);
-    this.#extents = extents;
-    this.#isWhole = isWhole;
-    this.saysExtent = extents.length > 0;
     for (const { kind, scope, id } of this.#records) {
       this.#keys.add(`${kind} ${id}`);
       this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
@@ -185,7 +180,23 @@ class ExportState implements LoadedExport {
     return [...this.#collections.values()];
   }
 
+  /**
+   * The same for a comparison with that state: what the export left out without saying so, and the other has, counts as
+   * unread. A restore takes its silence of a kind for "not wanted here"; a comparison must not take it for "equal": lines that
+   * were cut at the border of a kind look just the same. The flag `--whole-file` speaks of what the export holds only.
+   */
+  against(against: Against): LoadedState {
+    return this.#facts.extents.length > 0 ? this : new ExportState(this.#facts, against);
+  }
+
   coverage(kind: Kind, scope: Scope): Coverage {
+    const own = this.#held(kind, scope);
+    if (own.how !== 'left_out' || this.#against === null || !this.#hasOther(kind, this.#against)) return own;
+    const reason = `${this.reference.ref} holds none of them, and does not say whether it left them out (an export as json says it; --kind and --organization narrow the comparison)`;
+    return { how: 'unread', reason, code: null };
+  }
+
+  #held(kind: Kind, scope: Scope): Coverage {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
     if (!this.#kinds.has(kind)) return { how: 'left_out', reason: 'the export holds none of this kind' };
@@ -200,12 +211,12 @@ class ExportState implements LoadedExport {
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
     if (this.#knowsAll(kind, scope)) return null;
     const covers = (): boolean => true;
-    const [first] = this.#extents;
+    const [first] = this.#facts.extents;
     if (first === undefined) {
       const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file asserts it; an export as json states it)`;
       return { covers, reason, isUnproven: true };
     }
-    if (this.#extents.some(({ filter }) => isSearched(filter, kind)))
+    if (this.#facts.extents.some(({ filter }) => isSearched(filter, kind)))
       return {
         covers,
         reason: 'the export was narrowed to some of them (--whole-file asserts that these are all)',
@@ -214,7 +225,7 @@ class ExportState implements LoadedExport {
   }
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
-    return this.#isWhole || this.#whole.has(collectionKey({ kind, scope })) || this.#lacksParent(scope);
+    return this.#facts.isWhole || this.#whole.has(collectionKey({ kind, scope })) || this.#lacksParent(scope);
   }
 
   /** True where all records of the parent's kind are there, but not the parent: then nothing is below it. */
@@ -224,6 +235,19 @@ class ExportState implements LoadedExport {
     const { [key]: parent, ...outer } = scope;
     const kind = SCOPE_KIND[key];
     return !this.#keys.has(`${kind} ${parent}`) && this.#knowsAll(kind, outer);
+  }
+
+  /** By kind, not by collection: an organization may have another id in the other state. */
+  #hasOther(kind: Kind, { other, filter }: Against): boolean {
+    const known = this.#isInOther.get(kind);
+    if (known !== undefined) return known;
+    const parts = filterParts({ ...filter, kinds: [kind] }, this, other);
+    const found = parts.some((part) => {
+      for (const _record of other.keys?.(part) ?? other.records(part)) return true;
+      return false;
+    });
+    this.#isInOther.set(kind, found);
+    return found;
   }
 
   *records(filter: StateFilter): Generator<RecordState> {
@@ -295,82 +319,6 @@ function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
   }
   return scope;
 }
-
-// An export that does not say what it left out, held against another state. A restore takes its silence of a kind for "not
-// wanted here"; a comparison must not take it for "equal": lines that were cut at the border of a kind look just the same.
-
-/** A loaded export; `saysExtent` is false if it does not state its extent. */
-interface LoadedExport extends LoadedState {
-  readonly saysExtent: boolean;
-}
-
-/**
- * The state for a comparison with `other` within the filter: what an export left out without saying so, and the other
- * state has, counts as unread. Any other state is returned unchanged.
- */
-export function relativeTo(state: LoadedState, other: LoadedState, filter: StateFilter): LoadedState {
-  return 'saysExtent' in state && state.saysExtent === false ? new SilentExport(state, other, filter) : state;
-}
-
-class SilentExport implements LoadedState {
-  readonly reference: StateReference;
-  readonly source: string | null;
-  readonly point = null;
-  readonly #export: LoadedState;
-  readonly #other: LoadedState;
-  readonly #filter: StateFilter;
-  readonly #isInOther = new Map<Kind, boolean>();
-
-  constructor(own: LoadedState, other: LoadedState, filter: StateFilter) {
-    this.reference = own.reference;
-    this.source = own.source;
-    this.#export = own;
-    this.#other = other;
-    this.#filter = filter;
-  }
-
-  coverage(kind: Kind, scope: Scope): Coverage {
-    const own = this.#export.coverage(kind, scope);
-    if (own.how !== 'left_out' || !this.#hasOther(kind)) return own;
-    const reason = `${this.reference.ref} holds none of them, and does not say whether it left them out (an export as json says it; --kind and --organization narrow the comparison)`;
-    return { how: 'unread', reason, code: null };
-  }
-
-  /** By kind, not by collection: an organization may have another id in the other state. */
-  #hasOther(kind: Kind): boolean {
-    const known = this.#isInOther.get(kind);
-    if (known !== undefined) return known;
-    const parts = filterParts({ ...this.#filter, kinds: [kind] }, this, this.#other);
-    const found = parts.some((part) => {
-      for (const _record of this.#other.keys?.(part) ?? this.#other.records(part)) return true;
-      return false;
-    });
-    this.#isInOther.set(kind, found);
-    return found;
-  }
-
-  collections(): readonly CollectionKey[] {
-    return this.#export.collections();
-  }
-
-  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
-    return this.#export.unknownIn(kind, scope);
-  }
-
-  records(filter: StateFilter): Iterable<RecordState> {
-    return this.#export.records(filter);
-  }
-
-  projectsOf(organizations: readonly string[]): readonly string[] {
-    return this.#export.projectsOf(organizations);
-  }
-
-  close(): void {
-    this.#export.close();
-  }
-}
-
-// How complete an export of the mirror is, so that a reader knows what the absence of a record means.
 
 /**
  * The collections of a source of which the mirror holds, as of the point, all that there was: one that no sync ever read

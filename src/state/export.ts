@@ -1,5 +1,5 @@
 /** The files of an export and their texts: a file, a directory that `export --output` wrote, or stdin. */
-import { createReadStream } from 'node:fs';
+import { createReadStream, type Stats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -14,11 +14,12 @@ import { systemCodeOf } from '../core/errors.ts';
 import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
 import type { StateFilter } from './filter.ts';
 
-interface ExportText {
+/** One text of an export, read as its format. */
+interface ExportText extends ExportValues {
   /** As messages name it. */
   readonly name: string;
-  readonly format: TextFormat;
-  readonly text: string;
+  /** Why it cannot be read as its format; null where it can. */
+  readonly mistake: { readonly line: number; readonly message: string } | null;
 }
 
 interface ExportFiles {
@@ -41,57 +42,57 @@ const STDIN = '/dev/stdin';
  * back, `file_system` and `read_only` from reading
  */
 export async function findExport(path: string, cwd: string): Promise<ExportFiles> {
+  const unstated = { kinds: null, extent: null, fingerprints: null };
   if (path === '-')
-    return {
-      texts: oneText('standard input', null, () => buffer(createReadStream(STDIN))),
-      kinds: null,
-      extent: null,
-      fingerprints: null,
-    };
+    return { texts: textsOf([['standard input', null, () => buffer(createReadStream(STDIN))]]), ...unstated };
   const absolute = resolve(cwd, path);
-  const isDirectory = await isFolder(absolute, path);
-  if (!isDirectory) {
-    const format = formatOfName(path);
-    if (isOneWay(format)) throw cannotRead(path, format);
-    const texts = oneText(path, format ?? null, () => readFile(absolute));
-    return { texts, kinds: null, extent: null, fingerprints: null };
+  const found = await statOf(absolute, path);
+  if (found === undefined) {
+    throw new TidemarkError('reference_unknown', `there is no file or directory ${path}`, {
+      hint: 'file:PATH names what `tidemark export` wrote; a relative path starts at the current directory',
+    });
   }
-  const { kinds, extent, fingerprints } = await readManifest(absolute, path);
+  if (!found.isDirectory()) {
+    const format = formatOfName(path) ?? null;
+    if (isOneWay(format)) throw cannotRead(path, format);
+    return { texts: textsOf([[path, format, () => readFile(absolute)]]), ...unstated };
+  }
+  const manifest = await readManifest(absolute, path);
   const names = (await readdir(absolute, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(absolute.length + 1))
     // Names with a dot are not records: the manifest, a `.git` directory, unfinished files.
     .filter((name) => !name.split(/[/\\]/).some((part) => part.startsWith('.')))
     .sort();
-  const readable = names.filter((name) => {
+  const readable = names.flatMap((name): FileToRead[] => {
     const format = formatOfName(name);
-    return format !== undefined && !isOneWay(format);
+    if (format === undefined || isOneWay(format)) return [];
+    return [[join(path, name), format, () => readFile(join(absolute, name))]];
   });
   const oneWay = names.map((name) => formatOfName(name)).find((format) => isOneWay(format));
   if (readable.length === 0 && oneWay !== undefined) throw cannotRead(path, oneWay);
-  if (readable.length === 0 && kinds === null) {
+  if (readable.length === 0 && manifest.kinds === null) {
     throw new TidemarkError('usage', `${path} holds no export`, {
       hint: 'name a file or directory that `tidemark export` wrote as ndjson, json or yaml',
     });
   }
-  return { texts: textsOf(readable, absolute, path), kinds, extent, fingerprints };
+  return { texts: textsOf(readable), ...manifest };
 }
 
-async function isFolder(absolute: string, path: string): Promise<boolean> {
+/** Undefined where there is nothing. */
+async function statOf(absolute: string, path: string): Promise<Stats | undefined> {
   try {
-    return (await stat(absolute)).isDirectory();
+    return await stat(absolute);
   } catch (error) {
-    if (systemCodeOf(error) !== 'ENOENT') throw asFileError(error, path, 'read');
-    throw new TidemarkError('reference_unknown', `there is no file or directory ${path}`, {
-      hint: 'file:PATH names what `tidemark export` wrote; a relative path starts at the current directory',
-    });
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw asFileError(error, path, 'read');
   }
 }
 
 /** Formats for other programs, which do not say enough to be read back. */
 type OneWayFormat = 'csv' | 'parquet';
 
-function isOneWay(format: TextFormat | OneWayFormat | undefined): format is OneWayFormat {
+function isOneWay(format: TextFormat | OneWayFormat | null | undefined): format is OneWayFormat {
   return format === 'csv' || format === 'parquet';
 }
 
@@ -102,37 +103,33 @@ function cannotRead(path: string, format: OneWayFormat): TidemarkError {
   });
 }
 
-async function* textsOf(
-  names: readonly string[],
-  directory: string,
-  path: string,
-): AsyncGenerator<ExportText> {
-  for (const name of names) {
-    yield* oneText(join(path, name), formatOfName(name) as TextFormat, () => readFile(join(directory, name)));
-  }
-}
+/** Its name in messages, its format if the name shows it, and how to read it. */
+type FileToRead = readonly [name: string, format: TextFormat | null, read: () => Promise<Buffer>];
 
-async function* oneText(
-  name: string,
-  format: TextFormat | null,
-  read: () => Promise<Buffer>,
-): AsyncGenerator<ExportText> {
-  let bytes: Buffer;
-  try {
-    bytes = await read();
-  } catch (error) {
-    throw asFileError(error, name, 'read');
+async function* textsOf(files: readonly FileToRead[]): AsyncGenerator<ExportText> {
+  for (const [name, format, read] of files) {
+    let bytes: Buffer;
+    try {
+      bytes = await read();
+    } catch (error) {
+      throw asFileError(error, name, 'read');
+    }
+    let text: string;
+    try {
+      text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    } catch (error) {
+      throw new TidemarkError('usage', `${name} is not UTF-8 text`, {
+        hint: 'name a file that `tidemark export` wrote',
+        cause: error,
+      });
+    }
+    try {
+      yield { name, ...valuesOf(text, format ?? formatOfText(text)), mistake: null };
+    } catch (error) {
+      if (!(error instanceof TextMistake)) throw error;
+      yield { name, values: [], document: null, mistake: error };
+    }
   }
-  let text: string;
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch (error) {
-    throw new TidemarkError('usage', `${name} is not UTF-8 text`, {
-      hint: 'name a file that `tidemark export` wrote',
-      cause: error,
-    });
-  }
-  yield { name, format: format ?? formatOfText(text), text };
 }
 
 type Manifest = Pick<ExportFiles, 'kinds' | 'extent' | 'fingerprints'>;
@@ -152,22 +149,13 @@ async function readManifest(directory: string, path: string): Promise<Manifest> 
   if (!Array.isArray(paths)) return none;
   const fingerprints = isJsonObject(manifest) ? getOwn(manifest, 'fingerprints') : undefined;
   const kinds = paths.map((each) => (typeof each === 'string' ? each : '').replace(/(?:\/|\.[a-z]+)$/, ''));
-  const isUnfinished = await isThere(join(directory, UNFINISHED_NAME));
+  const unfinished = join(directory, UNFINISHED_NAME);
+  const isUnfinished = (await statOf(unfinished, join(path, UNFINISHED_NAME))) !== undefined;
   return {
     kinds: kinds.every(isKind) ? new Set(kinds) : null,
     extent: isUnfinished ? null : extentIn(manifest),
     fingerprints: typeof fingerprints === 'string' ? fingerprints : null,
   };
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return false;
-    throw asFileError(error, path, 'read');
-  }
 }
 
 // The values in an export's texts with their line numbers: NDJSON, one JSON document, or YAML. Pure.
@@ -181,7 +169,7 @@ interface LocatedValue {
 }
 
 /** Text that cannot be read as its format. */
-export class TextMistake extends Error {
+class TextMistake extends Error {
   readonly line: number;
 
   constructor(message: string, line: number) {
@@ -190,24 +178,19 @@ export class TextMistake extends Error {
   }
 }
 
+const FORMAT_OF_ENDING: Readonly<Record<string, TextFormat | OneWayFormat>> = {
+  ndjson: 'ndjson',
+  jsonl: 'ndjson',
+  json: 'json',
+  yaml: 'yaml',
+  yml: 'yaml',
+  csv: 'csv',
+  parquet: 'parquet',
+};
+
 /** The format by a file's name. */
 function formatOfName(name: string): TextFormat | OneWayFormat | undefined {
-  switch (/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase()) {
-    case 'ndjson':
-    case 'jsonl':
-      return 'ndjson';
-    case 'json':
-      return 'json';
-    case 'yaml':
-    case 'yml':
-      return 'yaml';
-    case 'csv':
-      return 'csv';
-    case 'parquet':
-      return 'parquet';
-    default:
-      return undefined;
-  }
+  return FORMAT_OF_ENDING[/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ''];
 }
 
 /** The format by the text, for a file whose name does not show it. */
@@ -228,7 +211,7 @@ interface ExportValues {
  * The values of a text, numbers digit by digit.
  * @throws TextMistake
  */
-export function valuesOf(text: string, format: TextFormat): ExportValues {
+function valuesOf(text: string, format: TextFormat): ExportValues {
   if (format === 'json') return documentOf(text);
   return { values: format === 'ndjson' ? linesOf(text) : yamlOf(text), document: null };
 }
@@ -246,30 +229,28 @@ function linesOf(text: string): LocatedValue[] {
 
 /** `{"schema": "tidemark.export/1", "records": […]}`, a bare array of records, or one record by itself. */
 function documentOf(text: string): ExportValues {
-  let whole: JsonValue;
+  let document: JsonValue;
   try {
-    whole = parseLossless(text);
+    document = parseLossless(text);
   } catch (error) {
     // The output of `export --format ndjson` under another name.
     if (text.trim().includes('\n') && isJsonLine(text.trim().split('\n')[0] ?? ''))
       return { values: linesOf(text), document: null };
     throw notJson(error, 1);
   }
-  const schema = isJsonObject(whole) ? whole['schema'] : undefined;
-  if (schema !== undefined && schema !== 'tidemark.export/1') {
+  if (Array.isArray(document)) return { values: located(document, text), document: null };
+  if (!isJsonObject(document)) throw new TextMistake('expected records: a list', 1);
+  const { schema, records } = document;
+  if (schema === undefined) return { values: [{ line: 1, value: document }], document: null };
+  if (schema !== 'tidemark.export/1')
     throw new TextMistake(`expected the schema tidemark.export/1, got ${JSON.stringify(schema)}`, 1);
-  }
-  if (isJsonObject(whole) && schema === undefined)
-    return { values: [{ line: 1, value: whole }], document: null };
-  const values = Array.isArray(whole)
-    ? whole
-    : whole !== null && isJsonObject(whole)
-      ? whole['records']
-      : null;
-  if (!Array.isArray(values)) throw new TextMistake('expected records: a list', 1);
+  if (!Array.isArray(records)) throw new TextMistake('expected records: a list', 1);
+  return { values: located(records, text), document };
+}
+
+function located(values: readonly JsonValue[], text: string): LocatedValue[] {
   const starts = startsOf(text);
-  const located = values.map((value, index) => ({ line: starts[index] ?? 1, value }));
-  return { values: located, document: isJsonObject(whole) ? whole : null };
+  return values.map((value, index) => ({ line: starts[index] ?? 1, value }));
 }
 
 function isJsonLine(line: string): boolean {
