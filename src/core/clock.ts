@@ -83,12 +83,8 @@ export async function realPause(ms: number): Promise<void> {
 
 /** ISO 8601 in UTC with milliseconds, as every `…_at` of the mirror and of the JSON documents. */
 export function isoTime(epochMs: number): string {
-  if (epochMs !== lastTime.epochMs) lastTime = { epochMs, text: new Date(epochMs).toISOString() };
-  return lastTime.text;
+  return new Date(epochMs).toISOString();
 }
-
-/** Hundreds of rows are stamped in one millisecond. */
-let lastTime = { epochMs: 0, text: new Date(0).toISOString() };
 
 /** Why a signal was aborted, always as an `Error`. */
 export function abortReason(signal: AbortSignal): Error {

@@ -212,20 +212,6 @@ export class DiffBuilder {
 }
 
 /**
- * Passes a diff on that compared something.
- * @throws TidemarkError `not_found` when it compared nothing: that is never "no changes" (design.md, Never broken 10)
- */
-export function requireCompared(document: DiffDocument): DiffDocument {
-  if (document.compared.collections > 0 || document.compared.records > 0) return document;
-  const reason = document.skipped[0]?.reason;
-  throw new TidemarkError(
-    'not_found',
-    `nothing was compared${reason === undefined ? '' : `: ${reason}`}${document.skipped.length > 1 ? ` (and ${document.skipped.length - 1} more)` : ''}`,
-    { hint: 'widen the filters, or look at `tidemark status` for what could not be read' },
-  );
-}
-
-/**
  * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, or TO could not be read
  * whole, or FROM never was, 2 differences, 0 none. 3 goes before 2: what could not be read may hide anything.
  */

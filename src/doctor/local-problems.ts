@@ -2,7 +2,8 @@
 import { formatInteger } from '../core/wording.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import type { MirrorHealth, SourceHealth } from './mirror-health.ts';
+import type { SourceStatus } from '../state/source-status.ts';
+import type { MirrorHealth } from './mirror-health.ts';
 import type { Problem } from './problems.ts';
 
 /** Clocks this far apart make ages and schedules wrong enough to matter. */
@@ -75,7 +76,7 @@ type Add = (
 ) => void;
 
 /** Only a complete run of all kinds says that the copy is fresh: one that was narrowed says nothing of the others. */
-function freshness({ source, lastPublished, lastComplete }: SourceHealth, now: number, add: Add): void {
+function freshness({ source, lastPublished, lastComplete }: SourceStatus, now: number, add: Add): void {
   if (lastPublished === null) {
     add(
       'note',
@@ -108,7 +109,7 @@ function freshness({ source, lastPublished, lastComplete }: SourceHealth, now: n
 }
 
 /** The latest run that ended, and the latest of all kinds: one that was narrowed since makes nothing of that good. */
-function failures({ source, lastEnded, lastWholeEnded }: SourceHealth, add: Add): void {
+function failures({ source, lastEnded, lastWholeEnded }: SourceStatus, add: Add): void {
   const ended = lastEnded?.run === lastWholeEnded?.run ? [lastEnded] : [lastEnded, lastWholeEnded];
   for (const run of ended) {
     if (run?.outcome !== 'failed') continue;

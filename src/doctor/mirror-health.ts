@@ -9,8 +9,7 @@ import type { JobRow } from '../mirror/daemon.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
-import type { RunRow } from '../mirror/run-rows.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/runs.ts';
+import { type SourceStatus, readSourceStatuses } from '../state/source-status.ts';
 
 interface ScheduleHealth {
   readonly schedule: ScheduleName;
@@ -20,16 +19,6 @@ interface ScheduleHealth {
   /** True where it is past due and was not started. */
   readonly isOverdue: boolean;
   readonly missed: number;
-}
-
-export interface SourceHealth {
-  readonly source: string;
-  readonly lastPublished: RunRow | null;
-  readonly lastEnded: RunRow | null;
-  /** The same for runs that were not limited to some kinds. */
-  readonly lastWholeEnded: RunRow | null;
-  /** The run that counts for freshness: complete, and of all kinds. */
-  readonly lastComplete: RunRow | null;
 }
 
 export interface MirrorHealth {
@@ -47,7 +36,8 @@ export interface MirrorHealth {
   readonly heldBy: string | null;
   /** Why its lock cannot be taken, other than that another process holds it. */
   readonly lockError: TidemarkError | null;
-  readonly sources: readonly SourceHealth[];
+  /** The configured ones. */
+  readonly sources: readonly SourceStatus[];
   readonly schedules: readonly ScheduleHealth[];
   readonly notices: {
     readonly pending: number;
@@ -78,6 +68,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
   const isThere = existsSync(config.mirror);
   const damage = mirror === null ? [] : quickCheck(mirror);
   const isSound = mirror !== null && damage.length === 0;
+  const names = config.sources.map(({ name }) => name);
   return {
     path: config.mirror,
     isThere,
@@ -86,7 +77,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
     bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
     freeBytes: freeBytes(config.mirror),
     ...lockCheck(config.mirror, now, looker),
-    sources: isSound ? config.sources.map(({ name }) => sourceHealth(mirror, name)) : [],
+    sources: isSound ? readSourceStatuses(mirror, names, now, []) : [],
     schedules: isSound ? schedules(config, mirror, now) : [],
     notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
     lastDrill: isSound ? (mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
@@ -135,17 +126,6 @@ function lockCheck(
     if (error.code !== 'mirror_locked') return { heldBy: null, lockError: error };
     return { heldBy: error.message, lockError: null };
   }
-}
-
-function sourceHealth(mirror: Mirror, source: string): SourceHealth {
-  const runs = mirror.runs.list({ source, limit: 20 });
-  return {
-    source,
-    lastPublished: mirror.runs.latest(source) ?? null,
-    lastEnded: runs.find(({ outcome }) => outcome !== 'running') ?? null,
-    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
-    lastComplete: lastCompleteRun(mirror, source),
-  };
 }
 
 function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[] {

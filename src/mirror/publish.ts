@@ -87,7 +87,8 @@ export function* publishSteps(
   }
   // Not earlier: if a page is written to the log at the beginning and again at the end, SQLite reads the whole log again
   // for its checksums, half a second for a million records.
-  addCollections(writer, facts);
+  for (const { id, kind, scope, isNew } of facts.collections)
+    if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
   const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };
   const record = prepareSweepRecorder(writer, facts, changesRecords);
   for (const [index, collection] of facts.collections.entries()) {
@@ -115,12 +116,6 @@ const ADD_COLLECTION = prepared((db) => {
   const { id, source, kind, scope } = paramsOf(collections);
   return db.insert(collections).values({ id, source, kind, scope, records: 0 }).prepare();
 });
-
-function addCollections(writer: Connection, facts: PublishFacts): void {
-  for (const { id, kind, scope, isNew } of facts.collections) {
-    if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
-  }
-}
 
 const ADD_RULE = prepared((db) => db.insert(sealingRules).values(paramsOf(sealingRules)).prepare());
 

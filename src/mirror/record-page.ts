@@ -171,20 +171,10 @@ interface RecordAsOf {
 }
 
 /**
- * Its body after that run was published; undefined where it was not there. Two look-ups by key and at most 64 deltas,
+ * A record as of a run, removed ones too; undefined where it had not been seen yet. Two look-ups by key and at most 64 deltas,
  * however many records the mirror holds and however often this one changed.
  * @throws TidemarkError `mirror_corrupt` when its history is broken
  */
-export function readRecordAt(
-  connection: Connection,
-  { record }: Pick<RecordRow, 'record'>,
-  run: number,
-): string | undefined {
-  const head = headOf(connection, record);
-  return head === undefined ? undefined : textAt(connection, head, run);
-}
-
-/** The same with its dates, and of removed records too; undefined where it had not been seen yet. Costs as little. */
 export function readRecordAsOf(
   connection: Connection,
   { record }: Pick<RecordRow, 'record'>,

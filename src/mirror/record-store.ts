@@ -1,7 +1,4 @@
 /** The records of a mirror: current ones, removed ones, and all as of an earlier run. */
-import { TidemarkError } from '../core/errors.ts';
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
@@ -13,10 +10,8 @@ import {
   type RecordPage,
   preparePages,
   readRecordAsOf,
-  readRecordAt,
 } from './record-page.ts';
 import {
-  type RecordRow,
   readAsOf,
   readCurrent,
   readCurrentKeys,
@@ -38,7 +33,6 @@ export function recordStore(access: MirrorAccess) {
     locate: locateRecord,
     meanBytes: readMeanBytes,
     revisions: readRevisions,
-    bodyAt: readRecordAt,
     asOf: readRecordAsOf,
     countsAt: readCountsAt,
     dueForCheck,
@@ -68,17 +62,5 @@ export function recordStore(access: MirrorAccess) {
     /** The body of one record of a collection as of its run; undefined if it is not there. A look-up by key. */
     bodyIn: (list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined =>
       readPages((pages) => pages.record(list, id)),
-
-    /**
-     * The record of that id, current or removed.
-     * @throws TidemarkError `usage` if it exists in several scopes and none is given
-     */
-    get(source: string, kind: Kind, id: string, scope?: Scope): RecordRow | undefined {
-      const found = reads.find(kind, id, { sources: [source], ...(scope === undefined ? {} : { scope }) });
-      if (found.length <= 1) return found[0];
-      throw new TidemarkError('usage', `${kind} ${id} is in ${found.length} scopes`, {
-        hint: 'name one with --organization or --project',
-      });
-    },
   };
 }

@@ -5,7 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import type { DiffDocument, LeftOut, RecordChange, Skipped, Stale, StateReference } from '../diff/change.ts';
+import type { DiffDocument, LeftOut, RecordChange, Skipped, Stale } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
@@ -68,7 +68,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     records,
     collections,
   }: Side): Parameters<typeof diffSources>[0] => ({
-    reference: named(reference, source),
+    reference: source === null ? reference : { ...reference, source },
     records,
     collections,
   });
@@ -116,10 +116,8 @@ function sideOf(state: LoadedState, filter: StateFilter): Side {
       coverage.how === 'read' && coverage.stale !== undefined
         ? [
             {
-              kind,
-              scope,
+              ...{ kind, scope, reason: coverage.stale },
               ...(coverage.isPartial === true ? { is_partial: true as const } : {}),
-              reason: coverage.stale,
             },
           ]
         : [],
@@ -203,10 +201,6 @@ function hasParents(kind: Kind, { records }: Side): boolean {
 
 function hasKind(state: LoadedState, kind: Kind): boolean {
   return state.collections().some((each) => each.kind === kind);
-}
-
-function named(reference: StateReference, source: string | null): StateReference {
-  return source === null ? reference : { ...reference, source };
 }
 
 // `--managed-only`: kinds of which nothing can be written, so that whatever differs is not for a restore to change.

@@ -114,7 +114,7 @@ describe('forgetting', () => {
     expect(mirror.runs.list().map(({ run }) => run)).toEqual([9, 6, 4]);
     const changes = (id: string): unknown =>
       mirror.records
-        .revisions(mirror.records.get('production', 'roles', id)!)
+        .revisions(mirror.records.find('roles', id, { sources: ['production'] })[0]!)
         .map(({ run, change }) => [run, change]);
     expect(changes('a')).toEqual([
       [9, 'changed'],
@@ -138,9 +138,9 @@ describe('forgetting', () => {
     mirror.snapshots.pin('one', 1);
     await forget(mirror, { last: 1 });
     expect([...mirror.records.removed()]).toMatchObject([{ id: 'gone', run: 9 }]);
-    const { record } = mirror.records.get('production', 'roles', 'gone')!;
+    const { record } = mirror.records.find('roles', 'gone', { sources: ['production'] })[0]!;
     await sync(mirror, 'roles', ORG, [role('a', '6'), role('gone', 'again')]);
-    expect(mirror.records.get('production', 'roles', 'gone')).toMatchObject({
+    expect(mirror.records.find('roles', 'gone', { sources: ['production'] })[0]).toMatchObject({
       record,
       run: 10,
       isRemoved: false,

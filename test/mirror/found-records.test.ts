@@ -58,7 +58,7 @@ describe('what the mirror knew of a record', () => {
     await sync(mirror, 'roles', ORG, ['{"id":"other"}']); // run 1
     for (const text of ['1', '1.0', '2', null, null, '3'])
       await sync(mirror, 'roles', ORG, text === null ? [] : [`{"id":"x","n":${text}}`]); // runs 2 to 7
-    const row = mirror.records.get('production', 'roles', 'x')!;
+    const row = mirror.records.find('roles', 'x', { sources: ['production'] })[0]!;
     const known = [1, 2, 3, 4, 5, 6, 7, 99].map((run) => {
       const at = mirror.records.asOf(row, run);
       return at === undefined
@@ -95,7 +95,7 @@ describe('what the mirror knew of a record', () => {
         retries: 0,
       });
     }
-    const { collection } = mirror.records.get('production', 'roles', 'x')!;
+    const { collection } = mirror.records.find('roles', 'x', { sources: ['production'] })[0]!;
     const looks = [1, 2, 3, 4, 5, 6, 7].map(
       (before) => mirror.runs.lastFullSweep(collection, before)?.run ?? null,
     );

@@ -80,7 +80,9 @@ describe('the history', () => {
     for (let n = 1; n <= 200; n += 1) await sync(mirror, 'roles', ORG, [body(n)]);
     for (const n of [1, 2, 63, 64, 65, 128, 199, 200])
       expect(bodies(mirror, 'roles', n)).toEqual({ x: body(n) });
-    const revisions = mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!);
+    const revisions = mirror.records.revisions(
+      mirror.records.find('roles', 'x', { sources: ['production'] })[0]!,
+    );
     expect(revisions.map((revision) => revision.body)).toEqual(
       Array.from({ length: 200 }, (_, i) => body(200 - i)),
     );

@@ -65,14 +65,12 @@ describe('reading records', () => {
     expect([...mirror.records.keysAt(1, filter)].map(({ id }) => id)).toEqual(expected);
   });
 
-  it('finds a record by its id in the scope that is named, and refuses to guess', async () => {
+  it('finds a record by its id, once for each scope that has it', async () => {
     const mirror = await twoOrganizations();
     expect(mirror.records.find('roles', 'same').map(({ scope }) => scope)).toEqual([O1, O2]);
-    expect(mirror.records.get('production', 'roles', 'same', O2)).toMatchObject({ scope: O2, run: 1 });
-    expect(() => mirror.records.get('production', 'roles', 'same')).toThrow(
-      expect.objectContaining({ code: 'usage' }),
-    );
-    expect(mirror.records.get('production', 'roles', 'nobody')).toBeUndefined();
+    const inO2 = { sources: ['production'], scope: O2 };
+    expect(mirror.records.find('roles', 'same', inO2)).toMatchObject([{ scope: O2, run: 1 }]);
+    expect(mirror.records.find('roles', 'nobody', { sources: ['production'] })).toEqual([]);
   });
 });
 

@@ -199,11 +199,11 @@ describe('a run', () => {
     await sync(mirror, 'roles', ORG, [], other);
     expect([...mirror.records.read()]).toMatchObject([{ source: 'production', id: 'a' }]);
     expect(mirror.runs.latest('staging')).toMatchObject({ run: 3 });
-    expect(mirror.records.get('production', 'roles', 'a')).toMatchObject({
+    expect(mirror.records.find('roles', 'a', { sources: ['production'] })[0]).toMatchObject({
       body: role('a', 'A'),
       isRemoved: false,
     });
-    expect(mirror.records.get('staging', 'roles', 'a')).toMatchObject({
+    expect(mirror.records.find('roles', 'a', { sources: ['staging'] })[0]).toMatchObject({
       body: null,
       isRemoved: true,
       run: 3,
@@ -310,7 +310,7 @@ describe('what differs', () => {
       unchanged: 1,
     });
     expect(bodies(mirror, 'session_recordings')).toEqual({ x: after });
-    const row = mirror.records.get('production', 'session_recordings', 'x');
+    const row = mirror.records.find('session_recordings', 'x', { sources: ['production'] })[0];
     expect(row).toMatchObject({ run: 1 });
     expect(mirror.records.revisions(row!)).toHaveLength(1);
     expect((await mirror.verify()).problems).toEqual([]);
@@ -345,7 +345,9 @@ describe('what differs', () => {
     });
     expect(bodies(mirror, 'roles')).toEqual({ x: '{"id":"x","a":1.1}' });
     expect(bodies(mirror, 'roles', 1)).toEqual({ x: '{"id":"x","a":1.10}' });
-    const revisions = mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!);
+    const revisions = mirror.records.revisions(
+      mirror.records.find('roles', 'x', { sources: ['production'] })[0]!,
+    );
     expect(revisions.map(({ change }) => change)).toEqual(['rewritten', 'added']);
     expect((await mirror.verify()).problems).toEqual([]);
   });
@@ -361,14 +363,18 @@ describe('when the volatile fields of a kind change', () => {
     const equal = { ...wider, isEqual: (): boolean => true };
     expect(await sync(mirror, 'roles', ORG, [noted('1')], equal)).toMatchObject({ unchanged: 1 });
     await sync(mirror, 'roles', ORG, [noted('2')], equal);
-    const revisions = mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!);
+    const revisions = mirror.records.revisions(
+      mirror.records.find('roles', 'x', { sources: ['production'] })[0]!,
+    );
     expect(revisions.map(({ run, change }) => ({ run, change }))).toEqual([
       { run: 3, change: 'rewritten' },
       { run: 1, change: 'added' },
     ]);
     // From here on the revision is made under the new rule, and the move stays in place.
     await sync(mirror, 'roles', ORG, [noted('3')], equal);
-    expect(mirror.records.revisions(mirror.records.get('production', 'roles', 'x')!)).toHaveLength(2);
+    expect(
+      mirror.records.revisions(mirror.records.find('roles', 'x', { sources: ['production'] })[0]!),
+    ).toHaveLength(2);
     expect(bodies(mirror, 'roles')).toEqual({ x: noted('3') });
     expect(bodies(mirror, 'roles', 1)).toEqual({ x: noted('1') });
     expect((await mirror.verify()).problems).toEqual([]);
@@ -397,11 +403,15 @@ describe('absent records', () => {
   it('return under their old number and go on with their history', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
-    const { record } = mirror.records.get('production', 'roles', 'a')!;
+    const { record } = mirror.records.find('roles', 'a', { sources: ['production'] })[0]!;
     await sync(mirror, 'roles', ORG, []);
-    expect(mirror.records.get('production', 'roles', 'a')).toMatchObject({ record, isRemoved: true, run: 2 });
+    expect(mirror.records.find('roles', 'a', { sources: ['production'] })[0]).toMatchObject({
+      record,
+      isRemoved: true,
+      run: 2,
+    });
     expect(await sync(mirror, 'roles', ORG, [role('a', 'B'), role('z', 'Z')])).toMatchObject({ added: 2 });
-    const back = mirror.records.get('production', 'roles', 'a')!;
+    const back = mirror.records.find('roles', 'a', { sources: ['production'] })[0]!;
     expect(back).toMatchObject({ record, isRemoved: false, run: 3 });
     expect(mirror.records.revisions(back)).toEqual([
       {

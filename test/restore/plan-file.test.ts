@@ -28,7 +28,14 @@ describe('a saved plan', () => {
 
   it('that guards refuse cannot be talked out of it, nor into other ids or another source', () => {
     const refusal = { guard: 'empty_desired', kind: null, reason: 'r', hint: 'h' } as const;
-    const adoption = { kind: 'domains', scope: {}, name: 'n', desired_id: '1', live_id: '2' } as const;
+    const adoption = {
+      kind: 'domains',
+      scope: {},
+      name: 'n',
+      desired_scope: {},
+      desired_id: '1',
+      live_id: '2',
+    } as const;
     const whole = {
       ...plan,
       to: { ref: 'live', source: 'eu' },

@@ -67,7 +67,7 @@ export class RestoreJournal {
       mappings: plan.adopted
         .filter(({ by }) => by !== 'id_map')
         .map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
-          ...{ source, kind, oldScope: desired_scope ?? scope, oldId: desired_id },
+          ...{ source, kind, oldScope: desired_scope, oldId: desired_id },
           ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },
         })),
       ...(undoes === undefined ? {} : { undoes }),

@@ -146,6 +146,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   });
   // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
   const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
+  const undo = undoOf(mirror, row.source, restore);
   return {
     schema: 'tidemark.restore/1',
     restore,
@@ -158,7 +159,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     finished_at: row.finishedAt,
     steps,
     summary: summaryOf(steps),
-    ...undoneBy(mirror, row.source, restore),
+    ...(undo === undefined ? {} : { undone_by: undo }),
     ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
   };
 }
@@ -198,11 +199,6 @@ export function resumedReport(report: RestoreReport, doneBefore: ReadonlySet<num
   return { ...report, this_time: summaryOf(report.steps.filter(({ n }) => !doneBefore.has(n))) };
 }
 
-function undoneBy(mirror: Mirror, source: string, restore: number): Pick<RestoreReport, 'undone_by'> {
-  const undo = undoOf(mirror, source, restore);
-  return undo === undefined ? {} : { undone_by: undo };
-}
-
 /**
  * The last restore that undid something of a restore, if it is still in effect: an undo that was undone itself does not
  * count. Undefined without one. While the result of a request is unknown, any undo counts that applied something.
@@ -233,34 +229,24 @@ export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolea
 /** A step's report from the journal. */
 function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) => string | null): StepReport {
   const { outcome, status, newId, verified, differences, errorCode, error } = row;
+  const { n, action, kind, id, name } = step;
+  const code = errorCode === PERHAPS_SENT ? null : (errorCode as StepErrorCode | null);
+  const hint = code !== null && outcome === 'failed' ? hintFor(code) : undefined;
+  const failure =
+    code === null ? null : { code, message: error ?? code, ...(hint === undefined ? {} : { hint }) };
   return {
-    n: step.n,
-    action: step.action,
-    kind: step.kind,
-    scope: scopeOf(step, newIdOf),
-    id: step.id,
-    name: step.name,
-    outcome,
-    status,
+    ...{ n, action, kind, scope: scopeOf(step, newIdOf), id, name, outcome, status },
     new_id: newId,
     ...(newId === null || step.request === null || step.request.kind === step.kind
       ? {}
       : { new_kind: step.request.kind }),
     verified,
     differences,
-    error:
-      errorCode === null || errorCode === PERHAPS_SENT
-        ? null
-        : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
+    error: failure,
     ...warningOf(step, row),
     // The journal may have a newer reason than the plan: one that became known when the record was created.
     reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
   };
-}
-
-function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outcome']): StepError {
-  const hint = outcome === 'failed' ? hintFor(code) : undefined;
-  return { code, message, ...(hint === undefined ? {} : { hint }) };
 }
 
 /**

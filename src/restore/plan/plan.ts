@@ -153,8 +153,8 @@ export interface Adoption {
   readonly scope: Scope;
   readonly name: string;
   readonly desired_id: string;
-  /** Where the desired state has it; left out by older plans: in the same place. */
-  readonly desired_scope?: Scope;
+  /** Where the desired state has it. */
+  readonly desired_scope: Scope;
   readonly live_id: string;
   /** `content`: it has no name, and live holds the very same. */
   readonly by: 'id_map' | 'natural_key' | 'content';
@@ -199,7 +199,7 @@ export interface Plan {
   readonly cost: {
     readonly requests: number;
     readonly minutes: number;
-    /** Of the requests, those for removals; left out by older plans. */
+    /** Of the requests, those for removals; left out where there are none. */
     readonly removals?: number;
   };
 }
@@ -304,12 +304,8 @@ export function planHash(plan: Omit<Plan, 'hash'>): string {
     // They are in the order of the records, which says nothing.
     adopted: adopted.map((each) => canonicalText(each as unknown as JsonValue)).sort(),
   };
-  return digest(pinned);
-}
-
-function digest(value: object): string {
   // Plain JSON by construction: optional members are left out, never undefined (a saved plan is hashed again when read).
-  return hash('sha256', canonicalText(value as JsonValue), 'hex');
+  return hash('sha256', canonicalText(pinned as object as JsonValue), 'hex');
 }
 
 // What the planner is given. It reads nothing else: no clock, no network, no mirror.

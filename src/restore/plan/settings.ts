@@ -15,11 +15,6 @@ const CLOSED = 'the API does not document which fields are writable';
 const GIVEN =
   /^(?:id|uuid|pk|short_id|organization|project|team|role|user|url|status|errors?|message|.*_(?:id|uuid|at|by|count|token|token_backup|cname)|(?:organization|project|team|role|user)_name)$/;
 
-/** True for a kind whose writable fields come from the configuration only: others may be writable, too. */
-function isOpenedByHand(definition: ResourceDefinition): boolean {
-  return definition.isOpenedByHand === true && writableFields(definition).length > 0;
-}
-
 /** True for a member that is probably a setting, and that no request sets. */
 function isSilent(definition: ResourceDefinition): (name: string) => boolean {
   const { family, idPath, restore } = definition;
@@ -72,7 +67,9 @@ export function unmanagedChanges(
   live: JsonValue | undefined,
   desired: JsonValue,
 ): FieldChange[] {
-  if (!isOpenedByHand(definition) || definition.restore.derived.length > 0) return [];
+  // Writable fields come from the configuration only: others may be writable, too.
+  const isOpened = definition.isOpenedByHand === true && writableFields(definition).length > 0;
+  if (!isOpened || definition.restore.derived.length > 0) return [];
   const is = isSilent(definition);
   return compareBodies(definition, live ?? {}, desired, 'default').filter(
     ({ path, to }) => is(topMember(path)) && to !== undefined && (live !== undefined || !isEmpty(to)),

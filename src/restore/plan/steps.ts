@@ -35,6 +35,12 @@ export interface Planning {
   addUntouched(kind: Kind, reason: string, name: string): void;
 }
 
+/** What a step has of which nothing is known yet. */
+export const NOTHING_PLANNED = {
+  ...{ after: [], fields: [], request: null, reason: null, obstacle: null },
+  ...{ needs: [], precondition: null, desired: null, inverse: null },
+} as const;
+
 /** The parts of a step that follow from the record that it is about. */
 export function draftOf(
   planning: Planning,
@@ -54,12 +60,7 @@ export function draftOf(
     scope,
     id: shown.id,
     name: recordName(definition, named.body, named.id),
-    fields: [],
-    request: null,
-    reason: null,
-    obstacle: null,
-    needs: [],
-    precondition: null,
+    ...NOTHING_PLANNED,
     desired:
       desired === null
         ? null
@@ -69,8 +70,6 @@ export function draftOf(
             id: desired.id,
             digest: valueDigest(desired.body),
           },
-    inverse: null,
-    after: [],
   };
 }
 

@@ -16,6 +16,7 @@ import {
   type SecretLookup,
 } from '../plan/plan.ts';
 import { planRestore } from '../plan/planner.ts';
+import { NOTHING_PLANNED } from '../plan/steps.ts';
 import { naturalKeyDigest, recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { appliedSteps, type AppliedSteps, undoChain } from './applied.ts';
@@ -133,22 +134,9 @@ function leftAlone(
 
 function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanStep {
   return {
-    n,
-    level: 0,
-    after: [],
-    action: 'blocked',
-    kind,
-    scope,
-    id,
-    name,
-    fields: [],
-    request: null,
-    reason: why,
-    obstacle: 'changed_since',
-    needs: [],
-    precondition: null,
-    desired: null,
-    inverse: null,
+    ...{ n, level: 0, action: 'blocked', kind, scope, id, name },
+    ...NOTHING_PLANNED,
+    ...{ reason: why, obstacle: 'changed_since' },
   };
 }
 
