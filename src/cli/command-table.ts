@@ -131,7 +131,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--format <format>',
         description: 'output format (default: ndjson)',
-        choices: ['ndjson', 'json', 'yaml', 'csv', 'parquet'],
+        choices: ['ndjson', 'json', 'yaml', 'csv', 'parquet', 'terraform-imports'],
       },
       {
         flags: '--output <dir>',
@@ -150,6 +150,9 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'Records of which the latest reading failed are exported as last read, and listed on stderr.',
       'An export as json, or into a directory, lists the collections that it holds completely, so that `diff file:PATH` can',
       'report added and removed records. ndjson and YAML on stdout cannot say so: records that they lack are not compared.',
+      'terraform-imports writes import blocks of Terraform for what the provider PostHog/posthog covers: projects, roles, role',
+      'memberships, members and proxy records. All other records are comments that say why. `terraform plan',
+      '-generate-config-out=FILE` then writes the resources.',
     ],
     examples: [
       'tidemark export --format json > backup.json',
@@ -158,6 +161,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark export --format csv --kind members > members.csv',
       'tidemark export --format parquet --output ./tables',
       'tidemark export --history --format parquet > history.parquet',
+      'tidemark export --format terraform-imports > imports.tf',
     ],
     load: async () => (await import('./export.ts')).exportRecords,
   },

@@ -206,7 +206,7 @@ async function remove(path: string): Promise<boolean> {
 // What an export left in its directory, so that the next one takes away its own and nothing else. It is stored with
 // the records, in git for example: so it names no time and no run, and does not change unless the records do.
 
-export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv' | 'parquet';
+export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv' | 'parquet' | 'terraform-imports';
 
 const MANIFEST_NAME = '.tidemark-export.json';
 

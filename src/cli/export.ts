@@ -20,6 +20,7 @@ import {
   yamlDocuments,
 } from '../report/export/documents.ts';
 import { parquetOfKind } from '../report/export/parquet.ts';
+import { terraformImports } from '../report/export/terraform.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
@@ -82,6 +83,10 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   const mirror = openConfiguredMirror(config, 'read', 'export', context.pid);
   try {
     const sources = sourcesToRead(config, mirror);
+    if (format === 'terraform-imports' && (asked.output !== undefined || sources.length > 1))
+      throw new TidemarkError('usage', 'import blocks are one file for one source', {
+        hint: 'leave --output out and name the source with --source: `… > imports.tf`',
+      });
     const options = withRealIds(asked, config, { mirror: () => mirror, sources });
     const unpublished = unpublishedSources(mirror, sources);
     const [only, ...others] = sources;
@@ -186,6 +191,8 @@ function piecesOf(
     case 'parquet':
       if (only === undefined) throw new Error('a Parquet file holds one kind');
       return parquetOfKind(only, records, content.parents());
+    case 'terraform-imports':
+      return terraformImports(content.look(narrowing), records);
     case 'yaml':
       return yamlDocuments(records);
     case 'json':

@@ -154,7 +154,9 @@ export function recordJobNotices(
   const source = job.source ?? '';
   const states = [...mirror.daemon.noticeStates(source), ...assumed];
   const held = job.name === 'sync' ? mirror.runs.heldRemovals(source) : [];
-  return recordTransition(mirror, transitionsOf(states, { job, details, held, at }), channels);
+  const schemaChanges =
+    job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
+  return recordTransition(mirror, transitionsOf(states, { job, details, held, schemaChanges, at }), channels);
 }
 
 /** All of it or nothing. */

@@ -9,6 +9,8 @@ import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
+import type { SchemaChange } from '../../mirror/schema-changes.ts';
+import { formChangeText } from '../../report/notes.ts';
 import { type UnreadSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 
@@ -16,7 +18,11 @@ export function syncTransitions(states: readonly NoticeState[], seen: JobObserva
   if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;
   // A run of some kinds does not show the state of the others.
   const isWhole = (seen.details.kinds ?? null) === null;
-  return joined([isWhole ? runTransition(states, seen) : NO_TRANSITION, removalTransition(states, seen)]);
+  return joined([
+    isWhole ? runTransition(states, seen) : NO_TRANSITION,
+    removalTransition(states, seen),
+    schemaTransition(states, seen),
+  ]);
 }
 
 /** What is the matter with a run; the words of `aspects` are what makes it another matter. */
@@ -137,6 +143,38 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: re
   );
 }
 
+/** Subject `schema`: the last run whose changes of the form of records were reported. */
+function schemaTransition(states: readonly NoticeState[], seen: JobObservation): Transition {
+  const { job, at, schemaChanges = [] } = seen;
+  const source = job.source ?? '';
+  const before = stateOf(states, source, 'schema');
+  if (schemaChanges.length === 0 || job.run === null || job.run <= Number(before?.detail['run'] ?? 0))
+    return NO_TRANSITION;
+  const title = `${subjectName(source)}: the service changed the form of its records: ${plural(schemaChanges.length, 'change')}`;
+  return {
+    states: [{ source, subject: 'schema', state: 'reported', since: at, detail: { run: job.run } }],
+    cleared: [],
+    notices: [
+      noticeOf(
+        { at, source, subject: 'schema', event: 'schema_changed' },
+        {
+          severity: schemaChanges.every(({ change }) => change === 'gained') ? 'low' : 'medium',
+          title,
+          lines: schemaChanges.map((change) =>
+            change.change === 'unwatched'
+              ? `${change.kind}: too many fields to watch all of them`
+              : formChangeText({ ...change, change: change.change }),
+          ),
+          count: schemaChanges.length,
+          job: 'sync',
+          run: job.run,
+          hint: `\`tidemark runs show ${job.run}\` lists them; look whether a restore of these kinds still fits (\`tidemark drill\`)`,
+        },
+      ),
+    ],
+  };
+}
+
 /** Subject `removals`: `held` while removals wait, with how many by collection. */
 function removalTransition(states: readonly NoticeState[], { job, held, at }: JobObservation): Transition {
   const source = job.source ?? '';
@@ -225,6 +263,8 @@ export interface JobObservation {
   readonly details: JobDetails;
   /** Of a sync: what waits in the mirror after it. */
   readonly held: readonly HeldRemovals[];
+  /** Of a sync: what its run found of the form of records. */
+  readonly schemaChanges?: readonly SchemaChange[];
   /** ISO 8601. */
   readonly at: string;
 }

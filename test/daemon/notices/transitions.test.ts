@@ -329,3 +329,46 @@ describe('any sequence of jobs', () => {
     );
   });
 });
+
+describe('changes of the form of records', () => {
+  const changes = [
+    {
+      run: 7,
+      source: 'production',
+      kind: 'roles',
+      field: '/colour',
+      change: 'gained',
+      before: [],
+      after: ['string'],
+    },
+    {
+      run: 7,
+      source: 'production',
+      kind: 'roles',
+      field: '/level',
+      change: 'retyped',
+      before: ['number'],
+      after: ['string'],
+    },
+  ] as const;
+
+  it('are reported once, with what changed', () => {
+    const at = { ...seen(job('sync', 'done')), schemaChanges: changes };
+    const first = transitionsOf([], at);
+    expect(first.notices).toMatchObject([
+      {
+        event: 'schema_changed',
+        content: {
+          severity: 'medium',
+          title: 'production: the service changed the form of its records: 2 changes',
+          lines: ['roles: /colour is new (string)', 'roles: /level was number, is string'],
+          run: 7,
+        },
+      },
+    ]);
+    expect(transitionsOf(first.states, at).notices).toEqual([]);
+    expect(
+      transitionsOf(first.states, { ...at, job: job('sync', 'done', { run: 8 }), schemaChanges: [] }).notices,
+    ).toEqual([]);
+  });
+});
