@@ -123,13 +123,14 @@ export interface NamedCommand {
   readonly row: CommandRow;
 }
 
-/** Every command that people call, each before its own commands. */
+/** Every command that people call, with the options that they give, each before its own commands. */
 export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'): NamedCommand[] {
   return rows
     .filter(({ isHidden }) => isHidden !== true)
     .flatMap((row) => {
       const name = `${parent} ${row.name}`;
-      return [{ name, row }, ...namedCommands(row.commands ?? [], name)];
+      const options = (row.options ?? []).filter((option) => option.isHidden !== true);
+      return [{ name, row: { ...row, options } }, ...namedCommands(row.commands ?? [], name)];
     });
 }
 

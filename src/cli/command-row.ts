@@ -18,6 +18,8 @@ export interface ArgumentRow {
 
 export interface OptionRow {
   readonly flags: string;
+  /** True for what other programs give, and for what is only refused with a reason: not documented. */
+  readonly isHidden?: boolean;
   readonly description: string;
   readonly choices?: readonly string[];
   /** The sort of its value, for completion, if the placeholder does not show it. */

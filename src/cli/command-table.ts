@@ -75,6 +75,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--from-schedule <name>',
+        isHidden: true,
         description: 'only the sources of this configured schedule',
         values: 'schedule',
       },

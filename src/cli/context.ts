@@ -135,8 +135,13 @@ export function isColoured(context: CommandContext): boolean {
 export function lineOptions(
   context: CommandContext,
   { isFile }: { readonly isFile: boolean } = { isFile: false },
-): { readonly colors: ReturnType<typeof createColors>; readonly width: number } {
+): {
+  readonly colors: ReturnType<typeof createColors>;
+  readonly width: number;
+  readonly isVerbose: boolean;
+} {
   return {
+    isVerbose: context.options.verbose === true,
     colors: createColors(!isFile && isColoured(context)),
     width: (isFile ? undefined : terminalWidth(context)) ?? FILE_WIDTH,
   };

@@ -21,13 +21,11 @@ const modeOptions: readonly OptionRow[] = [
   { flags: '--all', description: 'include fields that change without anyone configuring them' },
 ];
 
+const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif'];
+
 /** How a comparison is written. */
-const reportOptions: readonly OptionRow[] = [
-  {
-    flags: '--format <format>',
-    description: 'output format (default: text)',
-    choices: ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'],
-  },
+const reportOptions = (formats: readonly string[]): readonly OptionRow[] => [
+  { flags: '--format <format>', description: 'output format (default: text)', choices: formats },
   { flags: '--output <file>', description: 'write to this file instead of stdout' },
   secretsOption,
 ];
@@ -61,7 +59,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
       fieldOption,
       ...modeOptions,
-      ...reportOptions,
+      ...reportOptions([...FORMATS, 'patch']),
     ],
     notes: [
       'With several sources and no --source, each source is compared; --json then prints tidemark.reports/1',
@@ -92,7 +90,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
       fieldOption,
       ...modeOptions,
-      ...reportOptions,
+      ...reportOptions(FORMATS),
     ],
     examples: [
       'tidemark drift',

@@ -33,8 +33,33 @@ const SHAPES: Readonly<Record<ListShape, string>> = {
   array: 'bare array',
 };
 
-/** One source: its tables, and facts about the service from its answers. */
-export function renderReach(reach: SourceReach, width: number | undefined): string {
+/**
+ * One source: how many kinds are readable and a table of those that are not; with `isVerbose` all of them, and facts about
+ * the service from its answers.
+ */
+export function renderReach(
+  reach: SourceReach,
+  { isVerbose, width }: { readonly isVerbose: boolean; readonly width: number | undefined },
+): string {
+  if (isVerbose) return renderAll(reach, width);
+  const unread = reach.kinds.filter(({ state }) => state !== 'readable' && state !== 'empty');
+  return [reachSummary(reach), ...(unread.length === 0 ? [] : ['', table(unread, width)])].join('\n');
+}
+
+/** What the key reaches, in two lines. */
+function reachSummary({ source, kinds, organizations, organizationCount, requests }: SourceReach): string {
+  const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
+  const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
+  const total = new Set(kinds.map(({ kind }) => kind)).size;
+  const parts = [
+    `${counted('readable') + counted('empty')} of ${plural(total, 'kind')} readable`,
+    plural(organizationCount ?? organizations.length, 'organization'),
+    plural(requests, 'request'),
+  ];
+  return `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}\n${total === 0 ? 'nothing could be read' : parts.join(', ')}`;
+}
+
+function renderAll(reach: SourceReach, width: number | undefined): string {
   const { source, kinds, organizations, organizationCount, fatal } = reach;
   const lines = [`source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}`];
   if (fatal !== null) lines.push('  nothing more was asked: see below');
@@ -122,10 +147,14 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
   return lines;
 }
 
-/** The part about this machine. */
+/** The part about this machine; its mirror only, unless `isVerbose`. */
 export function renderHealth(
   health: MirrorHealth,
-  { now, daemon }: { readonly now: number; readonly daemon: DaemonLockfile | null },
+  {
+    now,
+    daemon,
+    isVerbose,
+  }: { readonly now: number; readonly daemon: DaemonLockfile | null; readonly isVerbose: boolean },
 ): string {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${mebibytes(bytes)}` : '';
@@ -163,7 +192,10 @@ export function renderHealth(
       `last drill: ${lastDrill === null ? 'none by a daemon' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
     );
   }
-  return lines.map(escapeControlCharacters).join('\n');
+  return lines
+    .slice(0, isVerbose ? undefined : 1)
+    .map(escapeControlCharacters)
+    .join('\n');
 }
 
 const MARKS: Readonly<Record<Gravity, string>> = { error: '✗', warning: '!', note: '·' };

@@ -50,10 +50,11 @@ export async function doctor(
       await print(context, `${JSON.stringify(doctorDocument(reaches, health, daemon, problems))}\n`);
     } else {
       const width = terminalWidth(context);
+      const isVerbose = context.options.verbose === true;
       const parts = [
-        ...reaches.map((reach) => renderReach(reach, width)),
-        renderHealth(health, { now, daemon }),
-        renderProblems(problems),
+        ...reaches.map((reach) => renderReach(reach, { isVerbose, width })),
+        renderHealth(health, { now, daemon, isVerbose }),
+        renderProblems(problems.filter(({ gravity }) => isVerbose || gravity !== 'note')),
       ];
       await print(context, `${parts.join('\n\n')}\n`);
     }

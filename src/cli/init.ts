@@ -19,9 +19,7 @@ import { asFileError } from '../core/file-errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile } from '../doctor/profile-signs.ts';
-import type { ProbeState } from '../doctor/collection-probe.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
-import { plural } from '../core/wording.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { sourceDocument } from './doctor-text.ts';
 import { renderProblems, renderReach } from './doctor-text.ts';
@@ -280,7 +278,7 @@ async function verdictOn(
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
   if (context.options.json !== true) {
     const shown = problems.filter(({ gravity }) => isVerbose || gravity !== 'note');
-    const head = isVerbose ? `${renderReach(reach, terminalWidth(context))}\n` : summary(reach);
+    const head = renderReach(reach, { isVerbose, width: terminalWidth(context) });
     await print(context, `${head}\n${shown.length === 0 ? '' : `${renderProblems(shown)}\n`}\n`);
   }
   const code = doctorExitCode([reach], problems);
@@ -303,19 +301,6 @@ async function verdictOn(
     `nothing was written: ${worst?.message ?? 'nothing can be read'}`,
     { hint: `${worst?.next ?? 'check address and key'}; --no-check writes without looking` },
   );
-}
-
-/** What the key reaches, in two lines. */
-function summary({ source, kinds, organizations, organizationCount, requests }: SourceReach): string {
-  const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
-  const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
-  const total = new Set(kinds.map(({ kind }) => kind)).size;
-  const parts = [
-    `${counted('readable') + counted('empty')} of ${plural(total, 'kind')} readable`,
-    plural(organizationCount ?? organizations.length, 'organization'),
-    plural(requests, 'request'),
-  ];
-  return `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}\n${total === 0 ? 'nothing could be read' : parts.join(', ')}`;
 }
 
 /** Kinds that the service does not offer would make every run partial: excluded, unless the user declines. */

@@ -176,8 +176,15 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
   });
 }
 
-function optionOf({ flags, description, choices, parse = String, isRepeatable }: OptionRow): Option {
-  const made = new Option(flags, description);
+function optionOf({
+  flags,
+  description,
+  choices,
+  parse = String,
+  isRepeatable,
+  isHidden = false,
+}: OptionRow): Option {
+  const made = new Option(flags, description).hideHelp(isHidden);
   if (choices !== undefined) made.choices([...choices]);
   if (isRepeatable === true)
     made.argParser((text, previous: unknown) => collect(parseOption(parse, text), previous));

@@ -1,5 +1,4 @@
 /** `tidemark runs` and `tidemark runs show N`. */
-import { scopeText } from '../catalog/catalog.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
@@ -22,6 +21,9 @@ import {
   schemaChangeLines,
 } from './run.ts';
 import { renderTable } from './table.ts';
+import { definitionsFor } from '../config/source.ts';
+import { parentNames } from '../state/parent-names.ts';
+import { placeText } from '../report/notes.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -104,13 +106,18 @@ export async function showRun(
       );
       return EXIT.done;
     }
+    const definitions = definitionsFor(config, run.source);
+    const parentName = parentNames(mirror, run.source, definitions);
+    const hasIds = context.options.verbose === true;
+    const placeOf = (scope: SweepRow['scope']): string =>
+      placeText(scope, { definitions, parentName }, { hasIds });
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...(run.error === null ? [] : [run.error]),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
       ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
-      ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
+      ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context), placeOf)]),
       ...newlyReadLines(printed.firstReads),
       ...recreatedLines(printed.createdAgain),
       ...sweepErrorLines(sweeps),
@@ -152,17 +159,22 @@ function sweepErrorLines(sweeps: readonly SweepRow[]): string[] {
   );
 }
 
-function sweepTable(sweeps: readonly SweepRow[], width: number | undefined): string {
+function sweepTable(
+  sweeps: readonly SweepRow[],
+  width: number | undefined,
+  scopeNames: (scope: SweepRow['scope']) => string,
+): string {
+  const isHeld = sweeps.some(({ held }) => held > 0);
   return renderTable(
     ['kind', 'scope', 'outcome', 'pages', 'records', 'added', 'changed', 'removed', 'held'],
     sweeps.map((sweep) => [
       sweep.kind,
-      scopeText(sweep.scope),
+      scopeNames(sweep.scope),
       sweep.outcome,
       ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
     ]),
     ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
-    { width },
+    { width, least: isHeld ? ['pages'] : ['held', 'pages'] },
   );
 }
 

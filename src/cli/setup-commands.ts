@@ -16,6 +16,7 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       { flags: '--key-file <file>', description: 'file that holds the key' },
       {
         flags: '--key <key>',
+        isHidden: true,
         description: 'refused: a command line is kept in histories and shown in process lists',
       },
       {

@@ -62,6 +62,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--profile <name>',
         description: 'answer as a deployment of this profile, e.g. posthog (default: the documented API)',
+        values: 'profile',
       },
       { flags: '--key <key>', description: 'accepted API key (default: sandbox-key)' },
       {

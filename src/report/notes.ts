@@ -18,15 +18,21 @@ import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
 
-/** E.g. `organization Harbor (0189…), project 12`. */
-export function placeText(scope: RecordChange['scope'], options: ReportOptions): string {
+/** E.g. `organization Harbor (0189…), project 12`; without `hasIds`, the id only where there is no name. */
+export function placeText(
+  scope: RecordChange['scope'],
+  options: ReportOptions,
+  { hasIds }: { readonly hasIds: boolean } = { hasIds: true },
+): string {
   return SCOPE_KEYS.flatMap((key) => {
     const id = scope[key];
     if (id === undefined) return [];
     const kind = SCOPE_KIND[key];
     const name = options.parentName?.(kind, id);
     const title = options.definitions(kind).title.one;
-    return [`${title} ${name === undefined ? nameText(id) : `${nameText(name)} (${nameText(id)})`}`];
+    return [
+      `${title} ${name === undefined ? nameText(id) : `${nameText(name)}${hasIds ? ` (${nameText(id)})` : ''}`}`,
+    ];
   }).join(', ');
 }
 

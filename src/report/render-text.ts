@@ -28,6 +28,8 @@ interface LineOptions {
   readonly colors: Colors;
   /** Columns of the terminal. */
   readonly width: number;
+  /** True shows what removed records held; left out, each is a line. */
+  readonly isVerbose?: boolean;
 }
 
 interface TextOptions extends LineOptions {
@@ -154,7 +156,7 @@ function recordsLines(part: RecordsPart, shown: number, options: TextOptions): s
       lines.push(`  ${colors.yellow(escapeControlCharacters(reason))}`);
     for (const item of own)
       lines.push(
-        ...itemLines(item, options, { isShort: part.layout === 'lines', isGrouped: reason !== undefined }),
+        ...itemLines(item, options, { isLine: part.layout === 'lines', isGrouped: reason !== undefined }),
       );
   }
   return lines;
@@ -164,10 +166,12 @@ function recordsLines(part: RecordsPart, shown: number, options: TextOptions): s
 function itemLines(
   item: Item,
   options: LineOptions,
-  { isShort, isGrouped }: { readonly isShort: boolean; readonly isGrouped: boolean },
+  { isLine, isGrouped }: { readonly isLine: boolean; readonly isGrouped: boolean },
 ): string[] {
   const { colors, width } = options;
-  const { fields = [], lines = [], hint, request, number, severity } = item;
+  const isGone = item.isWholeRecord === true && item.change === 'removed' && options.isVerbose !== true;
+  const isShort = isLine || isGone;
+  const { lines = [], hint, request, number, severity } = item;
   const sign = item.sign ?? (item.change === 'unchanged' ? undefined : SIGN[item.change]);
   const words = [sign, item.operation, colors.bold(escapeControlCharacters(item.name)), item.outcome];
   const head = paintOf(item.change, colors)(words.filter((word) => word !== undefined).join(' '));
@@ -175,6 +179,7 @@ function itemLines(
   const facts = [...id, ...escapeControlCharacters(item.place ?? '').split(', ')].filter(
     (fact) => fact !== '',
   );
+  const fields = isGone ? [] : (item.fields ?? []);
   const shown = item.isWholeRecord === true ? fields.slice(0, FIELDS_SHOWN) : fields;
   const rest = fields.length - shown.length;
   const sent = item.body === undefined ? (request ?? '') : `${request} ${JSON.stringify(item.body)}`;

@@ -29,7 +29,7 @@ describe('from the table', () => {
     ['the commands that help is about', ['help', 'dri'], ['drift', 'drill']],
     ['commands of a command', ['drift', 'acc'], ['accept', 'accepted']],
     ['nothing behind an argument that is none', ['status', ''], []],
-    ['options', ['sync', '--f'], ['--full', '--from-schedule']],
+    ['options', ['sync', '--f'], ['--full']],
     ['options of the program', ['--vers'], ['--version']],
     ['options of every command', ['catalog', '--js'], ['--json']],
     ['an option that may be given again', ['sync', '--kind', 'roles', '--ki'], ['--kind']],

@@ -64,7 +64,7 @@ describe('a terminal of 80 columns', () => {
       for (const line of lines.slice(head, end === -1 ? undefined : end))
         expect(textWidth(line), `${command}: ${line}`).toBeLessThanOrEqual(80);
     }
-    expect(tables['runs show']).toMatch(/^ {2}scope: organization /m);
+    expect(tables['runs show']).toMatch(/^domains +complete .*\n {2}scope: organization Harbor$/m);
     // What no terminal reads has a line for each row, as scripts expect.
     const piped = await commandLine(['runs', 'show', '1'], { env, cwd: directory });
     expect(piped.stdout).toMatch(/^domains +organization \S+ +complete +1 +1 /m);

@@ -260,7 +260,7 @@ describe('doctor', () => {
     for (const id of roles) service.lists.set(`/api/organizations/${ORG}/roles/${id}/role_memberships/`, []);
     await examine(0, env, directory);
     expect(service.seen.filter(({ url }) => url.includes('/role_memberships/'))).toHaveLength(5);
-    expect((await text(env, directory)).stdout).toContain('5 of 9 lists looked at');
+    expect((await text(env, directory, '-v')).stdout).toContain('5 of 9 lists looked at');
   });
 
   it('says that a mirror is damaged', async () => {
@@ -306,7 +306,7 @@ describe('doctor', () => {
         expect.objectContaining({ schedule: 'sync', due_at: at, is_overdue: true, missed: 3 }),
       ]) as unknown[],
     });
-    const { stdout } = await text(env, directory);
+    const { stdout } = await text(env, directory, '-v');
     expect(stdout).toContain('sync OVERDUE since 2026-01-01T00:00:00Z (3 missed)');
     expect(stdout).toContain('start `tidemark daemon`');
   });

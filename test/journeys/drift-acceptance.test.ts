@@ -235,7 +235,7 @@ describe('an id that is a secret', () => {
       expect([0, 2], args.join(' ') + stderr).toContain(code);
     };
     for (const each of [['drift'], ['diff', 'run:1', 'run:2']])
-      for (const format of ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'])
+      for (const format of ['text', 'json', 'markdown', 'html', 'junit', 'sarif'])
         await hidden(...each, '--format', format);
     for (const form of [[], ['--json']]) {
       for (const id of [secret, mark]) {

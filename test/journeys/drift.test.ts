@@ -153,10 +153,10 @@ describe('drift', () => {
       TIDEMARK_DRIFT_IGNORE: '[{"kind":"domains","path":"/comment","reason":"ours"}]',
     });
     await enforce2fa(false);
-    for (const format of ['text', 'markdown', 'html', 'junit', 'sarif', 'patch']) {
+    for (const format of ['text', 'markdown', 'html', 'junit', 'sarif']) {
       const { stdout } = await expectRun(2, 'drift', '--format', format);
       expect(stdout).toContain('enforce_2fa');
-      if (format !== 'patch') expect(stdout).toContain('critical');
+      expect(stdout).toContain('critical');
       if (['text', 'markdown', 'html'].includes(format)) {
         expect(stdout).toContain('1 finding open, 0 accepted, 0 ignored');
         expect(stdout).toContain('Configuration drift');

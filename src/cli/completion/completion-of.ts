@@ -234,7 +234,10 @@ function positionAt(parsed: ParsedWords, word: string): Position {
   if (!parsed.isPlain && word.startsWith('-')) {
     const [flag, value] = splitFlag(word);
     if (value === undefined)
-      return { ...nothing, options: optionsOf(parsed).filter((each) => isOpen(parsed, each)) };
+      return {
+        ...nothing,
+        options: optionsOf(parsed).filter((each) => each.isHidden !== true && isOpen(parsed, each)),
+      };
     const option = optionsOf(parsed).find((each) => flagsOf(each).includes(flag));
     if (option === undefined || !takesValue(option)) return nothing;
     return { ...nothing, value: option, before: `${flag}=`, typed: value };
