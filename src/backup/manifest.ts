@@ -80,7 +80,8 @@ function isManifest(value: unknown): value is BackupManifest {
     typeof made_at === 'string' &&
     !Number.isNaN(Date.parse(made_at)) &&
     typeof mirror === 'string' &&
+    typeof root === 'string' &&
     [run, bytes, plain_bytes].every((number) => Number.isSafeInteger(number)) &&
-    [root, sha256, plain_sha256].every((hash) => typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash))
+    [sha256, plain_sha256].every((hash) => typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash))
   );
 }

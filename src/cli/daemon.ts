@@ -65,7 +65,8 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       import('../daemon/http/http.ts'),
       import('../server/replica/replica.ts'),
     ]);
-    const { host, port, token, tokenFile, triggerToken, trustedProxies, mcp } = view.config().http;
+    const { host, port, token, tokenFile, triggerToken, trustedProxies, userHeader, mcp } =
+      view.config().http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
         hint: 'correct http.tokenFile, or the permissions of that file',
@@ -78,6 +79,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       triggerToken,
       localToken: localToken.reveal(),
       trustedProxies,
+      userHeader,
       clock: systemClock,
       log,
       // The library for it is large: loaded where it is on.

@@ -173,6 +173,8 @@ export interface HttpConfig {
   readonly publicUrl: string | null;
   /** IP addresses and CIDR ranges whose forwarded headers are believed. */
   readonly trustedProxies: readonly string[];
+  /** Header in which these proxies name the user; null where they do not. */
+  readonly userHeader: string | null;
 }
 
 /** What opens the replica: never the token that opens pages and metrics, which mask what records hold. */

@@ -317,7 +317,30 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     mcp: parsed.http.mcp,
     publicUrl: publicUrl?.href.replace(/\/+$/, '') ?? null,
     trustedProxies,
+    userHeader: checkedUserHeader(checking, parsed.http, isTokenNamed),
   };
+}
+
+/** Whoever can send it is whoever they say: only proxies may, and those must be known. */
+function checkedUserHeader(
+  { tree, mistakes }: Checking,
+  { userHeader, trustedProxies }: ParsedOptions['http'],
+  isTokenNamed: boolean,
+): string | null {
+  if (userHeader === undefined) return null;
+  const path = ['http', 'userHeader'];
+  const everybody = trustedProxies.find((each) => each.endsWith('/0'));
+  if (!isTokenNamed)
+    mistakes.add(tree, path, 'needs http.token or http.tokenFile, for who does not come by a proxy');
+  if (trustedProxies.length === 0 && !mistakes.covers(tree, ['http', 'trustedProxies']))
+    mistakes.add(tree, path, 'needs http.trustedProxies: the addresses from which it is believed');
+  if (everybody !== undefined)
+    mistakes.add(
+      tree,
+      ['http', 'trustedProxies'],
+      `expected the addresses of the proxies, got ${everybody}: everybody could send ${userHeader}`,
+    );
+  return userHeader;
 }
 
 /** Its token must open nothing else, and nothing else must open it. */

@@ -271,6 +271,11 @@ export const OPTIONS = section('Tidemark configuration', {
         "Addresses and ranges of the proxies in front of the daemon or `serve` whose X-Forwarded-For, -Host and -Proto headers are believed. Nobody else's are.",
       example: ['10.0.0.0/8'],
     }),
+    userHeader: t.headerName.optional().meta({
+      description:
+        'Header in which the trusted proxies name the user that they let in: no login is asked for then, and what the user does in the dashboard is recorded under this name. Ignored from any other address. Needs token, and trustedProxies that let in nobody else.',
+      example: 'X-Forwarded-User',
+    }),
   }),
   replica: section(
     'The read-only replica, served by `serve`, and by the daemon under /replica/ if it has a token. It answers unmasked records, including secrets that the service returns.',

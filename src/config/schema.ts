@@ -307,6 +307,12 @@ export const networks = z
     expected: 'a list of IP addresses and CIDR ranges, e.g. [127.0.0.1, "10.0.0.0/8"]',
   });
 
+/** The name of a header that a proxy sets. */
+export const headerName = z
+  .string()
+  .regex(/^(?!(authorization|cookie|host|origin)$)[a-z0-9][a-z0-9-]*$/i)
+  .meta({ type: 'header', expected: 'the name of a header of its own, e.g. X-Forwarded-User' });
+
 /** The address of a service: http or https, no credentials, no query, no fragment; a path prefix is fine. */
 export const baseUrl = z
   .string()

@@ -50,6 +50,14 @@ export class TrustedProxies {
     return forwarded !== undefined && isHost(forwarded) ? forwarded : incoming.headers.host;
   }
 
+  /** The value of a header by which a trusted proxy names its user; null from anybody else, and where it is not there once. */
+  userOf(incoming: IncomingMessage, header: string): string | null {
+    if (!this.#includes(plain(incoming.socket.remoteAddress ?? ''))) return null;
+    // A proxy that adds its own to the client's would give two: neither is believed.
+    const [value, ...others] = incoming.headersDistinct[header.toLowerCase()] ?? [];
+    return value === undefined || others.length > 0 ? null : value;
+  }
+
   /** The first value of a forwarded header; undefined where it is missing, or not from a proxy that is trusted. */
   #forwarded(incoming: IncomingMessage, name: string): string | undefined {
     if (!this.#includes(plain(incoming.socket.remoteAddress ?? ''))) return undefined;

@@ -58,7 +58,7 @@ describe('config/example.yaml', () => {
 
   it.each(rows.map(({ text, keys }) => [text, keys] as const))('shows %s', (_text, keys) => {
     const uncommented = read('config', 'example.yaml').replaceAll(
-      /^(\s*)# (apiKeyFile|include|token|tokenFile|triggerToken|triggerTokenFile): /gm,
+      /^(\s*)# (apiKeyFile|include|token|tokenFile|triggerToken|triggerTokenFile|userHeader): /gm,
       '$1$2: ',
     );
     let value: unknown = parse(uncommented);

@@ -88,9 +88,30 @@ log: { level: debug }
       mcp: false,
       publicUrl: null,
       trustedProxies: [],
+      userHeader: null,
     });
     expect(config.log.level).toBe('debug');
     expect(config.warnings).toEqual([expect.stringContaining('leaves out recording_sharing too')]);
+  });
+
+  it.each([
+    ['[127.0.0.1]', 'X-Forwarded-User', '', []],
+    ['[127.0.0.1]', 'X-Forwarded-User', null, [/http\.userHeader: needs http\.token or http\.tokenFile/]],
+    ['[]', 'X-Forwarded-User', '', [/http\.userHeader: needs http\.trustedProxies/]],
+    [
+      '[10.0.0.0/8, 0.0.0.0/0]',
+      'Remote-User',
+      '',
+      [/http\.trustedProxies: .* got 0\.0\.0\.0\/0: everybody could send Remote-User/],
+    ],
+    ['["::/0"]', 'Remote-User', '', [/got ::\/0: everybody/]],
+    ['[127.0.0.1]', 'cookie', '', [/http\.userHeader: .*expected the name of a header/]],
+    ['[127.0.0.1]', 'a b', '', [/http\.userHeader: .*expected the name of a header/]],
+  ] as const)('with trustedProxies %s and userHeader %s', (proxies, header, token, mistakes) => {
+    const http = `http: { ${token === null ? '' : 'token: 0123456789abcdef, '}trustedProxies: ${proxies}, userHeader: "${header}" }`;
+    const text = `${oneSource()}${http}\n`;
+    if (mistakes.length === 0) expect(yaml(text, KEY).http.userHeader).toBe(header);
+    for (const mistake of mistakes) expect(refused(text, KEY).message).toMatch(mistake);
   });
 
   it('is frozen all the way down', () => {

@@ -130,7 +130,7 @@ function escapeCell(text: string | undefined): string {
 /** Options that exclude a neighbour, or need a secret that a reader does not have: shown as comments. */
 const SHOWN_AS_COMMENT = new Set([
   ...['apiKeyFile', 'include', 'token', 'tokenFile'],
-  ...['triggerToken', 'triggerTokenFile'],
+  ...['triggerToken', 'triggerTokenFile', 'userHeader'],
 ]);
 
 const COMMENT_WIDTH = 100;

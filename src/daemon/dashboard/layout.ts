@@ -21,6 +21,8 @@ interface PageFrame {
   readonly current: string | null;
   /** True where a session can be ended. */
   readonly hasSession: boolean;
+  /** Whom a proxy has let in; null without one. */
+  readonly user: string | null;
 }
 
 const NAVIGATION = [
@@ -70,7 +72,7 @@ export function pageHtml(content: PageContent, frame: PageFrame): string {
 <header class="bar"><div>
 <a class="brand" href="/">${BRAND_ICON}Tidemark</a>
 <nav aria-label="Main">${NAVIGATION.map(([path, label]) => navigationLink(path, label, frame.current))}</nav>
-${frame.hasSession ? logout : NOTHING}
+${frame.user !== null ? markup`<span class="faint">${frame.user}</span>` : frame.hasSession ? logout : NOTHING}
 </div></header>
 ${mainHtml(content, frame)}
 <p id="lost" class="lost" role="status" aria-live="polite" hidden></p>

@@ -42,6 +42,8 @@ interface DashboardParts {
   readonly clock: Clock;
   /** True where a session can be ended. */
   readonly needsLogin: boolean;
+  /** The user whom a proxy lets in: there is no session to end then. */
+  readonly userOf: (context: Context) => string | null;
 }
 
 const PAGE = 50;
@@ -173,7 +175,7 @@ export function createDashboard(parts: DashboardParts): Hono {
 
 /** A refusal as a page of the dashboard, for people. */
 export function refusalPage(
-  parts: Pick<DashboardParts, 'clock' | 'needsLogin'>,
+  parts: Pick<DashboardParts, 'clock' | 'needsLogin' | 'userOf'>,
   context: Context,
   refusal: Refusal,
   current = '/',
@@ -182,12 +184,12 @@ export function refusalPage(
 }
 
 function answer(
-  { clock, needsLogin }: Pick<DashboardParts, 'clock' | 'needsLogin'>,
+  { clock, needsLogin, userOf }: Pick<DashboardParts, 'clock' | 'needsLogin' | 'userOf'>,
   context: Context,
   { content, current }: Answer,
   status: 200 | 404,
 ): Response {
-  const frame = { now: clock.now(), current, hasSession: needsLogin };
+  const frame = { now: clock.now(), current, hasSession: needsLogin, user: userOf(context) };
   const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
   const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });

@@ -18,6 +18,8 @@ export const TRIGGER_HEADER = 'Tidemark-Token';
 /** The parts of a request that identify its client. */
 export interface Caller {
   readonly host: string | undefined;
+  /** The user whom a trusted proxy names; null without one. */
+  readonly user: string | null;
   readonly authorization: string | undefined;
   /** `TRIGGER_HEADER`. */
   readonly trigger: string | undefined;
@@ -70,7 +72,10 @@ export class Access {
   /** True for who may read. `now`: milliseconds since the epoch. */
   mayRead(caller: Caller, now: number): boolean {
     return (
-      this.#token === null || this.#hasBearer(caller) || this.#sessions.nameOf(caller.cookie, now) !== null
+      this.#token === null ||
+      caller.user !== null ||
+      this.#hasBearer(caller) ||
+      this.#sessions.nameOf(caller.cookie, now) !== null
     );
   }
 
@@ -96,11 +101,17 @@ export class Access {
   }
 
   /**
-   * Who acts by a form of the dashboard: the name given at the login, `token@dashboard` without one.
+   * Who acts by a form of the dashboard: the user that a trusted proxy names, or the name given at the login, or
+   * `token@dashboard`.
    * @throws Refusal 401 without a session, 403 for a form of another site
    */
   actorOf(caller: Caller, now: number): Actor {
     checkSameSite(caller);
+    if (caller.user !== null) {
+      // The proxy lets in whatever the user's browser sends; a form of ours always says where it comes from.
+      if (caller.origin === undefined && caller.fetchSite === undefined) throw foreignPage();
+      return { by: caller.user, via: 'proxy@dashboard' };
+    }
     if (this.#hasBearer(caller)) return { by: 'token@http', via: 'token@http' };
     const by = this.#sessions.nameOf(caller.cookie, now);
     if (by !== null) return { by, via: TOKEN_USER };
@@ -152,14 +163,16 @@ export function checkSameSite({ origin, fetchSite, host }: Caller): void {
   const isHiddenButOurs = origin === 'null' && fetchSite !== undefined && !isForeign;
   const isElsewhere =
     origin !== undefined && !isHiddenButOurs && URL.parse(origin)?.host !== host?.toLowerCase();
-  if (isForeign || isElsewhere) {
-    throw new Refusal(
-      403,
-      'forbidden',
-      'pages of other sites may not ask for this',
-      'call it from a program, without Origin',
-    );
-  }
+  if (isForeign || isElsewhere) throw foreignPage();
+}
+
+function foreignPage(): Refusal {
+  return new Refusal(
+    403,
+    'forbidden',
+    'pages of other sites may not ask for this',
+    'call it from a program, without Origin',
+  );
 }
 
 export function unauthorized(hint: string): Refusal {

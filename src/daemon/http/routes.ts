@@ -3,6 +3,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
 import type { Config } from '../../config/config.ts';
+import { actorName } from '../../core/actor.ts';
 import { isoTime, type Clock } from '../../core/clock.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import { createApplication } from '../../server/listener.ts';
@@ -37,7 +38,7 @@ export function createRoutes(
   metrics: Metrics,
   drift: DriftNow,
 ): { readonly application: Application; close(): Promise<void> } {
-  const { clock, log } = options;
+  const { clock, log, userHeader = null } = options;
   const access = new Access(options);
   const dayCounts = new DayCounts();
   const changes = new ChangesCache();
@@ -48,15 +49,22 @@ export function createRoutes(
   const events = new EventStreams(view, clock);
   const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
   const callerOf = (context: Context): Caller => {
+    const { incoming } = context.env as HttpBindings;
     const header = (name: string): string | undefined => context.req.header(name);
     return {
-      host: proxies.hostOf((context.env as HttpBindings).incoming),
+      host: proxies.hostOf(incoming),
+      user: userHeader === null ? null : (actorName(proxies.userOf(incoming, userHeader) ?? '') ?? null),
       authorization: header('authorization'),
       trigger: header(TRIGGER_HEADER),
       cookie: header('cookie'),
       origin: header('origin'),
       fetchSite: header('sec-fetch-site'),
     };
+  };
+  const pages = {
+    clock,
+    needsLogin: access.needsLogin,
+    userOf: (context: Context) => callerOf(context).user,
   };
   const inHand = new Set<Promise<void>>();
   const application: Application = new Hono();
@@ -77,9 +85,7 @@ export function createRoutes(
   application.notFound((context) => {
     const refusal = unanswered(application, context.req);
     const isPage = refusal.httpStatus === 404 && wantsPage(context) && !context.req.path.startsWith('/api/');
-    return isPage
-      ? refusalPage({ clock, needsLogin: access.needsLogin }, context, refusal)
-      : refused(context, refusal);
+    return isPage ? refusalPage(pages, context, refusal) : refused(context, refusal);
   });
   application.use('*', guard({ access, wrongTokens, callerOf, addressOf, now: () => clock.now() }));
 
@@ -141,13 +147,10 @@ export function createRoutes(
       clock,
       log,
       actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
-      refused: (context, refusal) => refusalPage({ clock, needsLogin: access.needsLogin }, context, refusal),
+      refused: (context, refusal) => refusalPage(pages, context, refusal),
     }),
   );
-  application.route(
-    '/',
-    createDashboard({ view, drift, changes, dayCounts, clock, needsLogin: access.needsLogin }),
-  );
+  application.route('/', createDashboard({ view, drift, changes, dayCounts, ...pages }));
   return {
     application,
     close: async () => {
@@ -357,6 +360,8 @@ export interface HttpOptions {
   readonly localToken: string;
   /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
   readonly trustedProxies?: readonly string[];
+  /** Header in which these proxies name the user; null or left out where they do not. */
+  readonly userHeader?: string | null;
   /** The tools at `/mcp`; none when absent. */
   readonly mcp?: { answer(request: Request, body: unknown): Promise<Response>; close(): void };
   readonly clock: Clock;

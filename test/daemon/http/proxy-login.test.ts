@@ -1,0 +1,121 @@
+/** A proxy that has logged somebody in names them in a header, which is believed from this proxy only. */
+import { describe, expect, it } from 'vitest';
+import { request } from 'node:http';
+import { Secret } from '../../../src/core/secret.ts';
+import type { HttpOptions } from '../../../src/daemon/http/routes.ts';
+import { World } from './world.ts';
+
+const TOKEN = new Secret('a-token-of-some-length');
+const PROXIED: Partial<HttpOptions> = {
+  token: TOKEN,
+  trustedProxies: ['127.0.0.1'],
+  userHeader: 'X-Forwarded-User',
+};
+const HTML = { accept: 'text/html' };
+
+interface Answered {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** With header values as they are given, also several of one name. */
+function ask(
+  url: string,
+  headers: Record<string, string | string[]>,
+  form?: Record<string, string>,
+): Promise<Answered> {
+  return new Promise((resolve, reject) => {
+    const body = form === undefined ? undefined : new URLSearchParams(form).toString();
+    const type = body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
+    const sent = request(url, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...HTML, ...type, ...headers },
+    });
+    sent.on('error', reject);
+    sent.on('response', (answer) => {
+      let text = '';
+      answer.on('data', (part: Buffer) => (text += part.toString()));
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
+    });
+    sent.end(body);
+  });
+}
+
+async function published(): Promise<World> {
+  const world = await World.create();
+  await world.sync();
+  return world;
+}
+
+describe('a user whom a trusted proxy names', () => {
+  it('reads without a login, is shown, and acts under this name', async () => {
+    const world = await published();
+    const { url } = await world.listen(PROXIED);
+    const ada = { 'x-forwarded-user': 'ada@example.com' };
+    const page = await ask(`${url}/`, ada);
+    expect(page.status).toBe(200);
+    expect(page.text).toContain('ada@example.com');
+    expect(page.text).not.toContain('action="/logout"');
+    expect((await ask(`${url}/login`, ada)).status).toBe(303);
+    const pin = { run: '1', name: 'by-ada' };
+    expect((await ask(`${url}/actions/pin`, { ...ada, origin: url }, pin)).status).toBe(303);
+    expect(world.mirror().snapshots.list()).toMatchObject([{ name: 'by-ada', by: 'ada@example.com' }]);
+    expect(world.mirror().query('SELECT by, via FROM audit_log').rows).toEqual([
+      ['ada@example.com', 'proxy@dashboard'],
+    ]);
+  });
+
+  it('acts by a form of this site only', async () => {
+    const world = await published();
+    const { url } = await world.listen(PROXIED);
+    const ada = { 'x-forwarded-user': 'ada' };
+    const pin = { run: '1', name: 'forged' };
+    for (const from of [
+      {},
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+      { 'sec-fetch-site': 'cross-site' },
+    ])
+      expect((await ask(`${url}/actions/pin`, { ...ada, ...from }, pin)).status, JSON.stringify(from)).toBe(
+        403,
+      );
+    expect(world.mirror().snapshots.list()).toEqual([]);
+  });
+
+  it.each<[string, Partial<HttpOptions>, Record<string, string | string[]>]>([
+    ['from an address that was not named', { trustedProxies: ['10.0.0.0/8'] }, { 'x-forwarded-user': 'eve' }],
+    ['from nobody, since nobody was named', { trustedProxies: [] }, { 'x-forwarded-user': 'eve' }],
+    ['where no header was configured', { userHeader: null }, { 'x-forwarded-user': 'eve' }],
+    ['in another header', {}, { 'remote-user': 'eve' }],
+    ['twice: one may be from the client', {}, { 'x-forwarded-user': ['eve', 'ada'] }],
+    ['and is empty', {}, { 'x-forwarded-user': '  ' }],
+    ['and is too long', {}, { 'x-forwarded-user': 'x'.repeat(101) }],
+    [
+      'for an address that is trusted, by one that is not',
+      { trustedProxies: ['10.0.0.0/8'] },
+      {
+        'x-forwarded-user': 'eve',
+        'x-forwarded-for': '10.0.0.1',
+      },
+    ],
+  ])('is nobody where the name came %s', async (_name, more, headers) => {
+    const world = await published();
+    const { url } = await world.listen({ ...PROXIED, ...more });
+    expect((await ask(`${url}/`, headers)).status).toBe(303);
+    expect((await ask(`${url}/api/v1/status`, { ...headers, accept: 'application/json' })).status).toBe(401);
+    const pin = { run: '1', name: 'x' };
+    expect((await ask(`${url}/actions/pin`, { ...headers, origin: url }, pin)).status).toBe(401);
+    expect(world.mirror().snapshots.list()).toEqual([]);
+  });
+
+  it('starts no job over the API: that takes the token', async () => {
+    const world = await published();
+    const { url } = await world.listen(PROXIED);
+    const answer = await fetch(`${url}/api/v1/runs`, {
+      method: 'POST',
+      headers: { 'x-forwarded-user': 'ada', 'content-type': 'application/json' },
+      body: JSON.stringify({ job: 'sync' }),
+    });
+    expect(answer.status).toBe(401);
+  });
+});
