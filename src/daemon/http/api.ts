@@ -72,7 +72,7 @@ export function createApi(parts: ApiParts): Hono {
     const allowed = parts.checkMayAct(context);
     if (allowed === 'sync') {
       triggers.add();
-      return context.json(triggerSync(view, await requestText(context)), 202);
+      return context.json(triggerSync(view, await triggerBody(context)), 202);
     }
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\b/i.test(type)) {
@@ -299,6 +299,20 @@ function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
     full,
     kinds: kinds === null ? null : kinds.map(kindFrom),
   };
+}
+
+/**
+ * What a webhook narrows the sync by. Many senders have a body of their own, which they cannot change: then the address says it,
+ * `?kind=members&kind=roles&source=production`, and the body is not read.
+ * @throws Refusal 400 for another parameter
+ */
+async function triggerBody(context: Context): Promise<string> {
+  const query = new URL(context.req.url).searchParams;
+  if (query.size === 0) return requestText(context);
+  if ([...query.keys()].some((name) => name !== 'kind' && name !== 'source'))
+    throw wrong('it has a parameter that is not known; known are kind and source');
+  const all = (name: string): string[] | null => (query.has(name) ? query.getAll(name) : null);
+  return JSON.stringify({ kinds: all('kind'), sources: all('source') });
 }
 
 /**

@@ -430,6 +430,29 @@ describe('the token of webhooks', () => {
     },
   );
 
+  it('a sender with a body of its own narrows the sync by the address', async () => {
+    const world = await World.create();
+    const { url } = await world.listen(both);
+    const post = (query: string, body: string): Promise<Answer> =>
+      call(`${url}/api/v1/runs${query}`, { method: 'POST', headers: { 'tidemark-token': TRIGGER }, body });
+    const event = JSON.stringify({ event: 'member.added', text: 'x'.repeat(100_000) });
+    expect((await post('?kind=members&kind=roles&source=default', event)).status).toBe(202);
+    expect((await post('?source=default', 'no JSON')).status).toBe(202);
+    expect(world.asked).toEqual([
+      ['sync', ['default'], { kinds: ['members', 'roles'], joins: true }],
+      ['sync', ['default'], { kinds: null, joins: true }],
+    ]);
+    for (const query of [
+      '?kind=rolls',
+      '?source=productoin',
+      '?kinds=roles',
+      '?job=forget',
+      '?kind=roles&full=true',
+    ])
+      expect([query, (await post(query, '')).status]).toEqual([query, 400]);
+    expect(world.asked).toHaveLength(2);
+  });
+
   it.each(shown)('opens nothing else (%o)', async (headers) => {
     const world = await World.create();
     const { url } = await world.listen(both);
