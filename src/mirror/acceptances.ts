@@ -2,8 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { and, asc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { Actor } from '../core/actor.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -15,14 +14,11 @@ import { sealRow } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 
-export interface DriftAcceptance {
+export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
   readonly source: string;
   /** Stands for the place and the accepted value; the value itself is not kept. */
   readonly fingerprint: string;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
   /** RFC 6901, with `[id=…]` for an element that is matched by its id; empty for a record that came or went. */
   readonly path: string;
   readonly reason: string;

@@ -3,36 +3,22 @@
  * as opening one does. What cannot be looked at just so has nothing to show.
  */
 import { statSync } from 'node:fs';
-import { type Connection, connect } from './database.ts';
+import { connect } from './database.ts';
 import { schemaVersion } from './migrations.ts';
-import { readRestores } from './restores.ts';
-import { readRuns, readSources } from './run-rows.ts';
-import { readSnapshots } from './snapshots.ts';
+import { type RestoreRow, readRestores } from './restores.ts';
+import { type RunRow, readRuns, readSources } from './run-rows.ts';
+import { type SnapshotRow, readSnapshots } from './snapshots.ts';
 
 /** How long a statement waits for another process; the keyboard waits too. */
 const GLANCE_BUSY_MS = 100;
 
 export interface MirrorSummary {
   /** Published runs, newest first. */
-  readonly runs: readonly {
-    readonly run: number;
-    readonly source: string;
-    readonly at: string;
-    readonly outcome: string;
-  }[];
+  readonly runs: readonly RunRow[];
   /** By name. */
-  readonly snapshots: readonly {
-    readonly name: string;
-    readonly run: number;
-    readonly isBaseline: boolean;
-  }[];
+  readonly snapshots: readonly SnapshotRow[];
   /** Newest first. */
-  readonly restores: readonly {
-    readonly restore: number;
-    readonly source: string;
-    readonly startedAt: string;
-    readonly outcome: string;
-  }[];
+  readonly restores: readonly RestoreRow[];
   /** Names of all sources that ever began a run, sorted. */
   readonly sources: readonly string[];
 }
@@ -45,22 +31,14 @@ export function peekMirror(path: string, limit: number): MirrorSummary | null {
   try {
     connection.pragma(`busy_timeout = ${GLANCE_BUSY_MS}`);
     const { version, latest } = schemaVersion(connection, path);
-    return version === latest ? read(connection, limit) : null;
+    if (version !== latest) return null;
+    return {
+      runs: readRuns(connection, { isPublished: true, limit }),
+      snapshots: readSnapshots(connection),
+      restores: readRestores(connection, { limit }),
+      sources: readSources(connection),
+    };
   } finally {
     connection.close();
   }
-}
-
-function read(connection: Connection, limit: number): MirrorSummary {
-  return {
-    runs: readRuns(connection, { isPublished: true, limit }).map((row) => ({
-      run: row.run,
-      source: row.source,
-      at: row.finishedAt ?? row.startedAt,
-      outcome: row.outcome,
-    })),
-    snapshots: readSnapshots(connection),
-    restores: readRestores(connection, { limit }),
-    sources: readSources(connection),
-  };
 }

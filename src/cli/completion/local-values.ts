@@ -2,6 +2,8 @@
 import { type Config, SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
 import { profileNames } from '../../config/profile.ts';
+import type { RestoreRow } from '../../mirror/restores.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
 import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
 import type { ValueSort } from './value-sort.ts';
 import { localMinute } from '../../core/wording.ts';
@@ -52,9 +54,9 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
       return glance.restores
         .filter(isAsked)
         .slice(0, SHOWN)
-        .map(({ restore, source, startedAt, outcome }) => ({
-          value: String(restore),
-          description: runDescription({ source, at: startedAt, outcome }),
+        .map((restore) => ({
+          value: String(restore.restore),
+          description: runDescription({ ...restore, finishedAt: null }),
         }));
     case 'reference':
     case 'desired':
@@ -68,8 +70,11 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
   }
 }
 
-function runDescription({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
-  return `${localMinute(at)} ${source}, ${outcome}`;
+/** A run by its end, a restore by its beginning. */
+function runDescription(
+  row: Pick<RunRow | RestoreRow, 'source' | 'startedAt' | 'finishedAt' | 'outcome'>,
+): string {
+  return `${localMinute(row.finishedAt ?? row.startedAt)} ${row.source}, ${row.outcome}`;
 }
 // A candidate for the word at the cursor.
 
