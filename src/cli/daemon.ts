@@ -1,5 +1,6 @@
 /** `tidemark daemon`: the schedules, until it is stopped. */
 import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
@@ -10,6 +11,7 @@ import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { StartJob } from '../daemon/effects.ts';
+import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { readConfig, openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -84,6 +86,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       log,
       // The library for it is large: loaded where it is on.
       ...(mcp ? { mcp: (await import('./mcp.ts')).openMcp(context) } : {}),
+      runCommand: commandRunner(context),
       replica: (source, pathPrefix) => {
         const { token: own } = view.config().replica;
         if (own === null) return null;
@@ -111,15 +114,41 @@ function jobStarter(context: CommandContext): StartJob {
     fork(entry, argumentsOf(context), { execPath, env, cwd, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
 }
 
+/** Runs this very program with a command, and the option that says where the configuration is. */
+function commandRunner(context: CommandContext): RunCommand {
+  const { entry, execPath, env, cwd } = context;
+  return async (args, signal) => {
+    const [command = '', ...rest] = args;
+    const child = fork(entry, [command, ...configFile(context), ...rest], {
+      ...{ execPath, env, cwd },
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    });
+    let stderr = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    const interrupt = (): void => void child.kill('SIGTERM');
+    signal.addEventListener('abort', interrupt, { once: true });
+    try {
+      const [code] = (await once(child, 'close')) as [number | null];
+      return { code, stderr };
+    } finally {
+      signal.removeEventListener('abort', interrupt);
+    }
+  };
+}
+
 /** No key is among them: the process reads configuration and environment itself. */
-function argumentsOf({ options }: CommandContext): string[] {
-  const { config, source = [], quiet, logLevel, color } = options;
+function argumentsOf(context: CommandContext): string[] {
+  const { source = [], quiet, logLevel, color } = context.options;
   return [
     'daemon-job',
-    ...(config === undefined ? [] : ['--config', config]),
+    ...configFile(context),
     ...source.flatMap((name) => ['--source', name]),
     ...(quiet === true ? ['--quiet'] : []),
     ...(logLevel === undefined ? [] : ['--log-level', logLevel]),
     ...(color === false ? ['--no-color'] : []),
   ];
+}
+
+function configFile({ options: { config } }: CommandContext): string[] {
+  return config === undefined ? [] : ['--config', config];
 }

@@ -169,6 +169,8 @@ export interface HttpConfig {
   readonly triggerToken: Secret | null;
   /** True where `/mcp` serves read-only tools. */
   readonly mcp: boolean;
+  /** Restores may be applied in the dashboard. */
+  readonly allowRestore: boolean;
   /** Where people reach the dashboard, without a slash at its end; null where it is not known. */
   readonly publicUrl: string | null;
   /** IP addresses and CIDR ranges whose forwarded headers are believed. */

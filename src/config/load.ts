@@ -308,6 +308,10 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   }
   if (triggerToken !== null && triggerToken.reveal() === token?.reveal())
     mistakes.add(tree, triggerAt, 'expected a separate token, got http.token');
+  if (parsed.http.allowRestore && !isTokenNamed)
+    warnings.push(
+      `${place(tree, ['http', 'allowRestore'])}nobody can log in without http.token: the dashboard applies no restore`,
+    );
   const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
   return {
     ...listen,
@@ -315,6 +319,7 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     tokenFile,
     triggerToken,
     mcp: parsed.http.mcp,
+    allowRestore: parsed.http.allowRestore,
     publicUrl: publicUrl?.href.replace(/\/+$/, '') ?? null,
     trustedProxies,
     userHeader: checkedUserHeader(checking, parsed.http, isTokenNamed),

@@ -261,6 +261,11 @@ export const OPTIONS = section('Tidemark configuration', {
         'Serve read-only tools to MCP clients at /mcp, to whoever may read. Off unless set, because tools run commands and some of them read the service.',
       example: true,
     }),
+    allowRestore: z.boolean().prefault(false).meta({
+      description:
+        'Lets people who logged in to the dashboard apply a restore there, after a second confirmation. Without it the dashboard shows the command, and the daemon never writes to the service. Needs token.',
+      example: false,
+    }),
     publicUrl: t.baseUrl.optional().meta({
       description:
         'Address under which people reach the dashboard, such as that of a proxy in front of it: every notice links to it.',

@@ -86,6 +86,7 @@ log: { level: debug }
       tokenFile: null,
       triggerToken: null,
       mcp: false,
+      allowRestore: false,
       publicUrl: null,
       trustedProxies: [],
       userHeader: null,

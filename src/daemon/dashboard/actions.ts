@@ -13,6 +13,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { parseTime } from '../../state/reference.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
+import type { PageRestores, RestoreCommand } from '../http/restores.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
 
@@ -24,6 +25,10 @@ interface ActionParts {
   /** Who acts. @throws Refusal for anybody who may not, and for a form of another site */
   readonly actorOf: (context: Context) => Actor;
   readonly refused: (context: Context, refusal: Refusal) => Response;
+  /** Null where restores are not allowed in the dashboard. */
+  readonly restores: () => PageRestores | null;
+  /** What `/restore` plans with this query. */
+  readonly commandOf: (query: URLSearchParams) => Promise<RestoreCommand | null>;
 }
 
 /** The jobs that a button starts. */
@@ -35,8 +40,12 @@ interface Action {
   readonly actor: Actor;
 }
 
-/** Does it; returns what the log says of it. */
-type Act = (parts: ActionParts, action: Action) => object | Promise<object>;
+/** Does it; returns what the log says of it, and the page to go to, where the form does not name it. */
+interface Done {
+  readonly to?: string;
+  readonly [fact: string]: unknown;
+}
+type Act = (parts: ActionParts, action: Action) => Done | Promise<Done>;
 
 const ACTIONS = {
   job: startJob,
@@ -47,6 +56,8 @@ const ACTIONS = {
   baseline: changing('snapshots baseline', (mirror, form) =>
     mirror.snapshots.setBaseline(textIn(form, 'name')),
   ),
+  plan: planRestore,
+  apply: applyRestore,
 } as const satisfies Readonly<Record<string, Act>>;
 
 export function createActions(parts: ActionParts): Hono {
@@ -58,7 +69,7 @@ export function createActions(parts: ActionParts): Hono {
         const form = new URLSearchParams(await requestText(context));
         const done = await act(parts, { form, actor });
         parts.log.info({ action: name, ...actor, ...done }, 'an action was taken in the dashboard');
-        return context.redirect(localPath(form.get('to') ?? undefined), 303);
+        return context.redirect(localPath(done.to ?? form.get('to') ?? undefined), 303);
       } catch (error) {
         const refusal = asRefusal(error);
         if (refusal.httpStatus === 500) throw error;
@@ -75,13 +86,38 @@ function changing(what: string, work: (mirror: Mirror, form: URLSearchParams) =>
   });
 }
 
-function startJob({ view }: ActionParts, { form }: Action): object {
+function startJob({ view }: ActionParts, { form }: Action): Done {
   const job = JOBS.find((each) => each === form.get('job'));
   if (job === undefined) throw new TidemarkError('usage', `job must be one of ${JOBS.join(', ')}`);
   return { job, requests: view.request(job, null).map(({ request }) => request) };
 }
 
-async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor }: Action): Promise<object> {
+async function planRestore(parts: ActionParts, { form, actor }: Action): Promise<Done> {
+  const restores = allowedRestores(parts);
+  const command = await parts.commandOf(new URLSearchParams(textIn(form, 'query')));
+  if (command === null) throw new TidemarkError('usage', 'there is nothing to restore');
+  const { id } = restores.plan(command.source, command.args, actor);
+  return { ...command, to: `/restores/plans/${id}` };
+}
+
+function applyRestore(parts: ActionParts, { form, actor }: Action): Done {
+  const { id, args, source } = allowedRestores(parts).apply(
+    textIn(form, 'plan'),
+    textIn(form, 'confirm'),
+    actor,
+  );
+  return { source, args, to: `/restores/plans/${id}` };
+}
+
+function allowedRestores({ restores }: ActionParts): PageRestores {
+  const allowed = restores();
+  if (allowed !== null) return allowed;
+  throw new TidemarkError('forbidden', 'restores are not allowed in the dashboard', {
+    hint: 'run the command that the page shows, or set http.allowRestore',
+  });
+}
+
+async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor }: Action): Promise<Done> {
   const source = textIn(form, 'source');
   const now = clock.now();
   const reason = textIn(form, 'reason').slice(0, MOST_REASON);
@@ -108,7 +144,7 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor
   return { source, fingerprints: findings.map(({ fingerprint }) => fingerprint) };
 }
 
-async function withdrawAcceptance({ view }: ActionParts, { form, actor }: Action): Promise<object> {
+async function withdrawAcceptance({ view }: ActionParts, { form, actor }: Action): Promise<Done> {
   const [source, fingerprint] = [textIn(form, 'source'), textIn(form, 'fingerprint')];
   const withdrawn = await view.change('drift unaccept', actor, (mirror) =>
     mirror.acceptances.withdraw(source, fingerprint),

@@ -86,7 +86,7 @@ export function durationHtml(ms: number | null): string {
 // Badges.
 
 /** How a state is shown: by colour, by the shape of its mark, and by its word. */
-type Tone = 'good' | 'warn' | 'bad' | 'plain';
+export type Tone = 'good' | 'warn' | 'bad' | 'plain';
 
 export function badge(tone: Tone, text: string): Html {
   return markup`<span class="tone ${tone}">${text}</span>`;

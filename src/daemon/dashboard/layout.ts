@@ -33,6 +33,7 @@ const NAVIGATION = [
   ['/organizations', 'Organizations'],
   ['/records', 'Records'],
   ['/drill', 'Drill'],
+  ['/restores', 'Restores'],
 ] as const;
 
 /** The lines that a tide leaves, the newest one strongest. */

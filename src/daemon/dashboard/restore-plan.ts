@@ -10,40 +10,70 @@ import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { recordHistory } from '../../state/record-history.ts';
+import type { RestoreCommand } from '../http/restores.ts';
+import { actionForm } from './actions.ts';
 import { emptyHtml, fieldListHtml, nameHtml, recordPath, timeHtml } from './components.ts';
 import { driftArticles, selectionOf } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
 
+/** A plan for people, and the arguments of the `tidemark restore` that makes it; null where there is nothing to plan. */
+export interface RestoreContent {
+  readonly content: PageContent;
+  readonly command: RestoreCommand | null;
+}
+
+/** The query of this page, where the plan can be made and applied in the dashboard; else null. */
+type Applying = string | null;
+
 /** @param selected values of `selectionOf` */
 export function restorePage(
   mirror: Mirror,
   drift: SourceDrift | null,
   selected: readonly string[],
-): PageContent {
+  applying: Applying,
+): RestoreContent {
   const title = 'Restore plan';
   const crumbs = markup`<p class="crumbs faint"><a href="/drift">Drift</a></p><h1>${title}</h1>`;
   const changes = (drift?.document.changes ?? []).filter((each) => selected.includes(selectionOf(each)));
   if (drift === null || changes.length === 0) {
     const hint = 'Select findings on the drift page, then plan their restore.';
-    return { title, body: markup`${crumbs}${emptyHtml('Nothing is selected.', hint)}` };
+    return {
+      content: { title, body: markup`${crumbs}${emptyHtml('Nothing is selected.', hint)}` },
+      command: null,
+    };
   }
   const baseline = mirror.snapshots.baseline();
   const articles = driftArticles(mirror, drift, { only: selected });
+  const command = { source: drift.source, args: restoreArgs(drift.source, changes) };
   const body = markup`${crumbs}
 <p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}: ${effectText(changes)}.</p>
-${applyHtml(restoreCommand(drift.source, changes))}
+${applyHtml(command.args, applying)}
 <section><h2>What drifted</h2>${articles}</section>`;
-  return { title, body };
+  return { content: { title, body }, command };
 }
 
-/** The command, to be copied. */
-function applyHtml(command: string): Html {
+/** The command, to be copied; and where it is allowed, the form that makes the plan here. */
+function applyHtml(args: readonly string[], applying: Applying): Html {
+  const form =
+    applying === null
+      ? NOTHING
+      : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
+${actionForm('plan', [['query', applying]], markup`<button>Make the plan</button>`)}`;
   return markup`<section><h2>Apply it</h2>
 <p>Run this where the key is that may write: it reads the service again, shows the plan, and asks before it sends
 anything.</p>
-<pre class="body command" tabindex="0">${command}</pre></section>`;
+<pre class="body command" tabindex="0">${commandText([...args, '--apply'])}</pre>${form}</section>`;
+}
+
+/** As a person would type it. */
+export function commandText(args: readonly string[]): string {
+  const words = args.map((arg) => {
+    const [, option, value] = /^(--[\w-]+)=([^-].*)$/s.exec(arg) ?? [];
+    return option === undefined || value === undefined ? quoted(arg) : `${option} ${quoted(value)}`;
+  });
+  return ['tidemark restore', ...words].join(' ');
 }
 
 /** In the words of what a restore does. */
@@ -60,17 +90,16 @@ function effectText(changes: readonly RecordChange[]): string {
     .join(', ');
 }
 
-function restoreCommand(source: string, changes: readonly RecordChange[]): string {
+function restoreArgs(source: string, changes: readonly RecordChange[]): string[] {
   const added = changes.filter(({ change }) => change === 'added').length;
   const kinds = [...new Set(changes.map(({ kind }) => kind))];
   return [
-    'tidemark restore baseline',
-    `--source ${quoted(source)}`,
-    ...kinds.map((kind) => `--kind ${kind}`),
-    ...changes.map(({ id }) => `--id ${quoted(id)}`),
-    ...(added === 0 ? [] : [`--prune --max-removals ${added}`]),
-    '--apply',
-  ].join(' ');
+    'baseline',
+    `--source=${source}`,
+    ...kinds.map((kind) => `--kind=${kind}`),
+    ...changes.map(({ id }) => `--id=${id}`),
+    ...(added === 0 ? [] : ['--prune', `--max-removals=${added}`]),
+  ];
 }
 
 // One version of one record.
@@ -86,11 +115,19 @@ interface VersionPlanFacts {
   readonly row: RecordRow;
   /** Names the state with the version. */
   readonly reference: string;
+  readonly applying: Applying;
   readonly now: number;
 }
 
 /** @throws TidemarkError `reference_unknown` for a state that there is not */
-export function versionPlanPage({ mirror, config, row, reference, now }: VersionPlanFacts): PageContent {
+export function versionPlanPage({
+  mirror,
+  config,
+  row,
+  reference,
+  applying,
+  now,
+}: VersionPlanFacts): RestoreContent {
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
@@ -107,24 +144,29 @@ export function versionPlanPage({ mirror, config, row, reference, now }: Version
 <a href="${recordPath(row.kind, maskedId(row.id, definition), row.record)}">${nameHtml(nameText(own.name))}</a></p>
 <h1>Restore plan</h1>
 <p class="faint">${definition.title.one} ${nameHtml(nameText(own.name))}, back to run ${wanted.run} of ${timeHtml(wanted.at)}.</p>`;
-  const page = (...content: readonly HtmlPart[]): PageContent => ({
-    title,
-    body: markup`${crumbs}${content}`,
+  const page = (...content: readonly HtmlPart[]): RestoreContent => ({
+    content: { title, body: markup`${crumbs}${content}` },
+    command: null,
   });
   const { never } = definition.restore;
   if (never !== null) return page(emptyHtml('This kind is never written:', `${never}.`));
   if (wanted.revision === undefined)
     return page(emptyHtml('No version then.', `The record was first seen after run ${wanted.run}.`));
-  const command = versionCommand(mirror, row, own.id, wanted.run, wanted.body === undefined);
+  const args = versionArgs(mirror, row, own.id, wanted.run, wanted.body === undefined);
+  const plan = (...content: readonly HtmlPart[]): RestoreContent => ({
+    ...page(content),
+    command: { source: row.source, args },
+  });
   if (wanted.body === undefined)
-    return page(
-      current.body === undefined
-        ? emptyHtml('Nothing to restore:', 'the record was removed then, and still is.')
-        : [markup`<p>The record was removed then: this removes it from the service.</p>`, applyHtml(command)],
-    );
+    return current.body === undefined
+      ? page(emptyHtml('Nothing to restore:', 'the record was removed then, and still is.'))
+      : plan(
+          markup`<p>The record was removed then: this removes it from the service.</p>`,
+          applyHtml(args, applying),
+        );
   if (current.body === undefined) {
     const again = markup`<p>The record was removed: this creates it again, under a new id that the service chooses.</p>`;
-    return page(again, applyHtml(command));
+    return plan(again, applyHtml(args, applying));
   }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');
@@ -140,38 +182,36 @@ export function versionPlanPage({ mirror, config, row, reference, now }: Version
       ? NOTHING
       : markup`<section><h2>Not sent</h2><p class="faint">Only the service sets these, or the profile does not say that requests may.</p>
 ${fieldListHtml(others, 0)}</section>`;
-  const changes =
-    managed.length === 0
-      ? emptyHtml('No writable field differs.', 'See below what does.')
-      : [
-          applyHtml(command),
-          markup`<section><h2>What it sets</h2><p class="faint">From run ${current.run}, the latest, to run ${wanted.run}:</p>
+  if (managed.length === 0)
+    return page(emptyHtml('No writable field differs.', 'See below what does.'), rest);
+  return plan(
+    applyHtml(args, applying),
+    markup`<section><h2>What it sets</h2><p class="faint">From run ${current.run}, the latest, to run ${wanted.run}:</p>
 ${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
-        ];
-  return page(changes, rest);
+    rest,
+  );
 }
 
 const FIELDS_SHOWN = 20;
 
-function versionCommand(
+function versionArgs(
   mirror: Mirror,
   { kind, source, scope, id }: RecordRow,
   shownId: string,
   run: number,
   isRemoval: boolean,
-): string {
+): string[] {
   const isAmbiguous = mirror.records.find(kind, id, { sources: [source] }).length > 1;
   const { organization_id: organization, project_id: project } = isAmbiguous ? scope : {};
   return [
-    `tidemark restore run:${run}`,
-    `--source ${quoted(source)}`,
-    `--kind ${kind}`,
-    ...(organization === undefined ? [] : [`--organization ${quoted(organization)}`]),
-    ...(project === undefined ? [] : [`--project ${quoted(project)}`]),
-    `--id ${quoted(shownId)}`,
-    ...(isRemoval ? ['--prune --max-removals 1'] : []),
-    '--apply',
-  ].join(' ');
+    `run:${run}`,
+    `--source=${source}`,
+    `--kind=${kind}`,
+    ...(organization === undefined ? [] : [`--organization=${organization}`]),
+    ...(project === undefined ? [] : [`--project=${project}`]),
+    `--id=${shownId}`,
+    ...(isRemoval ? ['--prune', '--max-removals=1'] : []),
+  ];
 }
 
 /** As a POSIX shell takes it literally. */

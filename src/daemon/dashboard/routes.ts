@@ -19,6 +19,7 @@ import {
 import type { DriftNow } from '../http/drift-now.ts';
 import { lookAtBackups, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
 import { asRefusal, kindFrom, type Refusal } from '../http/request.ts';
+import type { PageRestores } from '../http/restores.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { hintHtml } from './components.ts';
@@ -31,7 +32,8 @@ import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage } from './records.ts';
-import { restorePage, versionPlanPage } from './restore-plan.ts';
+import { type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
+import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 
 interface DashboardParts {
@@ -44,6 +46,8 @@ interface DashboardParts {
   readonly needsLogin: boolean;
   /** The user whom a proxy lets in: there is no session to end then. */
   readonly userOf: (context: Context) => string | null;
+  /** Null where restores are not allowed in the dashboard. */
+  readonly restores: () => PageRestores | null;
 }
 
 const PAGE = 50;
@@ -108,21 +112,28 @@ export function createDashboard(parts: DashboardParts): Hono {
     );
     return driftPage(mirror, drifts, problem, { now: clock.now(), canAct: parts.needsLogin });
   });
+  page('/restore', async (context) => (await restoreOf(parts, queryOf(context))).content, '/drift');
+  const facts = (): Parameters<typeof journalPage>[0] => ({
+    mirror: view.mirror(),
+    config: view.config(),
+    now: clock.now(),
+  });
+  page('/restores', () => restoresPage(facts(), parts.restores()?.all() ?? []));
   page(
-    '/restore',
-    async (context) => {
-      const [query, mirror] = [queryOf(context), view.mirror()];
-      const version = query.get('version');
-      const [row] =
-        version === null ? [] : findRows(parts, kindFrom(query.get('kind') ?? ''), query.get('of') ?? '', '');
-      if (version !== null && row !== undefined)
-        return versionPlanPage({ mirror, config: view.config(), row, reference: version, now: clock.now() });
-      const source = knownSources(view, mirror).find((each) => each === query.get('source'));
-      const found =
-        source === undefined ? null : await parts.drift.of(mirror, view.config(), source, clock.now());
-      return restorePage(mirror, found, query.getAll('record'));
+    '/restores/:restore',
+    (context) => journalPage(facts(), context.req.param('restore') ?? ''),
+    '/restores',
+  );
+  page(
+    '/restores/plans/:plan',
+    (context) => {
+      const planned = parts.restores()?.get(context.req.param('plan') ?? '');
+      if (planned !== undefined) return plannedRestorePage(planned, facts());
+      throw new TidemarkError('not_found', 'Plan not found', {
+        hint: 'plans are kept until the daemon ends',
+      });
     },
-    '/drift',
+    '/restores',
   );
   page('/organizations', async (context) => {
     const asked = queryOf(context).get('page') ?? '1';
@@ -193,6 +204,24 @@ function answer(
   const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
   const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
+}
+
+/** What `/restore` shows: a version of a record, or selected findings of drift. */
+export async function restoreOf(
+  parts: Pick<DashboardParts, 'view' | 'drift' | 'clock' | 'restores'>,
+  query: URLSearchParams,
+): Promise<RestoreContent> {
+  const { view, clock, drift } = parts;
+  const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
+  const applying = parts.restores() === null ? null : query.toString();
+  const version = query.get('version');
+  const [row] =
+    version === null ? [] : findRows(parts, kindFrom(query.get('kind') ?? ''), query.get('of') ?? '', '');
+  if (version !== null && row !== undefined)
+    return versionPlanPage({ mirror, config, row, reference: version, applying, now });
+  const source = knownSources(view, mirror).find((each) => each === query.get('source'));
+  const found = source === undefined ? null : await drift.of(mirror, config, source, now);
+  return restorePage(mirror, found, query.getAll('record'), applying);
 }
 
 async function treeFacts({
@@ -286,7 +315,12 @@ function record(parts: DashboardParts, context: Context): PageContent {
   return recordPage({ mirror, config, row, hasOthers, query, now: clock.now() });
 }
 
-function findRows({ view }: DashboardParts, kind: Kind, number: string, id: string): RecordRow[] {
+function findRows(
+  { view }: Pick<DashboardParts, 'view'>,
+  kind: Kind,
+  number: string,
+  id: string,
+): RecordRow[] {
   const mirror = view.mirror();
   const place = /^\d{1,15}$/.test(number) ? mirror.records.locate(kind, Number(number)) : undefined;
   const filter =

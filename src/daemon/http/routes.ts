@@ -8,7 +8,7 @@ import { isoTime, type Clock } from '../../core/clock.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
-import { createDashboard, refusalPage } from '../dashboard/routes.ts';
+import { createDashboard, refusalPage, restoreOf } from '../dashboard/routes.ts';
 import { DayCounts, ChangesCache } from './changes.ts';
 import { createActions } from '../dashboard/actions.ts';
 import { createLogin } from '../dashboard/login.ts';
@@ -20,6 +20,7 @@ import { healthDocument, healthText } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
 import { EventStreams } from './events.ts';
 import { withStrictHeaders, asRefusal, Refusal, refusalDocument, requestText } from './request.ts';
+import { PageRestores, type RunCommand } from './restores.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import type { Metrics } from './metrics.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -47,6 +48,12 @@ export function createRoutes(
     options.replica === undefined ? null : new Replicas(options.replica, () => view.config(), proxies);
   const wrongTokens = new WrongTokens(clock, log);
   const events = new EventStreams(view, clock);
+  const pageRestores =
+    options.runCommand === undefined
+      ? null
+      : new PageRestores(options.runCommand, { clock, log, mirrorPath: () => view.config().mirror });
+  const restores = (): PageRestores | null =>
+    access.needsLogin && view.config().http.allowRestore ? pageRestores : null;
   const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
   const callerOf = (context: Context): Caller => {
     const { incoming } = context.env as HttpBindings;
@@ -148,15 +155,17 @@ export function createRoutes(
       log,
       actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
       refused: (context, refusal) => refusalPage(pages, context, refusal),
+      restores,
+      commandOf: async (query) => (await restoreOf({ view, drift, clock, restores }, query)).command,
     }),
   );
-  application.route('/', createDashboard({ view, drift, changes, dayCounts, ...pages }));
+  application.route('/', createDashboard({ view, drift, changes, dayCounts, restores, ...pages }));
   return {
     application,
     close: async () => {
       mcp?.close();
       replicas?.close();
-      await events.close();
+      await Promise.all([events.close(), pageRestores?.close()]);
       await Promise.allSettled(inHand);
     },
   };
@@ -371,4 +380,6 @@ export interface HttpOptions {
    * new configuration. Null where there is no token of its own: nothing is read unmasked without it. Left out, there is none.
    */
   readonly replica?: (source: string, pathPrefix: string) => Replica | null;
+  /** Runs this program, for restores in the dashboard; left out, there are none. */
+  readonly runCommand?: RunCommand;
 }

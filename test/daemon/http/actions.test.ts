@@ -68,7 +68,7 @@ async function firstFinding(): Promise<[string, string][]> {
   return hidden.map(([, name = '', value = '']) => [name, value]);
 }
 
-const ACTIONS = ['job', 'accept', 'unaccept', 'pin', 'unpin', 'baseline'] as const;
+const ACTIONS = ['job', 'accept', 'unaccept', 'pin', 'unpin', 'baseline', 'plan', 'apply'] as const;
 
 describe('who may act', () => {
   it.each(ACTIONS)('%s needs a session, and a form of this site', async (action) => {

@@ -1,0 +1,242 @@
+/** Restores: the plan that is applied from the page with a second confirmation, past restores, and the journal of each. */
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { EXIT, TidemarkError } from '../../core/errors.ts';
+import { count, plural } from '../../core/wording.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { maskedFields } from '../../report/mask.ts';
+import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
+import { nameText } from '../../report/value-text.ts';
+import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
+import { type Plan, type PlanStep, isExecutable } from '../../restore/plan/plan.ts';
+import type { PageRestore } from '../http/restores.ts';
+import { tookMs } from '../http/wording.ts';
+import { actionForm } from './actions.ts';
+import {
+  ageHtml,
+  badge,
+  type DefinitionOf,
+  durationHtml,
+  emptyHtml,
+  factsHtml,
+  faint,
+  fieldListHtml,
+  hintHtml,
+  nameHtml,
+  outcomeBadge,
+  section,
+  tableHtml,
+  timeHtml,
+  type Tone,
+} from './components.ts';
+import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
+import type { PageContent } from './layout.ts';
+import { commandText } from './restore-plan.ts';
+
+const STEPS_SHOWN = 500;
+const FIELDS_SHOWN = 12;
+const RESTORES_SHOWN = 100;
+
+const CRUMBS = markup`<p class="crumbs faint"><a href="/restores">Restores</a></p>`;
+
+interface RestoreFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly now: number;
+}
+
+/** A plan that was made in the dashboard: being made, to be confirmed, being applied, or applied. */
+export function plannedRestorePage(restore: PageRestore, { mirror, config, now }: RestoreFacts): PageContent {
+  const { plan, state, source, args, by, madeAt } = restore;
+  const definitions = definitionsFor(config, source);
+  const head = markup`${CRUMBS}<h1>Restore plan</h1>
+<p class="faint">For ${nameHtml(source)}, by ${nameText(by)}, ${ageHtml(madeAt, now)}.</p>
+<pre class="body command" tabindex="0">${commandText(args)}</pre>`;
+  const isWorking = state === 'planning' || state === 'applying';
+  const body = markup`${head}${stateHtml(restore, mirror)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions)}`;
+  return { title: 'Restore plan', body, isWorking };
+}
+
+function stateHtml(restore: PageRestore, mirror: Mirror): HtmlPart {
+  const { state, plan, exitCode, message } = restore;
+  const said =
+    message.trim() === '' ? NOTHING : markup`<pre class="body" tabindex="0">${message.trim()}</pre>`;
+  if (state === 'planning') return markup`<p>${badge('plain', 'Reading the service')}: the plan follows.</p>`;
+  if (state === 'applying')
+    return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step.</p>`;
+  if (state === 'planned' && plan !== null) return [said, confirmHtml(restore, plan)];
+  if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said];
+  const own = mirror.restores.list({ limit: RESTORES_SHOWN }).find(({ planHash }) => planHash === plan.hash);
+  const journal =
+    own === undefined
+      ? markup`<p>Nothing was sent.</p>`
+      : markup`<p><a href="/restores/${own.restore}">Journal of restore ${own.restore}</a></p>`;
+  const result =
+    exitCode === EXIT.done
+      ? badge('good', 'Applied and verified')
+      : badge('warn', `Ended with ${exitCode ?? '?'}`);
+  return [markup`<p>${result}</p>`, journal, said];
+}
+
+function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
+  const steps = plan.steps.filter(isExecutable).length;
+  if (plan.refused.length > 0) {
+    const reasons = plan.refused.map(({ reason, hint }) => markup`<li>${reason}${hintHtml(hint)}</li>`);
+    return markup`<div class="warning" role="note"><strong>! Refused</strong>:<ul>${reasons}</ul></div>`;
+  }
+  if (steps === 0)
+    return emptyHtml('Nothing to send.', 'The service is as the state says, or what differs is blocked.');
+  const others = plan.steps.length - steps;
+  const rest = others === 0 ? '' : ` ${plural(others, 'other step')} cannot be sent.`;
+  const label = `To send ${plural(steps, 'step')} to ${source}, type ${steps} or ${source}`;
+  return section(
+    'apply',
+    'Apply it',
+    NOTHING,
+    markup`<p>${plural(steps, 'request')} will change the service.${rest} Live is read again first: if it has changed, nothing is sent.</p>`,
+    actionForm(
+      'apply',
+      [
+        ['plan', id],
+        ['to', `/restores/plans/${id}`],
+      ],
+      markup`<label class="grow">${label}<input name="confirm" required autocomplete="off" spellcheck="false" maxlength="200"></label>
+<button>Apply</button>`,
+    ),
+  );
+}
+
+function stepsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
+  const shown = plan.steps.slice(0, STEPS_SHOWN).map((step) => stepHtml(step, definitions));
+  const more = plan.steps.length - shown.length;
+  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
+  const skipped = (plan.skipped ?? []).map(
+    ({ kind, reason }) => markup`<li>${definitions(kind).title.many}: ${reason}</li>`,
+  );
+  const unread =
+    skipped.length === 0
+      ? NOTHING
+      : markup`<div class="warning" role="note"><strong>! Not compared</strong>:<ul>${skipped}</ul></div>`;
+  return section('steps', plural(plan.steps.length, 'step'), NOTHING, unread, shown, rest);
+}
+
+const ACTION_STYLE = {
+  create: 'added',
+  update: 'changed',
+  act: 'changed',
+  remove: 'removed',
+  blocked: 'high',
+  manual: 'medium',
+} as const;
+
+function stepHtml(
+  { n, action, kind, name, id, fields, reason, request }: PlanStep,
+  definitions: DefinitionOf,
+): Html {
+  const { title } = definitions(kind);
+  const sent = request === null ? NOTHING : markup`<p><code>${request.method} ${request.path}</code></p>`;
+  return markup`<article class="record"><header><h3>${nameHtml(nameText(name))}</h3>
+<span class="tag ${ACTION_STYLE[action]}">${n}. ${action}</span></header>
+<p class="faint">${title.one} <span class="id">${nameText(id)}</span></p>${sent}
+${reason === null ? NOTHING : markup`<p>${reason}</p>`}
+${fieldListHtml(maskedFields(fields, definitions(kind)), action === 'update' ? FIELDS_SHOWN : 0)}</article>`;
+}
+
+// Past restores, and the journal of one.
+
+export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly PageRestore[]): PageContent {
+  const rows = mirror.restores
+    .list({ limit: RESTORES_SHOWN })
+    .map((row) => [
+      markup`<a href="/restores/${row.restore}">${row.restore}</a>`,
+      outcomeBadge(row.outcome),
+      nameHtml(row.source),
+      row.undoes === null ? row.from : `undoes ${row.undoes}`,
+      nameText(row.by),
+      ageHtml(row.startedAt, now),
+      durationHtml(tookMs(row)),
+    ]);
+  const columns = [
+    { head: 'Restore' },
+    { head: 'Outcome' },
+    { head: 'Source', style: 'below' },
+    { head: 'From', style: 'below' },
+    { head: 'By', style: 'below' },
+    { head: 'Started' },
+    { head: 'Took', style: 'num spare' },
+  ];
+  const open = planned
+    .filter(({ state }) => state !== 'ended')
+    .map(
+      ({ id, source, state, madeAt }) =>
+        markup`<li><a href="/restores/plans/${id}">Plan for ${nameHtml(source)}</a>: ${state}, ${ageHtml(madeAt, now)}</li>`,
+    );
+  const content =
+    rows.length === 0
+      ? emptyHtml('No restores yet.', 'Plan one from the drift page or from the history of a record.')
+      : tableHtml('Restores', columns, rows);
+  const body = markup`<h1>Restores</h1><p class="faint">What was sent to the service, newest first.</p>
+<ul>${open}</ul><div class="gap"></div>${content}`;
+  return { title: 'Restores', body };
+}
+
+/** @throws TidemarkError `reference_unknown` for a restore that there is not */
+export function journalPage({ mirror, config, now }: RestoreFacts, number: string): PageContent {
+  if (!/^\d{1,15}$/.test(number)) throw new TidemarkError('reference_unknown', 'there is no such restore');
+  const found = restoreReport(mirror, Number(number));
+  const definitions = definitionsFor(config, found.source);
+  const report = maskedRestore(found, definitions);
+  const {
+    restore,
+    outcome,
+    started_at: startedAt,
+    finished_at: finishedAt,
+    by,
+    source,
+    undoes,
+    summary,
+  } = report;
+  const facts = factsHtml([
+    ['Source', nameHtml(source)],
+    ['Outcome', outcomeBadge(outcome)],
+    ['Started', markup`${timeHtml(startedAt)} ${faint(ageHtml(startedAt, now))}`],
+    ['Ended', finishedAt === null ? faint('not yet') : timeHtml(finishedAt)],
+    ['By', nameText(by)],
+    ...(undoes === null
+      ? []
+      : [['Undoes', markup`<a href="/restores/${undoes}">restore ${undoes}</a>`] as const]),
+    [
+      'Steps',
+      `${count(summary.applied)} applied, ${count(summary.failed)} failed, ${count(summary.blocked + summary.manual)} not sent`,
+    ],
+  ]);
+  const rows = report.steps
+    .slice(0, STEPS_SHOWN)
+    .map((step) => [
+      String(step.n),
+      markup`${step.action} ${definitions(step.kind).title.one} <strong>${nameHtml(nameText(step.name))}</strong>`,
+      badge(...stepTone(step)),
+      step.status === null ? '' : String(step.status),
+      markup`${step.new_id === null ? NOTHING : markup`new id <span class="id">${nameText(step.new_id)}</span> `}${step.error?.message ?? step.warning ?? step.reason ?? ''}`,
+    ]);
+  const columns = [
+    { head: 'Step' },
+    { head: 'What', style: 'wide below' },
+    { head: 'Outcome' },
+    { head: 'Status', style: 'num' },
+    { head: 'Note', style: 'wide below' },
+  ];
+  const more = report.steps.length - rows.length;
+  const undo =
+    outcome === 'running'
+      ? NOTHING
+      : markup`<p class="hint faint"><code>tidemark undo ${restore}</code> plans what takes it back${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}</code> goes on with it` : NOTHING}.</p>`;
+  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${undo}
+${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
+  return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
+}
+
+function stepTone({ outcome, verified }: RestoreReport['steps'][number]): [Tone, string] {
+  if (outcome === 'applied') return verified === true ? ['good', 'verified'] : ['warn', 'applied'];
+  return [outcome === 'failed' ? 'bad' : outcome === 'sent' ? 'warn' : 'plain', outcome];
+}

@@ -1,0 +1,172 @@
+/**
+ * Restores that are planned and applied in the dashboard (`http.allowRestore`). Both are commands of this very program in a
+ * process of its own: `restore --out FILE` plans, `apply FILE` sends exactly that plan, journals it, and refuses it if the
+ * service has changed since. Only that process opens a client that writes.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Actor } from '../../core/actor.ts';
+import { type Clock, isoTime, settlesWithin } from '../../core/clock.ts';
+import { EXIT, TidemarkError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import { type Plan, isExecutable, planDocument, readPlan } from '../../restore/plan/plan.ts';
+
+/** Runs this program with these arguments, beside the options that say where the configuration is. */
+export type RunCommand = (
+  args: readonly string[],
+  signal: AbortSignal,
+) => Promise<{ readonly code: number | null; readonly stderr: string }>;
+
+/** Plans that are kept; the oldest that is not being applied gives way. */
+const KEPT = 20;
+/** How long the steps under way may take to end when the daemon stops; the journal knows the rest. */
+const END_MS = 5_000;
+const MOST_OUTPUT = 4_000;
+
+/** The arguments of a `tidemark restore`, without `--apply`. */
+export interface RestoreCommand {
+  readonly source: string;
+  readonly args: readonly string[];
+}
+
+export interface PageRestore extends RestoreCommand {
+  readonly id: string;
+  readonly by: string;
+  readonly madeAt: string;
+  state: 'planning' | 'planned' | 'applying' | 'ended';
+  /** Null while it is made, and where that failed. */
+  plan: Plan | null;
+  /** What went wrong, or what the command had to say. */
+  message: string;
+  /** Of `apply`. */
+  exitCode: number | null;
+}
+
+export class PageRestores {
+  readonly #run: RunCommand;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #mirrorPath: () => string;
+  readonly #known = new Map<string, PageRestore>();
+  readonly #end = new AbortController();
+  #work: Promise<void> | null = null;
+
+  constructor(
+    run: RunCommand,
+    { clock, log, mirrorPath }: { clock: Clock; log: Logger; mirrorPath: () => string },
+  ) {
+    this.#run = run;
+    this.#clock = clock;
+    this.#log = log;
+    this.#mirrorPath = mirrorPath;
+  }
+
+  get(id: string): PageRestore | undefined {
+    return this.#known.get(id);
+  }
+
+  /** Newest first. */
+  all(): readonly PageRestore[] {
+    return [...this.#known.values()].reverse();
+  }
+
+  /**
+   * Begins to make a plan.
+   * @param args of `tidemark restore`, without `--apply`
+   * @throws TidemarkError `throttled` while another one is made or applied
+   */
+  plan(source: string, args: readonly string[], { by }: Actor): PageRestore {
+    this.#requireFree();
+    const id = randomBytes(8).toString('hex');
+    const madeAt = isoTime(this.#clock.now());
+    const restore: PageRestore = {
+      ...{ id, source, args, by, madeAt, message: '', exitCode: null },
+      state: 'planning',
+      plan: null,
+    };
+    this.#known.set(id, restore);
+    for (const [old, { state }] of this.#known)
+      if (this.#known.size > KEPT && state !== 'applying') this.#known.delete(old);
+    this.#begin(restore, async (file) => {
+      const { code, stderr } = await this.#run(['restore', ...args, '--out', file], this.#end.signal);
+      restore.message = stderr;
+      restore.plan = await readFile(file, 'utf8').then(readPlan, () => null);
+      restore.state = restore.plan === null ? 'ended' : 'planned';
+      restore.exitCode = restore.plan === null ? (code ?? EXIT.failed) : null;
+    });
+    return restore;
+  }
+
+  /**
+   * Begins to apply a plan.
+   * @param confirmation the number of its steps, or the name of its source
+   * @throws TidemarkError `usage` for another text, `not_found` for a plan that cannot be applied
+   */
+  apply(id: string, confirmation: string, { by }: Actor): PageRestore {
+    const restore = this.#known.get(id);
+    const plan = restore?.plan ?? null;
+    if (restore === undefined || plan === null || restore.state !== 'planned' || plan.refused.length > 0)
+      throw new TidemarkError('not_found', 'this plan cannot be applied any more', {
+        hint: 'make a new one',
+      });
+    const steps = plan.steps.filter(isExecutable).length;
+    if (confirmation !== String(steps) && confirmation !== restore.source)
+      throw new TidemarkError('usage', 'the confirmation does not fit: nothing was sent', {
+        hint: `type the number of steps that are sent (${steps}), or the name of the source`,
+      });
+    this.#requireFree();
+    restore.state = 'applying';
+    this.#begin(restore, async (file) => {
+      await writeFile(file, `${JSON.stringify(planDocument(plan))}\n`, { mode: 0o600 });
+      const { code, stderr } = await this.#run(
+        ['apply', file, '--yes', '--quiet', `--as=${by}`],
+        this.#end.signal,
+      );
+      restore.message = stderr;
+      restore.exitCode = code ?? EXIT.interrupted;
+      restore.state = 'ended';
+      this.#log.info(
+        { action: 'apply', by, plan: plan.hash, exitCode: code },
+        'a restore of the dashboard ended',
+      );
+    });
+    return restore;
+  }
+
+  /** Ends what runs: the command finishes the steps under way, and the journal knows the rest. */
+  async close(): Promise<void> {
+    this.#end.abort();
+    if (this.#work !== null) await settlesWithin(this.#work, END_MS, this.#clock);
+  }
+
+  #requireFree(): void {
+    if (this.#work === null && !this.#end.signal.aborted) return;
+    throw new TidemarkError('throttled', 'another restore of the dashboard is being planned or applied', {
+      hint: 'wait until it has ended',
+    });
+  }
+
+  #begin(restore: PageRestore, work: (file: string) => Promise<void>): void {
+    const done = async (): Promise<void> => {
+      // Beside the mirror: where nothing else can be written, in a container, that can.
+      const directory = await mkdtemp(join(dirname(this.#mirrorPath()), '.restore-'));
+      try {
+        await work(join(directory, 'plan.json'));
+      } finally {
+        await rm(directory, { recursive: true, force: true });
+      }
+      restore.message = restore.message.slice(-MOST_OUTPUT);
+    };
+    this.#work = done()
+      .catch((error: unknown) => {
+        this.#log.error({ err: error }, 'a restore of the dashboard could not be run');
+        restore.message = 'it could not be run: the log of the daemon has the reason';
+        restore.state = 'ended';
+        restore.exitCode = EXIT.failed;
+      })
+      .finally(() => {
+        this.#work = null;
+      });
+  }
+}

@@ -1,0 +1,154 @@
+/** A restore from the dashboard of a real daemon: plan, second confirmation, apply, journal; and where it is not allowed. */
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { systemClock } from '../../src/core/clock.ts';
+import { createSandbox } from '../../src/server/sandbox.ts';
+import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
+import { smallDemo } from '../server/small-demo.ts';
+import { environment, scratch, start, tidemark } from './harness.ts';
+
+const KEY = 'full-key-of-some-length';
+const TOKEN = 'a-token-of-some-length';
+const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
+
+interface Story {
+  readonly env: Record<string, string>;
+  /** As the service has it. */
+  readonly enforces: () => Promise<unknown>;
+  readonly get: (path: string) => Promise<string>;
+  /** Where the answer leads. */
+  readonly post: (action: string, form: Record<string, string>) => Promise<Response>;
+}
+
+/** Run 1 has two-factor enforcement on, run 2 off; a daemon runs, and Ada is logged in. */
+async function story(more: Readonly<Record<string, string>>): Promise<Story> {
+  const sandbox = await createSandbox({
+    clock: systemClock,
+    seed: smallDemo(),
+    keys: [{ key: KEY, permissions: 'all' }],
+  });
+  onTestFinished(() => sandbox.close());
+  const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
+  const env = environment(url, scratch(), {
+    TIDEMARK_API_KEY: KEY,
+    TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing',
+    TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
+    TIDEMARK_HTTP_TOKEN: TOKEN,
+    ...more,
+  });
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  const body = JSON.stringify({ enforce_2fa: false });
+  await fetch(url + ORGANIZATION, { method: 'PATCH', headers, body });
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+
+  const { child } = start(['daemon'], { env });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const page = await new Promise<string>((resolve) => {
+    let text = '';
+    child.stderr?.on('data', (piece: string) => {
+      text += piece;
+      const [, found] = /"url":"(http:[^"]+)"/.exec(text) ?? [];
+      if (found !== undefined) resolve(found);
+    });
+  });
+  const form = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
+  const login = await fetch(`${page}/login`, {
+    method: 'POST',
+    headers: form,
+    redirect: 'manual',
+    body: new URLSearchParams({ token: TOKEN, username: 'Ada' }),
+  });
+  const session = { cookie: login.headers.get('set-cookie')?.split(';')[0] ?? '' };
+  return {
+    env,
+    enforces: async () => {
+      const answer = await fetch(url + ORGANIZATION, { headers });
+      return ((await answer.json()) as { enforce_2fa: unknown }).enforce_2fa;
+    },
+    get: async (path) => (await fetch(page + path, { headers: { accept: 'text/html', ...session } })).text(),
+    post: (action, values) =>
+      fetch(`${page}/actions/${action}`, {
+        method: 'POST',
+        headers: { ...form, ...session },
+        redirect: 'manual',
+        body: new URLSearchParams(values),
+      }),
+  };
+}
+
+/** The page once it fits. */
+async function eventually(get: () => Promise<string>, pattern: RegExp): Promise<string> {
+  for (let tries = 0; tries < 600; tries += 1) {
+    const text = await get();
+    if (pattern.test(text)) return text;
+    await delay(50);
+  }
+  throw new Error(`never ${String(pattern)}: ${await get()}`);
+}
+
+/** The query that plans the organization as of run 1, from its history. */
+async function planQuery({ get }: Story): Promise<string> {
+  const record = await get(`/records/organizations/${KITTIWAKE_ID}`);
+  const [, query = ''] = /href="\/restore\?(version=run%3A1[^"]*)"/.exec(record) ?? [];
+  return query.replaceAll('&amp;', '&');
+}
+
+describe('a restore from the dashboard', () => {
+  it('is planned, confirmed a second time, applied, journaled, and named after who did it', async () => {
+    const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
+    const { get, post, env, enforces } = told;
+    const query = await planQuery(told);
+    expect(await get(`/restore?${query}`)).toContain('Make the plan');
+    const planned = await post('plan', { query });
+    const path = planned.headers.get('location') ?? '';
+    expect([planned.status, path]).toEqual([303, expect.stringMatching(/^\/restores\/plans\/[0-9a-f]{16}$/)]);
+    const plan = await eventually(() => get(path), /To send 1 step to default, type 1 or default/);
+    expect(plan).toContain('enforce_2fa');
+    expect(plan).toContain('PATCH /api/organizations/');
+    expect(await enforces()).toBe(false);
+
+    const id = path.split('/').at(-1) ?? '';
+    for (const confirm of ['2', 'yes', 'defaults'])
+      expect((await post('apply', { plan: id, confirm })).status).toBe(400);
+    expect((await post('apply', { plan: 'none', confirm: '1' })).status).toBe(404);
+    expect(await enforces()).toBe(false);
+
+    expect((await post('apply', { plan: id, confirm: '1' })).headers.get('location')).toBe(path);
+    const ended = await eventually(() => get(path), /Applied and verified|Ended with/);
+    expect(ended).toContain('Applied and verified');
+    expect(await enforces()).toBe(true);
+    expect((await post('apply', { plan: id, confirm: '1' })).status).toBe(404);
+
+    expect(ended).toContain('href="/restores/1"');
+    const journal = await get('/restores/1');
+    expect(journal).toContain('>verified</span>');
+    expect(journal).toContain('Ada');
+    expect(await get('/restores')).toMatch(/href="\/restores\/1">1<\/a>/);
+    const listed = await tidemark(['restores', '--json'], { env });
+    expect(JSON.parse(listed.stdout)).toMatchObject({ restores: [{ outcome: 'complete', by: 'Ada' }] });
+  });
+
+  it('that the service has moved under is refused, with the reason', async () => {
+    const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
+    const { get, post, env } = told;
+    const path = (await post('plan', { query: await planQuery(told) })).headers.get('location') ?? '';
+    await eventually(() => get(path), /type 1 or default/);
+    expect((await tidemark(['restore', 'run:1', '--apply', '--yes'], { env })).code).toBe(0);
+    await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: 'default' });
+    const ended = await eventually(() => get(path), /Ended with/);
+    expect(ended).toContain('Ended with 6');
+    expect(ended).toContain('Nothing was sent.');
+  });
+
+  it('is not offered unless it is allowed: the page has the command alone', async () => {
+    const told = await story({});
+    const query = await planQuery(told);
+    const page = await told.get(`/restore?${query}`);
+    expect(page).toContain('tidemark restore run:1 --source default');
+    expect(page).not.toContain('/actions/plan');
+    expect((await told.post('plan', { query })).status).toBe(403);
+    expect((await told.post('apply', { plan: 'x', confirm: '1' })).status).toBe(403);
+    expect(await told.enforces()).toBe(false);
+  });
+});
