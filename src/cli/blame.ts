@@ -28,7 +28,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, options);
+    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true });
     const { row, definition } = found;
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: row.source,

@@ -21,7 +21,7 @@ import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
-import { withRealIds } from './masked-ids.ts';
+import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';

@@ -116,5 +116,5 @@ export const filterOptions: readonly OptionRow[] = [
       'only this project and what is below it (batch exports belong to the organization); repeatable',
     isRepeatable: true,
   },
-  { flags: '--id <id>', description: 'only this remote id; repeatable', isRepeatable: true },
+  { flags: '--id <id>', description: 'only the record with this id or name; repeatable', isRepeatable: true },
 ];

@@ -23,7 +23,7 @@ import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
 import { type CommandContext, printNote } from './context.ts';
-import { type KnownTo, withRealIds } from './masked-ids.ts';
+import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { pairWarnings } from './drift-place.ts';
 import {

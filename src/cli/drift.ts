@@ -26,7 +26,7 @@ import {
   CHANGES_SHOWN,
 } from './diff.ts';
 import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-place.ts';
-import { withRealIds } from './masked-ids.ts';
+import { withRealIds } from './real-ids.ts';
 import {
   comparisonReason,
   deliver,

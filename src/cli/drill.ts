@@ -24,7 +24,7 @@ import { POINT_FORMS, type Reference, parseReference } from '../state/reference.
 import { readConfig } from '../wire.ts';
 import { isInteractive, printNote, type CommandContext, lineOptions } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
-import { withRealIds } from './masked-ids.ts';
+import { withRealIds } from './real-ids.ts';
 import { Painter } from './progress.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';

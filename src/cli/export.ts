@@ -41,7 +41,7 @@ import {
   unpublishedSources,
   type FilterOptions,
 } from './export-notes.ts';
-import { withRealIds } from './masked-ids.ts';
+import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { yieldToEventLoop, inChunks } from './atomic-file.ts';
 

@@ -34,7 +34,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'log', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, options);
+    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true });
     const { row, definition } = found;
     const point = pointOf(mirror, LATEST, { source: row.source });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));

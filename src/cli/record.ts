@@ -9,7 +9,7 @@ import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import { count, localTime } from '../core/wording.ts';
+import { count, localTime, plural } from '../core/wording.ts';
 import type { RenewedId, Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -21,7 +21,6 @@ import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
 import { isColoured, type CommandContext } from './context.ts';
-import { idsMaskedAs } from './masked-ids.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {
@@ -30,6 +29,8 @@ export interface RecordQuestion {
   readonly id: string;
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
+  /** True finds the only record whose name contains the text, where no name is equal to it. */
+  readonly isPartEnough?: boolean;
 }
 
 export interface FoundRecord {
@@ -39,6 +40,7 @@ export interface FoundRecord {
   readonly note?: string;
 }
 
+const PART = 'is part of the name of';
 const CANDIDATES_SHOWN = 10;
 const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
 const NEAR_READ = 10_000; // records among which one is sought that was probably meant
@@ -74,7 +76,11 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
       .map((row) => found(row)),
   );
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
-  const [only] = rows;
+  const parts =
+    rows.length > 0 ? [] : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
+  if (parts.length > 1 || (parts.length === 1 && question.isPartEnough !== true))
+    throw ambiguous(parts, question.id, PART);
+  const only = rows[0] ?? parts[0];
   if (only === undefined) {
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
@@ -85,6 +91,25 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     ...only,
     note: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
   };
+}
+
+/** Ids of records of a kind, removed ones too, that are masked like this. */
+export function idsMaskedAs(
+  mirror: Mirror,
+  config: Config,
+  kind: Kind,
+  text: string,
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): string[] {
+  const isMeant = ({ source, id }: { readonly source: string; readonly id: string }): boolean =>
+    maskedId(id, definitionsFor(config, source)(kind)) === text;
+  const own = filter.sources.filter((source) => isSecretId(definitionsFor(config, source)(kind)));
+  if (own.length === 0) return [];
+  const all = { ...filter, sources: own, kinds: [kind] };
+  const ids = new Set<string>();
+  for (const records of [mirror.records.read(all), mirror.records.removed(all)])
+    for (const record of records) if (isMeant(record)) ids.add(record.id);
+  return [...ids];
 }
 
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;
@@ -141,6 +166,28 @@ function searchByName(
   return { matches, isCut };
 }
 
+/**
+ * The ids of records of these kinds that have this name; one that several lists show counts once.
+ * @throws TidemarkError `usage` when the name is that of several records: they are listed
+ */
+export function idsNamed(
+  mirror: Mirror,
+  config: Config,
+  { kinds, name }: { readonly kinds: readonly Kind[]; readonly name: string },
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): string[] {
+  const found = kinds.flatMap((kind) =>
+    searchByName(mirror, config, { kind, name }, filter).matches.flatMap(({ source, scope, id }) =>
+      mirror.records
+        .find(kind, id, { sources: [source], scope })
+        .map((row) => ({ row, definition: definitionsFor(config, source)(kind) })),
+    ),
+  );
+  const ids = [...new Set(found.map(({ row }) => row.id))];
+  if (ids.length > 1) throw ambiguous(found, name, 'is the name of');
+  return ids;
+}
+
 function namesakes(
   name: string,
   records: Iterable<MirrorRecord & { readonly definition: ResourceDefinition }>,
@@ -153,6 +200,26 @@ function namesakes(
     else if (own.toLowerCase() === name.toLowerCase()) loose.push({ source, scope, id });
   }
   return exact.length > 0 ? exact : loose;
+}
+
+/** Records, among the first ones, whose names contain the text, in any letter case. */
+function partlyNamed(
+  mirror: Mirror,
+  config: Config,
+  { kind, part }: { readonly kind: Kind; readonly part: string },
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): RecordRow[] {
+  const found: RecordRow[] = [];
+  let read = 0;
+  for (const { source, scope, id, body } of mirror.records.read({ ...filter, kinds: [kind] })) {
+    const definition = definitionsFor(config, source)(kind);
+    if (!hasNames(definition) || read === NEAR_READ) break;
+    read += 1;
+    const name = recordName(definition, parseLossless(body), id);
+    if (name === id || !name.toLowerCase().includes(part.toLowerCase())) continue;
+    found.push(...mirror.records.find(kind, id, { sources: [source], scope }));
+  }
+  return found;
 }
 
 /** The id or name among the first records that was probably meant. */
@@ -181,7 +248,9 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
   const shown = found.slice(0, CANDIDATES_SHOWN).map(({ row, definition }) => {
     const id = maskedId(row.id, definition);
     const where = [`source ${row.source}`, scopeText(row.scope)].filter((part) => part !== '').join(', ');
-    return `${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
+    const name =
+      verb === PART && row.body !== null ? `${recordName(definition, parseLossless(row.body), id)}: ` : '';
+    return `${nameText(name)}${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
   });
   const more = found.length - shown.length;
   const rows = found.map(({ row }) => row);
@@ -191,9 +260,9 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     ...SCOPE_KEYS.filter((key) => key !== 'role_id' && differs((row) => row.scope[key])).map(
       (key) => `--${key.replace('_id', '')} ID`,
     ),
-    ...(differs((row) => row.id) ? ['the id instead of the name'] : []),
+    ...(differs((row) => row.id) || found.length === 1 ? ['the id instead of the name'] : []),
   ];
-  const summary = `${nameText(text)} ${verb} ${found.length} ${verb === 'is in' ? 'places' : 'records'}`;
+  const summary = `${nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
   return new TidemarkError(
     'usage',
     [`${summary}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),

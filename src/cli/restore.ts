@@ -18,7 +18,7 @@ import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { filterOf } from './diff.ts';
-import { withRealIds } from './masked-ids.ts';
+import { withRealIds } from './real-ids.ts';
 import { requireConsent } from './plan.ts';
 import { desiredOf } from './plan.ts';
 import { planFormat, savePlan, type PlanFormat } from './plan.ts';

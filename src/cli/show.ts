@@ -44,7 +44,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, options);
+    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true });
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: found.row.source,
       now: systemClock.now(),

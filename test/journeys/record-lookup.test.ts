@@ -46,7 +46,7 @@ describe('the record that a command is about', () => {
     for (const [kind, asked, said] of [
       ['members', 'Åsa', 'knows no member with the id or name "Åsa"'], // a name, and not the one it goes by
       ['batch_exports', 'nächtlich', 'is the name of 2 records'],
-      ['batch_exports', 'Nächtlic', 'did you mean "Nächtlich"?'],
+      ['batch_exports', 'Nächtlic', 'Nächtlich: batch_exports b1'],
       // A recording bears the name of a person: nobody means one of their thousands by it.
       ['session_recordings', 'Mira', 'knows no session recording with the id "Mira"'],
       ['session_recordings', 'r2', 'knows no session recording with the id "r2"'],

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest';
+import { commandLine, type Ended } from '../journeys/command-line.ts';
+import { environment, scratch } from '../journeys/harness.ts';
+import { FakeService } from '../journeys/service.ts';
+
+const IDS = [1, 2, 3].map((n) => `0190bbbb-0000-7000-8000-00000000000${n}`);
+
+async function mirrored(): Promise<(...args: string[]) => Promise<Ended>> {
+  const service = await FakeService.start();
+  const domains = (...names: string[]): void =>
+    service.set(
+      'domains',
+      names.map((domain, index) => ({ id: IDS[index], domain, is_verified: true })),
+    );
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+  domains('harbor.example', 'quay.example', 'quay.example');
+  await run('sync');
+  domains('harbour.example');
+  await run('sync');
+  return run;
+}
+
+describe('a name in the place of an id', () => {
+  it.each([
+    ['diff', 'run:1', 'run:2', '--id', 'harbour.example'],
+    ['restore', 'run:1', '--id', 'harbour.example', '--json'],
+    ['changes', '--since', 'run:1', '--id', 'HARBOUR.example'],
+    ['export', '--at', 'run:2', '--id', 'harbour.example'],
+  ])('%s finds the record', async (...args) => {
+    const run = await mirrored();
+    const { code, stdout, stderr } = await run(...args);
+    expect(code, stderr).not.toBe(4);
+    expect(stdout).toContain('harbour.example');
+    expect(stdout).not.toContain('quay.example');
+    const byId = await run(...args.map((arg) => (/harbour/i.test(arg) ? (IDS[0] ?? '') : arg)));
+    expect(byId.code).toBe(code);
+  });
+
+  it('of several records: they are listed, and nothing is done', async () => {
+    const run = await mirrored();
+    const { code, stdout, stderr } = await run('diff', 'run:1', 'run:2', '--id', 'quay.example');
+    expect([code, stdout]).toEqual([4, '']);
+    for (const id of IDS.slice(1)) expect(stderr).toContain(id);
+  });
+
+  it('show finds the only record whose name contains the text, and lists several; accept lists one too', async () => {
+    const run = await mirrored();
+    const found = await run('show', 'domains', 'harb');
+    expect([found.code, found.stdout.split('\n')[0]]).toEqual([0, 'domain harbour.example']);
+    expect(found.stderr).toContain(IDS[0]);
+    await run('snapshots', 'pin', 'start', 'run:1');
+    await run('snapshots', 'baseline', 'start');
+    const accepted = await run('drift', 'accept', 'domains', 'harb', '--reason', 'renamed');
+    expect(accepted.code).toBe(4);
+    expect(accepted.stderr).toContain(IDS[0]);
+    expect((await run('drift', 'accept', 'domains', 'harbour.example', '--reason', 'renamed')).code).toBe(0);
+  });
+});
