@@ -108,7 +108,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
           { name: '<id>', key: 'id', description: 'remote id, as the report shows it' },
         ],
         options: [
-          { ...fieldOption, description: 'only this field; repeatable (default: all that drifted)' },
+          { ...fieldOption, description: 'only this field; repeatable (default: every field that drifted)' },
           { flags: '--reason <text>', description: 'reason, shown in reports' },
           { flags: '--until <date>', description: 'date on which the acceptance expires' },
           { flags: '--from <ref>', description: 'the desired state (default: baseline)' },

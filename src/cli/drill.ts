@@ -77,7 +77,7 @@ export async function drill(context: CommandContext, options: DrillCommandOption
 
 function requirePractice({ damage, seed }: DrillCommandOptions, from: Reference): void {
   if (from.form === 'live') {
-    throw new TidemarkError('usage', 'a drill practises with a state that is kept', {
+    throw new TidemarkError('usage', 'a drill needs a state that is kept', {
       hint: `name file:PATH, ${POINT_FORMS}`,
     });
   }

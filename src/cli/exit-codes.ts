@@ -8,7 +8,7 @@ export const EXIT_CODES: readonly { readonly code: ExitCode; readonly meaning: s
   {
     code: EXIT.partial,
     meaning:
-      'partial: something could not be read, or a step failed or was blocked; goes before 2, since what could not be read may hide anything',
+      'partial: something could not be read, or a step failed or was blocked; takes precedence over 2, since what could not be read may hide anything',
   },
   { code: EXIT.usage, meaning: 'wrong usage or configuration; nothing was sent' },
   { code: EXIT.refused, meaning: 'the key was refused, or lacks the permission for everything asked' },

@@ -84,7 +84,7 @@ export async function urlFor(context: CommandContext, { url }: InitOptions): Pro
   const address = new URL(withScheme(given));
   const path = address.pathname.replace(/\/+$/, '');
   if (path.endsWith('/api')) {
-    printNote(context, ['the paths begin with /api by themselves: it is left out of the address']);
+    printNote(context, ['the paths begin with /api: it is left out of the address']);
     address.pathname = path.slice(0, -'/api'.length) || '/';
   }
   return address.href.replace(/\/$/, '');
