@@ -147,7 +147,7 @@ describe('tidemark drill', () => {
   }, 20_000);
 
   it.each([
-    [['live'], 4, 'practises with a state that is kept'],
+    [['live'], 4, 'needs a state that is kept'],
     [['--seed', '3'], 4, '--damage'],
     [['--damage', '101'], 4, 'at most 100'],
     [['--kind', 'session_recordings'], 1, 'never restored'],
