@@ -343,12 +343,13 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     const state = badge(
       ...collectionState(collections, collections - whole, oldestWholeAt, sampled !== undefined),
     );
-    return [
+    const cells: HtmlPart[] = [
       markup`<a href="/records?${query.toString()}">${title}</a>`,
       state,
       sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
       ageHtml(oldestWholeAt, now),
     ];
+    return { cells, isWell: whole === collections };
   });
   const columns = [
     { head: 'Kind', style: 'wraps' },
@@ -356,7 +357,17 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     { head: 'Records', style: 'num' },
     { head: 'As of', style: 'wraps' },
   ];
-  return tableHtml(`Kinds of ${source}`, columns, rows);
+  const [well, others] = [rows.filter(({ isWell }) => isWell), rows.filter(({ isWell }) => !isWell)];
+  const table = (caption: string, shown: typeof rows): Html =>
+    tableHtml(
+      caption,
+      columns,
+      shown.map(({ cells }) => cells),
+    );
+  const first = others.length === 0 ? NOTHING : table(`Kinds of ${source} that need a look`, others);
+  if (well.length === 0) return first;
+  return markup`${first}<details class="rest"><summary>${plural(well.length, 'kind')} complete</summary>
+${table(`Kinds of ${source}`, well)}</details>`;
 }
 
 function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: SourceStatus): Html {
