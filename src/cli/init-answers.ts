@@ -247,10 +247,14 @@ export async function askedSecret(
     await askChoice(context, questions.where, isSet ? [variable, typed, file] : [typed, variable, file]),
   );
   if (where === 'variable') {
-    const check = (name: string): string | undefined =>
-      variableMistake(name) ?? ((context.env[name] ?? '') === '' ? 'it is not set here' : undefined);
     const proposal = questions.variable;
-    const name = answered(await askText(context, 'Name of the variable', { proposal, check }));
+    const name = answered(
+      await askText(context, 'Name of the variable', { proposal, check: variableMistake }),
+    );
+    if ((context.env[name] ?? '') === '') {
+      printNote(context, [`${name} is not set in this environment`]);
+      return askedSecret(context, options, output, questions);
+    }
     return inVariable(context, name, options, questions.option);
   }
   if (where === 'file') {

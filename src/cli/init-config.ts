@@ -61,7 +61,7 @@ export function configText(choices: ConfigChoices): string {
   return `# What Tidemark mirrors, from where, and when. \`tidemark config check\` shows how it is understood;
 # docs/configuration.md and config/example.yaml have every option.
 
-# The copy: one SQLite file. Relative paths start at the directory of this file.
+# The mirror: one SQLite file. Relative paths start at the directory of this file.
 mirror: ./data/mirror.db
 
 sources:
@@ -72,7 +72,7 @@ sources:
     # What is known about the deployment. svc: the API as documented; restores leave out roles, projects and some
     # components. svc-writable: restores write their usual fields too. posthog: PostHog. Or the path of a file.
     profile: ${quoted(profile)}
-    # All that the key sees, or lists of ids.
+    # Everything that the key can read, or lists of ids.
     organizations: all
     projects: all
     # Kinds that are not mirrored; \`tidemark catalog\` lists all of them. Recordings are personal data, usually many,
@@ -81,14 +81,14 @@ sources:
     # Requests: the profile's limits. A service without limits is read faster with 0.
     # rate: { perMinute: 480, perHour: 4800, concurrency: 4 }
 
-# What \`tidemark daemon\` does when; cron instead of the daemon reads none of it.
+# What \`tidemark daemon\` does when, and \`tidemark daemon --once\` from cron; other commands start nothing by it.
 schedules:
   sync: { cron: ${quoted(syncCron)}, zone: UTC, jitter: 60s }
   # Compares with the baseline, once one is set: \`tidemark snapshots baseline NAME\`.
   drift: { cron: "0 7 * * *", zone: UTC }
   verify: { cron: "0 3 * * 0", zone: UTC }
 
-# History that is kept; without these lines all of it is.
+# How much history is kept; without these lines, all of it.
 # retention: { keepLast: 48, keepDaily: 30, keepWeekly: 12, keepMonthly: 24 }
 
 ${backupText(choices)}

@@ -96,14 +96,14 @@ export async function channelFor(
   const types = Object.keys(CHANNELS).filter(isChannelType);
   const type = answered(
     await askChoice<InitChannelType | 'none'>(context, 'Where should alerts go?', [
-      { value: 'none', label: 'Nowhere for now', hint: 'nobody hears of drift or failed runs' },
+      { value: 'none', label: 'Nowhere for now', hint: 'nobody is notified of drift or failed runs' },
       ...types.map((value) => ({ value, label: CHANNELS[value].label })),
     ]),
   );
   if (type === 'none') return null;
   const { what } = CHANNELS[type];
   const given = await askedSecret(context, options, output, {
-    where: `Where is this? ${what}`,
+    where: `Where is this kept? ${what}`,
     variable: `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`,
     secret: `${what.replace(/ \(.*/, '')} (not shown)`,
     check: (text) => secretMistake(type, text),

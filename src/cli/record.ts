@@ -202,7 +202,7 @@ function namesakes(
   return exact.length > 0 ? exact : loose;
 }
 
-/** Records, among the first ones, whose names contain the text, in any letter case. */
+/** Records, among the first ones and the first removed ones, whose names contain the text, in any letter case. */
 function partlyNamed(
   mirror: Mirror,
   config: Config,
@@ -210,14 +210,18 @@ function partlyNamed(
   filter: RecordFilter & { readonly sources: readonly string[] },
 ): RecordRow[] {
   const found: RecordRow[] = [];
-  let read = 0;
-  for (const { source, scope, id, body } of mirror.records.read({ ...filter, kinds: [kind] })) {
-    const definition = definitionsFor(config, source)(kind);
-    if (!hasNames(definition) || read === NEAR_READ) break;
-    read += 1;
-    const name = recordName(definition, parseLossless(body), id);
-    if (name === id || !name.toLowerCase().includes(part.toLowerCase())) continue;
-    found.push(...mirror.records.find(kind, id, { sources: [source], scope }));
+  const all = { ...filter, kinds: [kind] };
+  for (const records of [mirror.records.read(all), mirror.records.removedBodies(all)]) {
+    let read = 0;
+    for (const { source, scope, id, body } of records) {
+      const definition = definitionsFor(config, source)(kind);
+      if (!hasNames(definition) || read === NEAR_READ) break;
+      read += 1;
+      const name = recordName(definition, parseLossless(body), id);
+      if (name === id || !name.toLowerCase().includes(part.toLowerCase())) continue;
+      const rows = mirror.records.find(kind, id, { sources: [source], scope });
+      found.push(...rows.map((row) => ({ ...row, body: row.body ?? body })));
+    }
   }
   return found;
 }

@@ -50,6 +50,10 @@ describe('a name in the place of an id', () => {
     const found = await run('show', 'domains', 'harb');
     expect([found.code, found.stdout.split('\n')[0]]).toEqual([0, 'domain harbour.example']);
     expect(found.stderr).toContain(IDS[0]);
+    const several = await run('show', 'domains', 'example');
+    expect(several.code).toBe(4);
+    expect(several.stderr).toContain('is part of the name of 3 records');
+    expect(several.stderr).toMatch(/quay\.example: domains .*, removed\)/);
     await run('snapshots', 'pin', 'start', 'run:1');
     await run('snapshots', 'baseline', 'start');
     const accepted = await run('drift', 'accept', 'domains', 'harb', '--reason', 'renamed');
