@@ -3,6 +3,7 @@ import { collectionKey, activityKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
+import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, isComparedMember } from '../diff/compare.ts';
@@ -23,7 +24,8 @@ import { pointOf } from './point.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
-const NOT_CONFIGURED = 'activity data; use --kind to include it';
+const ACTIVITY = 'activity data; use --kind to include it';
+const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
 
 /** What of the two states is looked at. */
 export interface DriftExtent {
@@ -57,7 +59,7 @@ export function kindsOutsideDrift(filter: StateFilter): Kind[] {
 /**
  * Compares and classifies, by the ignore rules, severities and acceptances of the source.
  * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null where there is none: nothing
- * is   accepted then, and a fingerprint tells the place alone
+ * is accepted then, and a fingerprint tells the place alone
  * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
  * @throws TidemarkError as `compareStates`
  */
@@ -68,11 +70,14 @@ export async function driftBetween(
   areOfMirror: boolean,
   extent: DriftExtent,
 ): Promise<SourceDrift> {
-  const { source, filter, mode, fields, now, whyLeftOut = NOT_CONFIGURED } = extent;
+  const { source, filter, mode, fields, now, whyLeftOut = ACTIVITY } = extent;
   const definitions = definitionsFor(config, source);
   const { ignore, severities: overrides } = rulesFor(config, source);
   const severityOf = severities(definitions, overrides);
   const left = kindsOutsideDrift(filter);
+  const configured = config.sources.find(({ name }) => name === source);
+  const mirrored = configured === undefined ? null : mirroredKinds(configured);
+  const why = (kind: Kind): string => (mirrored?.has(kind) === false ? NOT_MIRRORED : whyLeftOut);
   const idMap = mirror?.restores.idMap(source) ?? [];
   const compared = await compareStates({
     ...sides,
@@ -80,7 +85,7 @@ export async function driftBetween(
     mode,
     fields,
     definitions,
-    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, whyLeftOut]) : []),
+    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, why(kind)]) : []),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
     idMap,
     ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),

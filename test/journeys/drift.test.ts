@@ -191,6 +191,14 @@ describe('drift', () => {
     expect(service.seen.slice(from).filter(({ url }) => url.includes('session_recordings'))).toEqual([]);
   });
 
+  it('names the configuration as the reason where it excludes those kinds, since --kind would not add them', async () => {
+    const { drift } = await baselined({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' });
+    expect((await drift(0)).left_out).toMatchObject([
+      { kind: 'session_recordings', reason: 'excluded by `kinds` in the configuration' },
+      { kind: 'recording_sharing', reason: 'excluded by `kinds` in the configuration' },
+    ]);
+  });
+
   it('exits with 3 when something could not be read, and 5 when nothing could', async () => {
     const { service, drift, expectRun, enforce2fa } = await baselined();
     await enforce2fa(false);

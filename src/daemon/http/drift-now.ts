@@ -17,7 +17,7 @@ import type { FoundDrifts } from './five-answers.ts';
 const MOST_CHANGES = 5_000;
 /** Sources whose drift is kept. */
 const KEPT = 16;
-const WHY_LEFT_OUT = 'they fill by themselves, which is no drift; `tidemark drift --kind` compares them';
+const WHY_LEFT_OUT = 'activity data; `tidemark drift --kind` compares it';
 
 interface KeptDrift {
   readonly config: Config;
