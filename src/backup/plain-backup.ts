@@ -1,7 +1,7 @@
 /** The SQLite file inside a backup: taken from the mirror, and checked by opening it. */
 import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { type BackupOptions, takeOutOfBackup } from '../mirror/backup.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
@@ -48,20 +48,39 @@ export async function takePlainBackup(
 
 /**
  * Opens and verifies the SQLite file of a backup. `subject` names it in errors.
- * @throws TidemarkError `mirror_corrupt` where it does not verify, `mirror_missing` where no run is in it
+ * @throws TidemarkError `mirror_corrupt` where it does not verify, `mirror_missing` where no run is in it, `mirror_version`
+ *   or `mirror_newer` where this version cannot read it
  */
 export async function checkPlainBackup(
   path: string,
   subject: string,
   { clock, onVerify }: PlainOptions,
 ): Promise<PlainFacts> {
-  const backup = openMirror(path, { mode: 'read', command: 'verify', clock });
+  const backup = openedBackup(path, subject, clock);
   try {
     const result = await backup.verify(onVerify);
     refuseProblems(result, subject);
     return factsOf(backup, result, subject);
   } finally {
     backup.close();
+  }
+}
+
+function openedBackup(path: string, subject: string, clock: Clock): Mirror {
+  try {
+    return openMirror(path, { mode: 'read', command: 'verify', clock });
+  } catch (error) {
+    const { code, message } = asTidemarkError(error);
+    if (code !== 'mirror_version' && code !== 'mirror_newer') throw error;
+    // `path` is a temporary file.
+    throw new TidemarkError(
+      code,
+      message.replace(path, () => subject),
+      {
+        hint: 'use the version of Tidemark that made it',
+        cause: error,
+      },
+    );
   }
 }
 

@@ -28,6 +28,7 @@ export type ErrorCode =
   // this machine
   | 'mirror_locked'
   | 'mirror_newer'
+  | 'mirror_version' // made by another version, newer or older
   | 'mirror_foreign'
   | 'mirror_corrupt'
   | 'mirror_missing'
@@ -44,6 +45,7 @@ export type ErrorCode =
 const LOCAL_CODES: ReadonlySet<ErrorCode> = new Set([
   'mirror_locked',
   'mirror_newer',
+  'mirror_version',
   'mirror_foreign',
   'mirror_corrupt',
   'mirror_missing',

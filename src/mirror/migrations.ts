@@ -25,7 +25,12 @@ const NOT_LITESTREAM = `tbl_name NOT GLOB '_litestream_*'`;
 /** One step from a version to the next, as statements. */
 interface Migration {
   readonly sql: readonly string[];
+  /** SHA-256 of its text. */
+  readonly hash: string;
 }
+
+/** The hash of each migration that was applied: two versions of Tidemark may have as many migrations and not the same ones. */
+const RECORD = '__drizzle_migrations';
 
 /** The migrations that this version of Tidemark comes with, oldest first. */
 export function shippedMigrations(): readonly Migration[] {
@@ -35,7 +40,7 @@ export function shippedMigrations(): readonly Migration[] {
 /**
  * The schema version of an open file; 0 for an empty one.
  * @throws TidemarkError `mirror_foreign` for a database of somebody else, `mirror_newer` for a mirror made by a later
- * version of Tidemark
+ * version of Tidemark, `mirror_version` for one made with other migrations
  */
 export function schemaVersion(
   connection: Connection,
@@ -60,7 +65,21 @@ export function schemaVersion(
       { hint: 'update Tidemark, or set `mirror` to another path' },
     );
   }
+  const applied = appliedHashes(connection);
+  if (applied.length !== version || applied.some((hash, index) => hash !== all[index]?.hash)) {
+    throw new TidemarkError('mirror_version', `${path} was made by another version of Tidemark`, {
+      hint: 'use the version that made it, or move the file away and run `tidemark sync` for a new one (without history)',
+    });
+  }
   return { version, latest };
+}
+
+/** Oldest first. None where the file has no record of them. */
+function appliedHashes(connection: Connection): readonly unknown[] {
+  const isRecorded = connection.prepare(`SELECT 1 FROM sqlite_master WHERE name = ?`).get(RECORD);
+  return isRecorded === undefined
+    ? []
+    : connection.prepare(`SELECT hash FROM ${RECORD} ORDER BY id`).pluck().all();
 }
 
 /**
@@ -101,8 +120,11 @@ export function migrate(
 }
 
 function apply(connection: Connection, all: readonly Migration[], from: number): void {
-  for (const migration of all.slice(from)) {
-    for (const statement of migration.sql) connection.exec(statement);
+  connection.exec(`CREATE TABLE IF NOT EXISTS ${RECORD} (id INTEGER PRIMARY KEY, hash TEXT NOT NULL)`);
+  const record = connection.prepare(`INSERT INTO ${RECORD} (hash) VALUES (?)`);
+  for (const { sql, hash } of all.slice(from)) {
+    for (const statement of sql) connection.exec(statement);
+    record.run(hash);
   }
   connection.pragma(`application_id = ${APPLICATION_ID}`);
   connection.pragma(`user_version = ${all.length}`);

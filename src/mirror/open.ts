@@ -42,7 +42,7 @@ function openForReading(path: string, holder: LockHolder): ReaderConnection {
 /**
  * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs and
  * restores whose process died. For reading: never changes anything but an older schema.
- * @throws TidemarkError `mirror_missing` (reading only), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `disk_full`,
+ * @throws TidemarkError `mirror_missing` (reading only), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`,
  * `read_only`, `file_system`, `mirror_corrupt`
  */
 export function openMirror(name: string, options: MirrorOptions): Mirror {
@@ -171,7 +171,7 @@ function lookAt(path: string): void {
  * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
  * file can be written (a read-only disk), SQLite cannot share the file's log with writers: then a private copy in the
  * temporary directory is read instead, of the state at this moment, and deleted on closing.
- * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, or `mirror_locked` when it needs an upgrade
+ * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, `mirror_version`, or `mirror_locked` when it needs an upgrade
  * while somebody writes
  */
 function openReader(path: string, holder: LockHolder): ReaderConnection {

@@ -1,6 +1,7 @@
 /** Something else where the mirror should be, or somebody else in it, through the real command line. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { zstdCompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { environment, scratch, tidemark, type Ended } from './harness.ts';
@@ -104,4 +105,47 @@ describe('somebody else in the mirror', () => {
     expect((await tidemark(['sync'], { env })).code).toBe(0);
     expect(await domains()).toContain('new.example');
   });
+});
+
+describe('a mirror that another version of Tidemark made', () => {
+  it.each([
+    ['another first migration', `UPDATE __drizzle_migrations SET hash = 'another'`],
+    ['no record of migrations, and other tables', 'DROP TABLE __drizzle_migrations; DROP TABLE notices'],
+  ])(
+    '%s: one clear line in every command, and the file as it was',
+    async (_name, change) => {
+      const service = await FakeService.start();
+      const directory = scratch();
+      const path = join(directory, 'mirror.db');
+      const backups = join(directory, 'backups');
+      mkdirSync(backups);
+      const env = { ...environment(service.url, directory), TIDEMARK_BACKUP_TARGETS: backups };
+      expect((await tidemark(['sync'], { env })).code).toBe(0);
+      const file = new Database(path);
+      file.exec(change);
+      file.pragma('wal_checkpoint(TRUNCATE)');
+      file.close();
+      const before = readFileSync(path);
+      service.seen.length = 0;
+      for (const command of [['sync'], ['status'], ['verify'], ['runs'], ['export'], ['backup', 'create']]) {
+        const ended = await tidemark(command, { env });
+        expectClear(ended);
+        expect(ended.stderr).toContain(`${path} was made by another version of Tidemark\n`);
+        expect(ended.stderr).toContain(
+          'use the version that made it, or move the file away and run `tidemark sync`',
+        );
+      }
+      expect(errorCode(await tidemark(['verify', '--json'], { env }))).toBe('mirror_version');
+      expect(readFileSync(path).equals(before)).toBe(true);
+      expect(service.seen).toEqual([]);
+
+      const backup = join(backups, 'tidemark-20260301T070000Z-run1.db.zst');
+      writeFileSync(backup, zstdCompressSync(before));
+      const verified = await tidemark(['backup', 'verify', backup], { env });
+      expect(verified.code).toBe(1);
+      expect(verified.stderr).toContain(`${backup} was made by another version of Tidemark\n`);
+      expect(verified.stderr).not.toMatch(/damaged|does not verify/);
+    },
+    30_000,
+  );
 });

@@ -149,6 +149,7 @@ describe('the schema check', () => {
 
 describe('upgrading an older mirror', () => {
   const next = {
+    hash: 'next',
     sql: ['ALTER TABLE snapshots ADD COLUMN note TEXT', 'CREATE TABLE extra (id INTEGER PRIMARY KEY)'],
   };
 
@@ -177,8 +178,8 @@ describe('upgrading an older mirror', () => {
   });
 
   it.each([
-    ['breaks off', { sql: [...next.sql, 'CREATE TABLE nonsense'] }, 'internal'],
-    ['leaves references without their row', { sql: ['DELETE FROM sources'] }, 'mirror_corrupt'],
+    ['breaks off', { hash: 'next', sql: [...next.sql, 'CREATE TABLE nonsense'] }, 'internal'],
+    ['leaves references without their row', { hash: 'next', sql: ['DELETE FROM sources'] }, 'mirror_corrupt'],
   ])('that %s leaves it as it was', async (_name, migration, code) => {
     const path = await olderMirror();
     const file = new Database(path);

@@ -138,6 +138,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   mirror_missing: 503,
   mirror_locked: 503,
   mirror_newer: 503,
+  mirror_version: 503,
   mirror_foreign: 503,
   mirror_corrupt: 503,
   disk_full: 503,

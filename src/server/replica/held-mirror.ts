@@ -127,6 +127,7 @@ const REASONS: Partial<Record<ErrorCode, string>> = {
   mirror_missing: 'it is not there',
   mirror_locked: 'it is being written',
   mirror_newer: 'it was written by a newer version of Tidemark',
+  mirror_version: 'it was made by another version of Tidemark',
   mirror_foreign: 'another file is in its place',
   mirror_corrupt: 'it is damaged',
   not_found: 'nothing was synced into it yet',
