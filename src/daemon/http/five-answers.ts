@@ -60,9 +60,10 @@ function fresh({ health, now }: HealthSnapshot): Answered {
   }
   const when = `last complete sync ${age(oldest, now)}`;
   if (isLate) return { tone: 'bad', word: 'Too old', line: when };
-  // Without a schedule nobody said how old it may be.
+  // Without a schedule of a daemon, nothing says how old it may be, whatever the configuration has.
   const allowed = health.sources[0]?.allowedMs ?? null;
-  if (allowed === null) return { tone: 'plain', word: 'No schedule', line: when };
+  if (allowed === null)
+    return { tone: 'plain', word: 'No schedule', line: `${when}; no daemon has scheduled the next` };
   return { tone: 'good', word: 'Yes', line: `${when} (limit: ${duration(allowed)})` };
 }
 
@@ -135,7 +136,7 @@ function restorable({ mirror, lastJobs, now }: HealthSnapshot): Answered {
   const known = scores.flatMap(({ last }) => last ?? []);
   const at = jobs.map(({ finishedAt, startedAt }) => finishedAt ?? startedAt).sort()[0];
   if (at === undefined || known.length === 0)
-    return { tone: 'plain', word: 'Not tried', line: 'no restore drill so far' };
+    return { tone: 'plain', word: 'Not tried', line: 'no restore drill by the daemon so far' };
   const score = Math.min(...known);
   const hasFallen = scores.some(({ last, before }) => last !== null && before !== null && last < before);
   const isFailed = jobs.some(({ outcome }) => outcome === 'failed');
@@ -173,7 +174,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if ((drift?.open ?? 0) > 0) return 'The backup is current; the service has drifted';
   const untested = [
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
-    ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill yet'] : []),
+    ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill by the daemon yet'] : []),
   ];
   return untested.length === 0 ? 'Everything is fine' : `The backup is current; ${untested.join(', ')}`;
 }
