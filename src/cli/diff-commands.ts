@@ -105,7 +105,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         description: 'Accept current drift until the value changes or --until passes',
         arguments: [
           { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
-          { name: '<id>', key: 'id', description: 'remote id, as the report shows it' },
+          { name: '<id>', key: 'id', description: 'remote id, as the report shows it, or name' },
         ],
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: every field that drifted)' },

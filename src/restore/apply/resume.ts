@@ -1,5 +1,6 @@
 /** Unfinished restores, and how they are resumed (design.md, Never broken 6). */
 import { TidemarkError } from '../../core/errors.ts';
+import { localTime } from '../../core/wording.ts';
 import { writerOf } from '../../mirror/lock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
@@ -34,8 +35,8 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
   const { restore, startedAt, by } = newest;
   // With the lock held, no other process can be applying it.
   if (!holdsLock && isAtWork(mirror, newest))
-    return `restore ${restore} of ${startedAt} by ${by} is running: wait until it has ended`;
-  return `restore ${restore} of ${startedAt} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
+    return `restore ${restore} of ${localTime(startedAt)} by ${by} is running: wait until it has ended`;
+  return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
 /** Commands that apply a plan, as the writer's lock names them. */

@@ -243,9 +243,9 @@ function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filt
   const what = kinds.length === 0 ? 'no record' : `no record of ${kinds.join(', ')}`;
   throw new TidemarkError(
     'reference_unknown',
-    `${what} has the id ${missing.join(', ')}, neither in FROM nor live`,
+    `${what} has the id or name ${missing.join(', ')}, neither in FROM nor live`,
     {
-      hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` shows when)',
+      hint: 'correct it; for one that was removed before, name an earlier state (`tidemark log KIND ID` shows when)',
     },
   );
 }
