@@ -19,21 +19,17 @@ const NONE = 'the provider has no resource for them';
 const NO_PLUGINS = 'the provider manages Hog functions, and no plugins';
 const ACTIVITY = 'not configuration';
 
-/** As the provider's documentation of each resource gives the id, under Import. */
-const RESOURCES: Readonly<Record<Kind, Covered | string>> = {
-  organizations: NONE,
+/** As the provider's documentation of each resource gives the id, under Import. It has none for the other kinds. */
+const RESOURCES: Readonly<Partial<Record<Kind, Covered | string>>> = {
   projects: { type: 'posthog_project', id: ['organization_id', 'id'] },
   roles: { type: 'posthog_role', id: ['organization_id', 'id'] },
   role_memberships: { type: 'posthog_role_membership', id: ['organization_id', 'role_id', 'id'] },
   members: { type: 'posthog_organization_member', id: ['organization_id', 'id'] },
-  invites: NONE,
-  domains: NONE,
   pipeline_destinations: NO_PLUGINS,
   pipeline_frontend_apps: NO_PLUGINS,
   pipeline_import_apps: NO_PLUGINS,
   pipeline_transformations: NO_PLUGINS,
   plugins: NO_PLUGINS,
-  batch_exports: NONE,
   proxy_records: { type: 'posthog_proxy_record', id: ['organization_id', 'id'] },
   session_recordings: ACTIVITY,
   recording_sharing: ACTIVITY,
@@ -46,7 +42,7 @@ export function* terraformImports(
 ): Generator<string> {
   const times = new Map<string, number>();
   for (const record of forNames) {
-    const resource = RESOURCES[record.kind];
+    const resource = RESOURCES[record.kind] ?? NONE;
     if (typeof resource === 'string') continue;
     const address = `${resource.type}.${identifier(record)}`;
     times.set(address, (times.get(address) ?? 0) + 1);
@@ -56,7 +52,7 @@ export function* terraformImports(
   let last: Kind | null = null;
   let unnamed = 0;
   for (const record of records) {
-    const resource = RESOURCES[record.kind];
+    const resource = RESOURCES[record.kind] ?? NONE;
     if (record.kind !== last && unnamed > 0) yield `#   ${plural(unnamed, 'record')}\n`;
     if (record.kind !== last) unnamed = 0;
     if (record.kind !== last && typeof resource === 'string') yield `\n# ${record.kind}: ${resource}\n`;
