@@ -116,6 +116,20 @@ it(
 
     expect(run('restore', '--kind', KIND, '--apply', '--yes')).toMatchObject({ code: 0 });
     expect(await flags('GET', undefined, `${id}/`)).toMatchObject({ key: 'beta', active: true });
+    // The profile cannot create the project that it hangs from: with the kind alone, the project is there.
+    for (const damage of [[], ['--damage', '100']]) {
+      const drill = run('drill', '--kind', KIND, ...damage, '--json');
+      expect(drill, drill.out).toMatchObject({ code: 0, err: '' });
+      expect(JSON.parse(drill.out)).toMatchObject({
+        outcome: 'equal',
+        kinds: [{ kind: KIND, records: 1, comes_back: 1 }],
+      });
+    }
+    expect(JSON.parse(run('drill', '--json').out)).toMatchObject({
+      kinds: expect.arrayContaining([
+        expect.objectContaining({ kind: KIND, records: 1, comes_back: 0 }),
+      ]) as unknown,
+    });
     const doctor = run('doctor', '--json');
     expect(doctor.out).toContain(KIND);
   },

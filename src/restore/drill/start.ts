@@ -1,6 +1,7 @@
 /** What the service of a drill holds before the restore: nothing but an owner, or the damaged snapshot. */
-import type { FieldDefinition } from '../../catalog/definition.ts';
+import type { FieldDefinition, Scope } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import { scopeKeyNaming } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
@@ -58,14 +59,36 @@ export function startEmpty(
   // Organizations known only by their children keep their id: nothing else identifies them.
   const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
   for (const id of unnamed) if (!organizations.has(id)) service.insert([], shellOf(id, keyUser));
+  const context = snapshot.desired.records.filter((record) => isContext(snapshot, record));
+  service.insert(
+    [],
+    context.map((record) => ({ ...record, scope: scopeOnService(record.scope, organizations) })),
+  );
   return {
     damage: null,
     organizations,
     assumptions: [
-      "before the restore there are newly founded organizations of the same names, each with the key's own user as owner; everything else is created through the API",
+      `before the restore there are newly founded organizations of the same names, each with the key's own user as owner${contextText(context, definitions)}; everything else is created through the API`,
       keyUser.assumption,
     ],
   };
+}
+
+/** True for a parent that the drill does not report on: it is there before, whether requests could create it or not. */
+function isContext({ isAsked }: DrillSnapshot, record: ParsedRecord): boolean {
+  return record.kind !== 'organizations' && scopeKeyNaming(record.kind) !== undefined && !isAsked(record);
+}
+
+function scopeOnService(scope: Scope, organizations: ReadonlyMap<string, string>): Scope {
+  const { organization_id: old = '' } = scope;
+  const own = organizations.get(old);
+  return own === undefined ? scope : { ...scope, organization_id: own };
+}
+
+/** E.g. `, and their projects, which the drill does not report on`. */
+function contextText(context: readonly ParsedRecord[], definitions: PlanInput['definitions']): string {
+  const kinds = [...new Set(context.map(({ kind }) => definitions(kind).title.many))];
+  return kinds.length === 0 ? '' : `, and their ${kinds.join(' and ')}, which the drill does not report on`;
 }
 
 /** Everything that the snapshot holds, then damaged. */
@@ -81,6 +104,7 @@ export function startDamaged(
     percent,
     random,
     definitions,
+    stays: (record) => isContext(snapshot, record),
     keyUser: keyUser.uuid,
   });
   const users = snapshot.desired.records
@@ -148,6 +172,8 @@ interface DamageOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** True for a record that is not damaged. */
+  readonly stays?: (record: ParsedRecord) => boolean;
   /** The user whose memberships stay: users cannot remove their own. */
   readonly keyUser: string;
 }
@@ -162,7 +188,9 @@ export function damage(
 ): { readonly records: readonly ParsedRecord[]; readonly removed: number; readonly altered: number } {
   const { random, definitions, keyUser } = options;
   const candidates = records.filter(
-    ({ kind, id }) => !(definitions(kind).restore.protectsOwnUser && id === keyUser),
+    (record) =>
+      !(definitions(record.kind).restore.protectsOwnUser && record.id === keyUser) &&
+      options.stays?.(record) !== true,
   );
   const wanted = Math.min(candidates.length, Math.ceil((records.length * options.percent) / 100));
   const gone = new Set<string>();
