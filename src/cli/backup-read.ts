@@ -175,7 +175,7 @@ function newestOf(backups: readonly Backup[], where: string): Backup {
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
   if (latest !== undefined) return latest;
   throw new TidemarkError('reference_unknown', `there is no complete backup in ${where}`, {
-    hint: '`tidemark backup list` says what there is; `tidemark backup create` makes one',
+    hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes one',
   });
 }
 

@@ -17,7 +17,7 @@ export async function catalog(context: CommandContext): Promise<ExitCode> {
     return EXIT.done;
   }
   const table = renderTable(
-    ['kind', 'below', 'read', 'permission', 'managed fields', 'put back by'],
+    ['kind', 'below', 'read', 'permission', 'managed fields', 'restored by'],
     definitions.map((definition) => [
       definition.kind,
       definition.scope.map((key) => key.replace('_id', '')).join(', ') || '—',
@@ -29,7 +29,7 @@ export async function catalog(context: CommandContext): Promise<ExitCode> {
     [],
     { width: terminalWidth(context) },
   );
-  const lines = [table, '', '* not stated by the interface; as deployments have it', '', 'Not mirrored:'];
+  const lines = [table, '', '* not documented by the API; observed in deployments', '', 'Not mirrored:'];
   for (const { method, action, reason } of NOT_MIRRORED)
     lines.push(`  ${method.padEnd(5)} ${action}: ${reason}`);
   await print(context, `${lines.join('\n')}\n`);
@@ -37,8 +37,8 @@ export async function catalog(context: CommandContext): Promise<ExitCode> {
 }
 
 const READING = {
-  list: 'whole, every run',
-  feed: 'newest, whole on a cadence',
+  list: 'completely in every run',
+  feed: 'newest; completely on a cadence',
   each: 'one by one, in turns',
 } as const;
 

@@ -140,7 +140,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
       `it listens on ${sandbox.url}: an organization with projects, members, exports and thousands of recordings`,
     );
 
-    await act('2. The first sync: everything the interface offers');
+    await act('2. The first sync: everything the API offers');
     requireDone(await sync(inner, {}));
 
     await act('3. This is how it should be: the baseline');

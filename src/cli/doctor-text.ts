@@ -138,7 +138,7 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
   if (skew !== null) {
     const seconds = (Math.abs(skew.aheadMs) / 1000).toFixed(1);
     lines.push(
-      `clock: the service is ${seconds} s ${skew.aheadMs >= 0 ? 'ahead' : 'behind'}, give or take ${(skew.doubtMs / 1000).toFixed(1)} s`,
+      `clock: the service is ${seconds} s ${skew.aheadMs >= 0 ? 'ahead' : 'behind'}, ± ${(skew.doubtMs / 1000).toFixed(1)} s`,
     );
   }
   lines.push(

@@ -187,7 +187,7 @@ function onlyRecord(found: readonly Found[], { kind, id }: AcceptOptions): Found
 
 function otherFields(findings: readonly Finding[], { kind, id, field = [] }: AcceptOptions): TidemarkError {
   const paths = findings.map(({ path, place = path, change }) =>
-    path === '' ? `the whole record (${change}): leave --field out` : place,
+    path === '' ? `the record (${change}): leave --field out` : place,
   );
   return new TidemarkError('not_found', `${kind} ${nameText(id)} does not drift at ${field.join(' or ')}`, {
     hint: `what drifts of it: ${paths.map(nameText).join(', ')}`,

@@ -170,7 +170,7 @@ function masked(
 }
 
 function placeText(path: string): string {
-  return path === '' ? 'whole record' : nameText(path);
+  return path === '' ? 'record' : nameText(path);
 }
 
 function recordOf({ source, kind, scope, id, path }: DriftAcceptance): object {

@@ -71,7 +71,7 @@ function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedComman
   if (full === true && found !== 'sync')
     throw new TidemarkError(
       'usage',
-      '--full is of a sync; a live diff and a restore read every list whole anyway',
+      '--full applies to a sync; a live diff and a restore always read complete lists',
     );
   return found;
 }

@@ -229,7 +229,7 @@ async function readManifest(directory: string): Promise<Manifest | undefined> {
   const manifest = parsed(text);
   if (manifest === undefined) {
     throw new TidemarkError('usage', `${path} is not what an export leaves`, {
-      hint: 'put it back as it was, or choose another directory with --output',
+      hint: 'restore the file, or choose another directory with --output',
     });
   }
   return manifest;

@@ -89,7 +89,7 @@ export function staleText(
   const groups = groupAlike(stale, ({ source, kind, outcome }) => JSON.stringify([source, kind, outcome]));
   const them = stale.length === 1 ? 'it' : 'them';
   return [
-    `${plural(stale.length, 'collection')} could not be read whole ${when}: what is exported of ${them} may be old or incomplete`,
+    `${plural(stale.length, 'collection')} could not be read completely ${when}: what is exported of ${them} may be old or incomplete`,
     ...groups.slice(0, NAMED).map((group) => {
       const source = isSourceNamed ? `${group[0].source}: ` : '';
       return `  ${source}${groupText(group)}: ${group[0].outcome ?? 'never read'}${wholeText(group, run, now)}`;
@@ -103,10 +103,10 @@ export function staleText(
 function wholeText(group: readonly StaleCollection[], run: number | null, now: number): string {
   if (run !== null) return '';
   const oldest = oldestOf(group.map(({ lastComplete }) => lastComplete?.at ?? null));
-  if (oldest !== null) return `; last read whole ${age(oldest, now)}`;
+  if (oldest !== null) return `; last read completely ${age(oldest, now)}`;
   return group.every(({ lastComplete }) => lastComplete === null)
-    ? '; never read whole'
-    : '; some never read whole';
+    ? '; never read completely'
+    : '; some never read completely';
 }
 
 // What an export was asked for, held against what the mirror knows: nothing unknown is passed over in silence.

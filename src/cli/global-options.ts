@@ -30,13 +30,13 @@ export const VERSION_OPTION: OptionRow = { flags: '-V, --version', description: 
 
 /** The introduction of `--help`, the man page and the reference. */
 export const SUMMARY =
-  'Keeps a trustworthy local SQLite copy of all that an organization has configured in a remote service.';
+  "Keeps a trustworthy local SQLite copy of an organization's configuration in a remote service.";
 
 /** The first five commands of most people, and how to get on from there. */
 export const FIRST_EXAMPLES: readonly string[] = [
-  'tidemark demo                          # the whole story, no key needed',
+  'tidemark demo                          # sync, drift and restore in a sandbox, no key needed',
   'tidemark init                          # asks, checks, writes tidemark.yaml',
   'tidemark sync && tidemark status',
   'tidemark diff                          # what changed since the last sync',
-  'tidemark restore                       # the plan that would put it back; nothing is sent',
+  'tidemark restore                       # print the plan that restores it; nothing is sent',
 ];

@@ -107,7 +107,7 @@ function backupText({ targets, recipients }: ConfigChoices): string {
 }
 
 function noticesText(channel: ChannelChoice | null): string {
-  const intro = '# Who is notified of drift, failed runs and what else needs a person (docs/notices.md).\n';
+  const intro = '# Who is notified of drift, failed runs and other problems (docs/notices.md).\n';
   if (channel === null) return `${intro}# notices:\n#   - { name: ops, type: slack, url: "\${SLACK_URL}" }\n`;
   const { type, secret, to } = channel;
   const address = to === null ? '' : `, from: ${quoted(`Tidemark <${to}>`)}, to: [${quoted(to)}]`;

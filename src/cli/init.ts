@@ -152,7 +152,7 @@ async function testedChannel(
     const next = answered(
       await askChoice(context, 'What now?', [
         { value: 'again', label: 'Give it again' },
-        { value: 'keep', label: 'Keep it all the same', hint: '`tidemark notify test` tries again' },
+        { value: 'keep', label: 'Keep it anyway', hint: '`tidemark notify test` tries again' },
       ]),
     );
     if (next === 'keep') return channel;
@@ -289,7 +289,7 @@ async function verdictOn(
     const next = answered(
       await askChoice(context, 'Nothing can be read with this address and key. What now?', [
         ...(code === EXIT.refused ? [key, url] : [url, key]),
-        { value: 'write', label: 'Write the configuration all the same' },
+        { value: 'write', label: 'Write the configuration anyway' },
         { value: 'leave', label: 'Leave', hint: 'nothing is written' },
       ]),
     );

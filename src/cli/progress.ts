@@ -172,7 +172,7 @@ function summaryText(view: ProgressView, hidden: number): string {
   const { kindsDone, kindsUnread, kindsToCome } = view;
   const parts = [
     ...(kindsDone === 0 ? [] : [`${kindsDone} ${kindsDone === 1 ? 'kind' : 'kinds'} done`]),
-    ...(kindsUnread === 0 ? [] : [`${kindsUnread} of them not whole`]),
+    ...(kindsUnread === 0 ? [] : [`${kindsUnread} of them incomplete`]),
     ...(hidden === 0 ? [] : [`${hidden} more under way`]),
     ...(kindsToCome === 0 ? [] : [`${kindsToCome} to come`]),
   ];

@@ -197,7 +197,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   try {
     const resumable = readResumable(journalOf(session), session.source.name, number);
     const { row, plan } = resumable;
-    printNote(context, [`going on with restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
+    printNote(context, [`continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
     return await sendPlan(session, {
       plan,
       desired: await desiredFor(session, resumable),

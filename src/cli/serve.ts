@@ -109,7 +109,7 @@ async function printIntroduction(
     context,
     [
       `replica of ${source} listens on ${url}`,
-      `it answers every GET path of the interface from the mirror${state}`,
+      `it answers every GET path of the API from the mirror${state}`,
       `try it:  curl ${url}/api/organizations/`,
       'stop it with Ctrl-C',
       '',

@@ -211,7 +211,7 @@ function needsLines({ snapshot }: StatusFacts): string[] {
   if (needs.length === 0) return [];
   return [
     '',
-    'Needs a person:',
+    'Needs attention:',
     ...needs.flatMap(({ source, message, since, hint }) => [
       `  ${source === null ? '' : `${source}: `}${message}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
       ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
@@ -344,7 +344,7 @@ function nextLine({ schedules, hasDaemon, snapshot }: StatusFacts): string {
   const due = schedules.flatMap(({ schedule, dueAt }) =>
     dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
   );
-  if (!hasDaemon && due.length === 0) return 'Next: nothing by itself, no daemon is running';
+  if (!hasDaemon && due.length === 0) return 'Next: nothing is scheduled, no daemon is running';
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }

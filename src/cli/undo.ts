@@ -51,7 +51,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     }
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
-        hint: `\`tidemark restores show ${number}\` shows what became of it`,
+        hint: `\`tidemark restores show ${number}\` shows its result`,
       });
     }
     const undone = undoneInWords(mirror, number);

@@ -241,7 +241,7 @@ function skippedSummary(document: Pick<DiffDocument, 'skipped' | 'stale'>): stri
     [whole, '', 'not compared'],
     [parts, 'part of ', whole === 0 ? 'not compared' : 'more'],
     [hiding.length - partial, '', 'not fresh'],
-    [partial, '', 'not whole'],
+    [partial, '', 'incomplete'],
   ] as const;
   return counts
     .filter(([amount]) => amount > 0)

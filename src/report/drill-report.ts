@@ -157,7 +157,7 @@ function kindTable(kinds: readonly DrillKind[], definitions: ReportOptions['defi
       row.restored ? percent(row.score) : '–',
     ]),
     total: [
-      'all that a restore writes',
+      'everything that a restore writes',
       ...countCells(totals),
       percent(drillScore(totals.comes_back, totals.records)),
     ],

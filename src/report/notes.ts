@@ -113,8 +113,8 @@ export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: 
     hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
   return [
     ...groupedNotes('not fresh', of(false, 'to'), definitions),
-    ...groupedNotes('not whole in FROM', of(true, 'from'), definitions),
-    ...groupedNotes('not whole in TO', of(true, 'to'), definitions),
+    ...groupedNotes('incomplete in FROM', of(true, 'from'), definitions),
+    ...groupedNotes('incomplete in TO', of(true, 'to'), definitions),
   ];
 }
 

@@ -161,7 +161,7 @@ export function nameText(name: string): string {
 
 /** The pointer of a change on one line. */
 export function pathText(field: FieldChange): string {
-  return field.path === '' ? '(whole record)' : nameText(field.path);
+  return field.path === '' ? '(record)' : nameText(field.path);
 }
 
 /** E.g. `/paused: false → true`; each side folded to `limit` characters. */

@@ -128,7 +128,7 @@ describe('bars as text', () => {
       const lines = progressLines(of, columns, rows);
       const text = lines.join('\n');
       expect(lines).toHaveLength(5);
-      expect(text).toContain('12 kinds done, 2 of them not whole, 1 to come');
+      expect(text).toContain('12 kinds done, 2 of them incomplete, 1 to come');
       expect(text).toMatch(/^session_recordings +█+░+ 12,500\/50,000, 1 of 3 lists$/m);
       expect(text).toMatch(/^pipeline_transformations +░+ 7$/m);
       expect(text).toMatch(/^all .*[█░]+.* 25 %.* 3 min left$/m);

@@ -117,7 +117,7 @@ describe('status', () => {
       /recording_sharing \(project 1\): skipped: .*session_recording:read.*\n {6}last complete/,
     );
     const exported = await run('export', '--kind', 'recording_sharing');
-    expect(exported.stderr).toContain('recording_sharing (project 1): skipped; last read whole');
+    expect(exported.stderr).toContain('recording_sharing (project 1): skipped; last read completely');
 
     // A key that is refused at the root skips all the rest: one line says so, not one for each kind.
     service.quirks.splice(0, 1, (_request, response) => {

@@ -253,7 +253,7 @@ describe('what was asked for', () => {
     expect(latest.code).toBe(0);
     expect(latest.stdout).toBe(earlier.stdout);
     expect(latest.stderr).toMatch(
-      /1 collection could not be read whole .*\n {2}domains \(organization .*\): denied; last read whole (just now|\d+ s ago)/,
+      /1 collection could not be read completely .*\n {2}domains \(organization .*\): denied; last read completely (just now|\d+ s ago)/,
     );
     expect([earlier.stderr, quiet.stderr, unconcerned.stderr]).toEqual(['', '', '']);
   });

@@ -75,7 +75,7 @@ describe('a run that could not read a list whole, and none before it had', () =>
     expect(told(back)).toEqual([]);
     expect(back.skipped[0]?.reason).toContain('2 roles: perhaps there as well');
     const people = await found.expectRun(3, 'diff', 'run:1', 'run:2', '--kind', 'roles');
-    expect(people.stdout).toMatch(/not whole in FROM: roles .*no earlier run had read it completely/);
+    expect(people.stdout).toMatch(/incomplete in FROM: roles .*no earlier run had read it completely/);
     // What it does hold is compared: here against a state without any.
     found.service.set('roles', []);
     await found.expectRun(3, 'sync');

@@ -177,7 +177,7 @@ describe('the text', () => {
       '99.9 % of 5 records come back; 1 needs a secret, 1 needs manual work; the snapshot lacks 1',
     );
     expect(text).toMatch(/^session recordings +9,000 .* –$/m);
-    expect(text).toMatch(/^all that a restore writes +5 +3 /m);
+    expect(text).toMatch(/^everything that a restore writes +5 +3 /m);
     expect(text).toContain('members: /id');
   });
 

@@ -6,7 +6,7 @@ export const BASH_SCRIPT = `# tidemark: completion for bash, written by \`tidema
 _tidemark() {
   local program=$1 rest=$COMP_LINE piece trimmed typed before word description index last=-1 length
   local -a words=() limit=()
-  # Readline breaks words at : and = too; what stands together in the line is one word again, up to the cursor.
+  # Readline breaks words at : and = too; pieces without a space between them are one word again, up to the cursor.
   for ((index = 0; index <= COMP_CWORD; index++)); do
     piece=\${COMP_WORDS[index]}
     trimmed=\${rest#"\${rest%%[![:space:]]*}"}

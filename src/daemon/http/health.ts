@@ -242,7 +242,7 @@ function backupReasons({ backups, sources, now, startedAt }: HealthFacts): Healt
       state: 'degraded',
       message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
       since,
-      hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of what there is',
+      hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
     },
   ];
 }
@@ -391,7 +391,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
     ];
   }
   if (lastEnded?.outcome !== 'partial') return [];
-  const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} not whole`;
+  const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} incomplete`;
   return [
     {
       code: 'run_partial',

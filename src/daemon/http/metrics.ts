@@ -309,7 +309,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'held_removals',
-    'Removals that wait for a person or for the same finding again',
+    'Removals held until a person or a second run confirms them',
     ['source'],
     perSource(({ held }) => held.reduce((sum, { records }) => sum + records, 0)),
   ),

@@ -352,7 +352,7 @@ class Replicas {
 function closed({ replica: { tokenFile } }: Config): Refusal {
   const why =
     tokenFile === null
-      ? 'the daemon has no replica: it returns whole records, and has no separate token'
+      ? 'the daemon has no replica: it returns complete records and has no separate token'
       : 'the daemon has no replica: replica.tokenFile gave no token';
   return new Refusal(404, 'not_found', why, 'set replica.token or replica.tokenFile');
 }

@@ -136,7 +136,7 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
             {
               ...shared,
               severity: 'high',
-              title: `${name}: a practised restore brings back ${percent(score)}, before ${percent(last)}`,
+              title: `${name}: the drill restored ${percent(score)}, before ${percent(last)}`,
               lines: summary.kinds
                 .filter(({ restored, score: own }) => restored && own < 1)
                 .map(
@@ -153,7 +153,7 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
               {
                 ...shared,
                 severity: 'low',
-                title: `${name}: a practised restore brings back ${percent(score)} again`,
+                title: `${name}: the drill restored ${percent(score)} again`,
               },
             ),
           ]
