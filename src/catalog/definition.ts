@@ -244,6 +244,8 @@ interface RequestValue {
 export interface RestoreRules<Name extends string> {
   /** Why records of the kind are never written; null where they are. */
   readonly never: string | null;
+  /** What of a record the API does not offer, so that one created again lacks it: for people; null where it offers all. */
+  readonly lacks: string | null;
   readonly creation: Creation<Name>;
   /** False for kinds that are never removed, whatever is asked. */
   readonly isRemovable: boolean;

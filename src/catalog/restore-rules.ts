@@ -4,6 +4,7 @@ import type { RestoreRules } from './definition.ts';
 /** Created, changed and removed by requests, without anything special. */
 export const PLAIN_RESTORE: RestoreRules<never> = {
   never: null,
+  lacks: null,
   creation: { by: 'request' },
   isRemovable: true,
   state: null,

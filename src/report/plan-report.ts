@@ -40,6 +40,7 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
     parts: [
       ...plan.refused.map(({ reason, hint }) => noticePart('bad', `refused: ${reason}`, [], hint)),
       ...skippedNotices(plan, options),
+      ...lackingNotices(plan, options),
       ...recordsPart('steps', sentItems(plan, options)),
       ...obstructedPart('blocked', unsent('blocked'), options),
       ...codePart(SECRETS_INTRO, 'yaml', secretLines(plan.steps, options)),
@@ -68,6 +69,15 @@ function skippedNotices({ skipped = [] }: Plan, options: ReportOptions): Part[] 
       skipped.map((each) => skippedText(each, options)),
     ),
   ];
+}
+
+function lackingNotices({ lacking = [] }: Plan, { definitions }: ReportOptions): Part[] {
+  return lacking.map(({ kinds, reason }) => {
+    const titles = kinds.map((kind) => definitions(kind).title.many).join(', ');
+    return noticePart('warning', `created without the settings that the API does not offer: ${titles}`, [
+      reason,
+    ]);
+  });
 }
 
 const ACTION_SIGN: Readonly<Record<StepAction, string>> = {

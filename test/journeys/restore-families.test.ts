@@ -41,6 +41,32 @@ describe('a record that two kinds show', () => {
     expect(created(await story.plan(0, 'run:1', '--kind', 'plugins'))).toEqual([]);
   });
 
+  it('is created without its settings, which the plan says once in every form', async () => {
+    const { story } = await lost();
+    const [other] = await story.list('pipeline_destinations');
+    await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(other?.['id'])}/`);
+    const reason =
+      'the API offers only the form of its settings (config_schema): enter them by hand, and check that the component works';
+    expect(await story.plan(2, 'run:1')).toMatchObject({
+      lacking: [{ kinds: ['pipeline_destinations', 'pipeline_frontend_apps'], reason }],
+    });
+    const heading =
+      'created without the settings that the API does not offer: pipeline destinations, frontend apps';
+    for (const format of ['text', 'markdown', 'html']) {
+      const { stdout } = await story.expectRun(2, 'restore', 'run:1', '--format', format);
+      const plain = stdout.replaceAll('\\', '').replaceAll(/\s+/g, ' ');
+      expect(plain.split(heading), format).toHaveLength(2);
+      expect(plain.split('enter them by hand, and check'), format).toHaveLength(2);
+    }
+    // Neither where it is only changed, nor for another kind.
+    await story.applied(0, 'restore', 'run:1', '--apply');
+    const [there] = await story.list('pipeline_frontend_apps');
+    await story.call('PATCH', `${ORGANIZATION}pipeline_frontend_apps/${String(there?.['id'])}/`, {
+      description: 'altered',
+    });
+    expect(await story.plan(2, 'run:1')).not.toHaveProperty('lacking');
+  });
+
   it('is one record under all of them after it was created again', async () => {
     const { story, id, name } = await lost();
     await story.expectRun(0, 'snapshots', 'pin', 'day-one');

@@ -75,7 +75,12 @@ function family<const Name extends string>(
     references: [],
     listing: DEFAULT_LISTING,
     family: 'components',
-    restore: { ...PLAIN_RESTORE, owner: '/organization_id' },
+    restore: {
+      ...PLAIN_RESTORE,
+      owner: '/organization_id',
+      lacks:
+        'the API offers only the form of its settings (config_schema): enter them by hand, and check that the component works',
+    },
   });
 }
 

@@ -169,6 +169,12 @@ export interface UntouchedRecords {
   readonly names: readonly string[];
 }
 
+/** Kinds of which records are created without what the API does not offer of them. */
+interface Lacking {
+  readonly kinds: readonly Kind[];
+  readonly reason: string;
+}
+
 /** Why the plan as a whole must not be applied. */
 export interface Refusal {
   readonly guard:
@@ -194,6 +200,8 @@ export interface Plan {
   readonly refused: readonly Refusal[];
   /** What was requested and could not be read; left out if empty. */
   readonly skipped?: readonly Skipped[];
+  /** Left out if empty. */
+  readonly lacking?: readonly Lacking[];
   readonly summary: Readonly<Record<StepAction, number>> & { readonly unchanged: number };
   /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
   readonly cost: {
@@ -257,10 +265,11 @@ export function readPlan(text: string): Plan {
       },
     );
   }
-  const { from, to, adopted, left, refused, skipped, summary, cost } = rest;
+  const { from, to, adopted, left, refused, skipped, lacking, summary, cost } = rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
     ...(skipped === undefined ? {} : { skipped }),
+    ...(lacking === undefined ? {} : { lacking }),
     ...{ summary, cost },
   };
 }

@@ -64,6 +64,7 @@ export function planRestore(input: PlanInput): Plan {
   planDependentRemovals(planning);
   orderNames(planning);
   const steps = finishedSteps(ordered(drafts));
+  const lacking = lackingOf(steps, input.definitions);
   const plan = {
     from: input.desired.reference,
     to: input.live.reference,
@@ -72,6 +73,7 @@ export function planRestore(input: PlanInput): Plan {
     left: [...untouched.values()] satisfies readonly UntouchedRecords[],
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
+    ...(lacking.length === 0 ? {} : { lacking }),
     summary: { ...countsOf(steps), unchanged },
     cost: costOf(steps, input.options.rate),
   };
@@ -123,6 +125,15 @@ function requireSomething({ desired, live }: PlanInput): void {
       hint: 'widen the filters; `tidemark doctor` shows whether the service answers and what the key reaches',
     },
   );
+}
+
+function lackingOf(
+  steps: readonly PlanStep[],
+  definitions: PlanInput['definitions'],
+): { kinds: Kind[]; reason: string }[] {
+  const created = new Set(steps.filter(({ action }) => action === 'create').map(({ kind }) => kind));
+  const byReason = Map.groupBy(created, (kind) => definitions(kind).restore.lacks);
+  return [...byReason].flatMap(([reason, kinds]) => (reason === null ? [] : [{ kinds, reason }]));
 }
 
 function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'> {
