@@ -13,7 +13,7 @@ import { recreatedText } from '../../report/notes.ts';
 import { nameText } from '../../report/value-text.ts';
 import { isMaskedId } from '../../report/mask.ts';
 import { age, ahead } from '../http/wording.ts';
-import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
+import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 
 // Text.
 
@@ -74,9 +74,9 @@ export function aheadHtml(at: string, now: number): Html {
   return timeElement(at, ahead(at, now));
 }
 
-/** A time to the minute. */
+/** A time to the minute in UTC, or in the browser's zone where the script runs. */
 export function timeHtml(at: string): Html {
-  return timeElement(at, at.slice(0, 16).replace('T', ' '));
+  return clockTime(at, 16);
 }
 
 export function durationHtml(ms: number | null): string {

@@ -28,6 +28,12 @@ export function trusted(html: string): Html {
   return new Html(html);
 }
 
+/** A time in UTC to the given character of its ISO text; the script shows it in the browser's zone, UTC as its title. */
+export function clockTime(at: string, length: 16 | 19): Html {
+  const text = `${at.slice(0, length).replace('T', ' ')} UTC`;
+  return markup`<time datetime="${at}" title="${text}" data-clock="${length}">${text}</time>`;
+}
+
 function rendered(part: HtmlPart): string {
   if (part === null) return '';
   if (part instanceof Html) return part.text;

@@ -1,7 +1,7 @@
 /** The layout of every page: head, navigation, and the policy that lets only our own style and script act. */
 import { hash } from 'node:crypto';
 import { isoTime } from '../../core/clock.ts';
-import { type Html, markup, NOTHING, trusted } from './html.ts';
+import { clockTime, type Html, markup, NOTHING, trusted } from './html.ts';
 import { DASHBOARD_SCRIPT } from './script.ts';
 import { DASHBOARD_STYLE } from './style.ts';
 
@@ -91,14 +91,15 @@ function navigationLink(path: string, label: string, current: string | null): Ht
 export function mainHtml({ title, body }: PageContent, { now }: PageFrame): Html {
   return markup`<main id="main" tabindex="-1" data-live data-title="${title} – Tidemark">
 ${body}
-<footer class="foot faint"><span>As of ${isoTime(now).slice(0, 19).replace('T', ' ')} UTC</span>
+<footer class="foot faint"><span>As of ${clockTime(isoTime(now), 19)}</span>
 <a href="/api/v1/status">Status as JSON</a><a href="/metrics">Metrics</a><a href="/readyz">Health</a></footer>
 </main>`;
 }
 
-/** A page without navigation, e.g. the login form. */
+/** A page without navigation, e.g. the login form, headed by the logo and the name. */
 export function bareHtml(title: string, body: Html): string {
-  return documentHtml(title, markup`<main id="main">${body}</main>`);
+  const heading = markup`<h1 class="brand">${BRAND_ICON}Tidemark</h1>`;
+  return documentHtml(title, markup`<main id="main" class="login">${heading}${body}</main>`);
 }
 
 const REFRESH = trusted('<noscript><meta http-equiv="refresh" content="10"></noscript>\n');

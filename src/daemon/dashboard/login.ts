@@ -83,15 +83,14 @@ function loginHtml(to: string, problem: string | null): string {
     problem === null ? NOTHING : markup`<p id="problem" class="removed" role="alert">${problem}</p>`;
   return bareHtml(
     'Log in',
-    markup`<div class="login"><h1>Tidemark</h1>
-<p class="faint">Log in with the token of <code>http.token</code>.</p>
+    markup`<p class="faint">Log in with the token of <code>http.token</code>.</p>
 <form method="post" action="/login">
 <input type="hidden" name="to" value="${to}">
 <label>Your name (optional, recorded with what you do)
 <input name="username" maxlength="100" autocomplete="username" spellcheck="false"></label>
 <label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false"
  autofocus${described}></label>${message}
-<button>Log in</button></form></div>`,
+<button>Log in</button></form>`,
   );
 }
 

@@ -152,7 +152,7 @@ export function choicePage(
 }
 
 function sightingHtml({ run, at }: Sighting): Html {
-  return markup`${timeHtml(at)} UTC, <a href="/runs/${run}">run ${run}</a>`;
+  return markup`${timeHtml(at)}, <a href="/runs/${run}">run ${run}</a>`;
 }
 
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
@@ -204,7 +204,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
   const isFirst = change === 'added' && returned === undefined;
   const word = returned === undefined ? change : 'returned';
   const tag = markup`<span class="tag ${change}">${SIGN[change]} ${word}</span>`;
-  return markup`<article class="revision"><h3>${timeHtml(at)} UTC ${tag}</h3>
+  return markup`<article class="revision"><h3>${timeHtml(at)} ${tag}</h3>
 <p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>
 ${recreated}
 ${isFirst ? NOTHING : fieldListHtml(fields, change === 'removed' ? 0 : FIELDS_SHOWN)}

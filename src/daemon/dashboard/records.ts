@@ -17,6 +17,7 @@ import {
   recordPath,
   selectHtml,
   tableHtml,
+  timeHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -139,6 +140,13 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
   );
   const hasPlaces = records.some(({ scope }) => Object.keys(scope).length > 0);
   const hasOthers = sources.length > 1;
+  // A page has few runs, each read once.
+  const times = new Map<number, string | undefined>();
+  const changedHtml = (run: number): Html => {
+    if (!times.has(run)) times.set(run, mirror.runs.get(run)?.startedAt);
+    const at = times.get(run);
+    return markup`<a href="/runs/${run}">${at === undefined ? `run ${run}` : timeHtml(at)}</a>`;
+  };
   const rows = records.map(({ record, id, name, scope, source, run }) => {
     const parentName = names.get(source) ?? ((): undefined => undefined);
     const place = placeOf(scope, definitionsFor(config, source), parentName);
@@ -148,7 +156,7 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
       markup`<span class="id">${nameText(id)}</span>`,
       ...(hasPlaces ? [faint(place)] : []),
       ...(hasOthers ? [nameHtml(source)] : []),
-      run === null ? faint('see its history') : markup`<a href="/runs/${run}">run ${run}</a>`,
+      run === null ? faint('see its history') : changedHtml(run),
     ];
   });
   const columns = [
@@ -156,7 +164,7 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
     { head: 'Id', style: 'spare' },
     ...(hasPlaces ? [{ head: 'In', style: 'wide spare' }] : []),
     ...(hasOthers ? [{ head: 'Source', style: 'wraps' }] : []),
-    { head: 'Last changed' },
+    { head: 'Last changed', style: 'wraps' },
   ];
   return tableHtml(capital(definitionOf(kind).title.many), columns, rows);
 }

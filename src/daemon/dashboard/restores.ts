@@ -59,8 +59,14 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
 
 function stateHtml(restore: PageRestore, mirror: Mirror): HtmlPart {
   const { state, plan, exitCode, message } = restore;
+  const lines = message.trim().split('\n');
   const said =
-    message.trim() === '' ? NOTHING : markup`<pre class="body" tabindex="0">${message.trim()}</pre>`;
+    message.trim() === ''
+      ? NOTHING
+      : markup`<pre class="body" tabindex="0">${lines.map(
+          (line) => markup`${line}
+`,
+        )}</pre>`;
   if (state === 'planning') return markup`<p>${badge('plain', 'Reading the service')}: the plan follows.</p>`;
   if (state === 'applying')
     return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step.</p>`;

@@ -60,7 +60,7 @@ const MOST_TEXT = 200;
 const CHART_DAYS = 30;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-type Answer = { readonly content: PageContent; readonly current: string };
+type Answer = { readonly content: PageContent; readonly current: string | null };
 
 export function createDashboard(parts: DashboardParts): Hono {
   const { view, clock } = parts;
@@ -189,7 +189,7 @@ export function refusalPage(
   parts: Pick<DashboardParts, 'clock' | 'needsLogin' | 'userOf'>,
   context: Context,
   refusal: Refusal,
-  current = '/',
+  current: string | null = null,
 ): Response {
   return answer(parts, context, { content: problemPage(refusal), current }, refusal.httpStatus as 404);
 }

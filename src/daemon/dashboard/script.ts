@@ -8,6 +8,16 @@ export const DASHBOARD_SCRIPT = `
 'use strict';
 (() => {
   const EVERY_MS = 10_000;
+  // The server writes UTC, which stays as the title.
+  const localize = (root) => {
+    for (const time of root.querySelectorAll('time[data-clock]')) {
+      const at = new Date(time.dateTime);
+      const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString();
+      const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at).find(({ type }) => type === 'timeZoneName');
+      time.textContent = local.slice(0, Number(time.dataset.clock)).replace('T', ' ') + ' ' + zone.value;
+    }
+  };
+  localize(document);
   const main = document.querySelector('main[data-live]');
   const lost = document.querySelector('#lost');
   if (main === null || lost === null) return;
@@ -61,6 +71,7 @@ export const DASHBOARD_SCRIPT = `
       if (!answer.ok) throw new Error(String(answer.status));
       const young = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main');
       if (young === null) throw new Error('no page');
+      localize(young);
       become(main, young);
       if (main.dataset.title && document.title !== main.dataset.title) document.title = main.dataset.title;
       lost.hidden = true;

@@ -32,6 +32,7 @@ bdi { overflow-wrap: anywhere; }
   display: inline-flex; align-items: center; gap: .5rem; font-weight: 650; letter-spacing: -.01em;
   color: inherit; text-decoration: none; padding: .8rem 0;
 }
+h1.brand { padding: 0; }
 .brand svg { width: 1.35rem; height: 1.35rem; color: var(--focus); }
 .bar nav { display: flex; gap: .1rem; overflow-x: auto; margin-right: auto; }
 .bar nav a {
@@ -168,6 +169,7 @@ button.quiet {
 .pick { display: inline-flex; gap: .45rem; align-items: center; }
 .pick input { width: 1.15rem; min-height: 1.15rem; margin: 0; }
 .command { white-space: pre-wrap; }
+pre.body + :is(p, pre) { margin-top: .75rem; }
 .pages { display: flex; gap: 1.25rem; margin: 1rem 0 0; }
 .facts {
   display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1.25rem; margin: 1rem 0 0;
@@ -229,27 +231,11 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
 .login { max-width: 24rem; margin: 12vh auto 0; }
 .login form { display: grid; gap: .75rem; margin-top: 1.25rem; }
 .login label { display: grid; gap: .25rem; }
-@media (max-width: 62rem) { .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); } }
-@media (max-width: 46rem) {
-  .bar > div { padding: 0 .9rem; }
+@media (max-width: 62rem) {
+  .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); }
   .brand { padding: .7rem 0 .2rem; }
   .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; flex-wrap: wrap; }
-  .bar nav a { padding: .55rem clamp(.25rem, 8.75vw - 1.6rem, .62rem); font-size: .9375rem; }
   .bar form { margin-left: auto; }
-  .answers { grid-template-columns: minmax(0, 1fr); gap: .5rem; }
-  .answers li {
-    display: grid; grid-template-columns: 6.2rem minmax(0, 1fr); gap: 0 .75rem; align-items: baseline;
-    border-top-width: 1px; border-left-width: 3px; padding: .55rem .8rem;
-  }
-  .answers li.good { border-color: var(--line) var(--line) var(--line) var(--bar-complete); }
-  .answers li.warn { border-color: var(--line) var(--line) var(--line) var(--bar-partial); }
-  .answers li.bad { border-color: var(--line) var(--line) var(--line) var(--bar-failed); }
-  .answers b { font-size: 1.05rem; }
-  .answers p { grid-column: 2; }
-  .two { grid-template-columns: minmax(0, 1fr); }
-  .drawing { padding: .75rem .6rem .5rem; }
-  .drawing svg.columns { display: none; }
-  .drawing svg.columns.narrow { display: block; }
   .sheet { font-size: .875rem; }
   .sheet table { font-size: inherit; }
   .sheet th, .sheet td { padding: .4rem .35rem; }
@@ -279,6 +265,24 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .sheet.stacks tbody .below { grid-column: 1 / -1; order: 1; padding: 0; }
   .stacks tbody .below:empty { display: none; }
   .sheet .bar-cell { width: auto; }
+}
+@media (max-width: 46rem) {
+  .bar > div { padding: 0 .9rem; }
+  .bar nav a { padding: .55rem clamp(.25rem, 8.75vw - 1.6rem, .62rem); font-size: .9375rem; }
+  .answers { grid-template-columns: minmax(0, 1fr); gap: .5rem; }
+  .answers li {
+    display: grid; grid-template-columns: 6.2rem minmax(0, 1fr); gap: 0 .75rem; align-items: baseline;
+    border-top-width: 1px; border-left-width: 3px; padding: .55rem .8rem;
+  }
+  .answers li.good { border-color: var(--line) var(--line) var(--line) var(--bar-complete); }
+  .answers li.warn { border-color: var(--line) var(--line) var(--line) var(--bar-partial); }
+  .answers li.bad { border-color: var(--line) var(--line) var(--line) var(--bar-failed); }
+  .answers b { font-size: 1.05rem; }
+  .answers p { grid-column: 2; }
+  .two { grid-template-columns: minmax(0, 1fr); }
+  .drawing { padding: .75rem .6rem .5rem; }
+  .drawing svg.columns { display: none; }
+  .drawing svg.columns.narrow { display: block; }
   .versions, .versions :is(thead, tbody, tr, th, td) { display: block; }
   .versions td + td, .versions th + th { border-left: 0; }
   .versions .equal td + td, .versions .none { display: none; }
