@@ -124,6 +124,7 @@ export function renderRun(
     const table = kindTable(report.sweeps, isVerbose, width);
     lines.push(
       ...(table === null ? [] : ['', table, '']),
+      ...totalLines(report),
       ...newlyReadLines(firstReads),
       ...recreatedLines(createdAgain),
     );
@@ -219,6 +220,14 @@ function kindTable(
     fitting(['left', 'right', 'right', 'right', 'right', 'right', 'left'] as const),
     { width },
   );
+}
+
+/** The run's totals where they are not the sums of the table: a pipeline component is in two lists, and one record. */
+function totalLines({ sweeps, ...totals }: RunReport): string[] {
+  const keys = ['added', 'changed', 'removed'] as const;
+  if (keys.every((key) => sweeps.reduce((sum, sweep) => sum + sweep[key], 0) === totals[key])) return [];
+  const counts = keys.filter((key) => totals[key] > 0).map((key) => `${count(totals[key])} ${key}`);
+  return [`In total ${counts.join(', ')}: a component is listed under plugins too, and counts once.`];
 }
 
 function outcomes(sweeps: readonly SweepReport[]): string {

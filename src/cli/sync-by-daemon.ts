@@ -188,6 +188,9 @@ function reportFromMirror(
     finished_at: run.finishedAt ?? run.startedAt,
     requests: run.requests,
     retries: run.retries,
+    added: run.added,
+    changed: run.changed,
+    removed: run.removed,
     sweeps: mirror.runs.sweeps(run.run).map((row): SweepReport => {
       const { errorCode, error, ...sweep } = row;
       const problem = unread.get(collectionKey(row));

@@ -2,11 +2,14 @@
  * What runs changed, counted in the mirror and not gathered. A run that took over the changes of others, which retention
  * dropped, is counted by its revisions: its own sweeps do not include theirs.
  */
+import { definitionOf, familyKinds } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import {
   and,
   asc,
+  count,
   eq,
+  exists,
   gt,
   gte,
   inArray,
@@ -21,13 +24,13 @@ import {
   sql,
 } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
-import type { Kind } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, isAmong, param, prepared, unlessGiven } from './query.ts';
 import { IS_PUBLISHED } from './run-rows.ts';
 import { knownKind, storedScope } from './stored-names.ts';
-import { allRevisions } from './schema/record-tables.ts';
+import { allRevisions, records, revisions } from './schema/record-tables.ts';
 import { replacedRoots } from './schema/retention-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
@@ -90,6 +93,88 @@ export function readChangeCounts(
 ): ReadonlyMap<number, ChangeCounts> {
   const rows = COUNTS(connection).all(given(question));
   return new Map(rows.map(({ run, ...counts }) => [run, counts]));
+}
+
+/** Changes of a run that the union of a family (`plugins`) shows as well as the list of the family. */
+interface RepeatedChanges extends CollectionKey, ChangeCounts {
+  /** Of the list of the family; `kind` is the union. */
+  readonly familyKind: Kind;
+  readonly run: number;
+}
+
+const REPEATS = prepared((db) => {
+  const union = alias(collections, 'in_union');
+  const family = alias(collections, 'in_family');
+  const shown = alias(records, 'shown');
+  const listed = alias(records, 'listed');
+  const isPair = or(
+    ...KINDS.filter((kind) => definitionOf(kind).isUnionOfFamily).map((kind) =>
+      and(
+        eq(union.kind, kind),
+        inArray(
+          family.kind,
+          familyKinds(kind).filter((each) => each !== kind),
+        ),
+      ),
+    ),
+  );
+  const isListed = db
+    .select({ record: allRevisions.record })
+    .from(allRevisions)
+    .where(
+      and(
+        eq(allRevisions.record, listed.record),
+        eq(allRevisions.run, sql`"changed"."run"`),
+        eq(allRevisions.change, sql`"changed"."change"`),
+      ),
+    );
+  // From the run to its few changes: the tables of revisions are large.
+  const repeatsIn = (changed: typeof changedRecords | typeof changedRevisions) =>
+    db
+      .select({
+        run: changed.run,
+        kind: union.kind,
+        scope: union.scope,
+        familyKind: family.kind,
+        change: changed.change,
+        records: count().as('records'),
+      })
+      .from(union)
+      .crossJoin(family)
+      .crossJoin(changed)
+      .crossJoin(shown)
+      .crossJoin(listed)
+      .where(
+        and(
+          isPair,
+          unlessGiven('kinds', isAmong(union.kind, 'kinds')),
+          unlessGiven('kinds', isAmong(family.kind, 'kinds')),
+          eq(family.source, union.source),
+          eq(family.scope, union.scope),
+          isAmong(changed.run, 'runs'),
+          eq(changed.collection, union.id),
+          eq(shown.record, changed.record),
+          eq(listed.collection, family.id),
+          eq(listed.remoteId, shown.remoteId),
+          exists(isListed),
+        ),
+      )
+      .groupBy(changed.run, union.id, family.id, changed.change);
+  const changedRecords = alias(records, 'changed');
+  const changedRevisions = alias(revisions, 'changed');
+  return repeatsIn(changedRecords).unionAll(repeatsIn(changedRevisions)).prepare();
+});
+
+/** What counts by sweep have twice; what only the union lists is not among it. */
+export function readRepeatedChanges(connection: Connection, question: ChangeQuestion): RepeatedChanges[] {
+  return REPEATS(connection)
+    .all(given(question))
+    .map(({ run, kind, familyKind, scope, change, records: times }) => ({
+      ...{ run, kind: knownKind(kind), familyKind: knownKind(familyKind), scope: storedScope(scope) },
+      added: change === REVISION_CHANGE.added ? times : 0,
+      changed: change === REVISION_CHANGE.changed ? times : 0,
+      removed: change === REVISION_CHANGE.removed ? times : 0,
+    }));
 }
 
 const CHANGING = prepared((db) =>

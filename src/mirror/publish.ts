@@ -5,6 +5,7 @@
  */
 import { type Column, type SQL, and, desc, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
+import { readRepeatedChanges } from './change-counts.ts';
 import { lastEntry as lastEntryOf } from './audit-log.ts';
 import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
@@ -57,6 +58,7 @@ export interface PublishFacts {
 /** Rows per slice: at most some 20 ms each. */
 const SLICE = { fresh: 2000, changed: 200, removed: 100, collections: 500 } as const;
 
+/** A record that two lists show counts once, as in a diff; the rows of `sweeps` count what each list showed. */
 export interface PublishedTotals {
   added: number;
   changed: number;
@@ -106,6 +108,12 @@ export function* publishSteps(
     totals.removed += stats.removed;
     record(collection, stats);
     if (index % SLICE.collections === SLICE.collections - 1) yield undefined;
+  }
+  const repeats = changesRecords ? readRepeatedChanges(writer, { runs: [facts.run], kinds: null }) : [];
+  for (const { added, changed, removed } of repeats) {
+    totals.added -= added;
+    totals.changed -= changed;
+    totals.removed -= removed;
   }
   const digests = changesRecords ? yield* digestRun(writer, facts.run) : null;
   totals.root = finishRun(writer, facts, totals, digests);

@@ -7,6 +7,7 @@ import {
   readChangedRuns,
   readChangingRuns,
   readFirstReads,
+  readRepeatedChanges,
 } from './change-counts.ts';
 import { readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import {
@@ -37,6 +38,7 @@ export function runStore(access: MirrorAccess) {
     unreadCollections: readUnreadCollections,
     firstStartedAt: readFirstStart,
     changeCounts: readChangeCounts,
+    repeatedChanges: readRepeatedChanges,
     changing: readChangingRuns,
     changedSince: readChangedRuns,
     hasChangesAfter,

@@ -64,6 +64,10 @@ export interface RunReport {
   readonly finished_at: string;
   readonly requests: number;
   readonly retries: number;
+  /** Records of all sweeps; one that two lists show counts once. */
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
   readonly sweeps: readonly SweepReport[];
   /** Why it failed; left out where it did not. */
   readonly error?: SweepError;

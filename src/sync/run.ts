@@ -73,7 +73,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     const stats = client.stats();
     const outcome = runOutcome(sweeps);
     const error = outcome === 'failed' ? failureOf(sweeps) : null;
-    const { cleanupError } = await run.publish({
+    const { added, changed, removed, cleanupError } = await run.publish({
       outcome,
       sweeps: sweeps.map((sweep) => ({
         ...sweep,
@@ -93,6 +93,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       finished_at: isoTime(clock.now()),
       requests: stats.requests,
       retries: stats.retries,
+      ...{ added, changed, removed },
       sweeps,
       ...(error === null ? {} : { error }),
     };
@@ -114,6 +115,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       finished_at: isoTime(clock.now()),
       requests,
       retries,
+      ...{ added: 0, changed: 0, removed: 0 },
       // The records that they read are discarded, so the sweeps say nothing about the mirror.
       sweeps: [],
       error: { code, message, hint, permission: null },

@@ -229,7 +229,11 @@ function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead
 }
 
 function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead[]): string {
-  const firsts = firstReads.reduce((sum, { records }) => sum + records, 0);
+  // A component may be in two lists that are read for the first time; it was added once.
+  const firsts = Math.min(
+    run.added,
+    firstReads.reduce((sum, { records }) => sum + records, 0),
+  );
   const previous = run.root === null ? undefined : previousRun(mirror, run);
   const again =
     previous === undefined

@@ -1,12 +1,13 @@
 /** What runs changed: the changes of a run, of a period, and their counts by run and by day. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { activityKinds } from '../../catalog/catalog.ts';
+import { activityKinds, collectionKey, definitionOf, familyKinds } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
 import { type RecordChange, compareRecords } from '../../diff/change.ts';
+import { changesOnce } from '../../diff/unions.ts';
 import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -238,10 +239,10 @@ async function gather(
     if (read % RECORDS_SLICE === 0) await nextTurn();
     if (change === null) continue;
     if (change.change === 'added' && reads.isUnknown({ kind, scope, id }, 'added')) continue;
-    if (changes.length === limit) return { changes, isMore: true };
+    if (changes.length === limit) return { changes: changesOnce(changes, undefined), isMore: true };
     changes.push(withMaskedId(maskedChange(again.withRecreation(change), definition), definition));
   }
-  return { changes, isMore: false };
+  return { changes: changesOnce(changes, undefined), isMore: false };
 }
 
 /** Runs of the period that changed something of the kinds, newest first, each with the published one before it. */
@@ -286,9 +287,22 @@ function readChangeCounts(
 ): ReadonlyMap<number, ChangeCounts> {
   if (runs.length === 0) return new Map();
   const counted = new Map(mirror.runs.changeCounts({ runs, kinds }));
-  for (const { run, records } of readNewlyReadCollections(mirror, runs, kinds)) {
+  const firsts = readNewlyReadCollections(mirror, runs, kinds);
+  for (const { run, records } of firsts) {
     const counts = counted.get(run);
     if (counts !== undefined) counted.set(run, { ...counts, added: counts.added - records });
+  }
+  for (const { run, familyKind, ...repeated } of mirror.runs.repeatedChanges({ runs, kinds })) {
+    const counts = counted.get(run);
+    if (counts === undefined) continue;
+    const { scope } = repeated;
+    const lists = [collectionKey(repeated), collectionKey({ kind: familyKind, scope })];
+    const isFirst = firsts.some((each) => each.run === run && lists.includes(collectionKey(each)));
+    counted.set(run, {
+      added: counts.added - (isFirst ? 0 : repeated.added),
+      changed: counts.changed - repeated.changed,
+      removed: counts.removed - repeated.removed,
+    });
   }
   for (const [number, { added, changed, removed }] of counted) {
     if (added === 0 || removed === 0) continue;
@@ -298,10 +312,17 @@ function readChangeCounts(
     // A record that a restore created again under another id is one change.
     const again = recreatedIn(mirror, { from: previous, to: run })
       .filter(({ kind }) => kinds?.includes(kind) !== false)
+      .filter(({ kind }, _index, all) => !isRepeatedIn(kind, all))
       .reduce((sum, { records }) => sum + records, 0);
     counted.set(number, { added: added - again, changed: changed + again, removed: removed - again });
   }
   return counted;
+}
+
+/** Whether records of the kind, a union, are among those of its family. */
+function isRepeatedIn(kind: Kind, counts: readonly { readonly kind: Kind }[]): boolean {
+  if (definitionOf(kind).isUnionOfFamily !== true) return false;
+  return counts.some((each) => each.kind !== kind && familyKinds(kind).includes(each.kind));
 }
 
 export interface DayOfChanges extends ChangeCounts {

@@ -82,8 +82,7 @@ function asError({ code, message, hint }: SweepError): TidemarkError {
 
 function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncSummary {
   const { sweeps } = report;
-  const sum = (key: 'added' | 'changed' | 'removed' | 'unchanged' | 'held'): number =>
-    sweeps.reduce((total, sweep) => total + sweep[key], 0);
+  const sum = (key: 'unchanged' | 'held'): number => sweeps.reduce((total, sweep) => total + sweep[key], 0);
   const outcomes: Partial<Record<SweepReport['outcome'], number>> = {};
   for (const { outcome } of sweeps) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
   const unfinished = sweeps
@@ -96,9 +95,9 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
     requests: report.requests,
     retries: report.retries,
     throttled,
-    added: sum('added'),
-    changed: sum('changed'),
-    removed: sum('removed'),
+    added: report.added,
+    changed: report.changed,
+    removed: report.removed,
     unchanged: sum('unchanged'),
     held: sum('held'),
     sweeps: outcomes,

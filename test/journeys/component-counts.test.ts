@@ -1,0 +1,64 @@
+/** A pipeline component is in two lists, its family's and `plugins`, and is one record in every total. */
+import { describe, expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+interface Totals {
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}
+interface SyncJson {
+  readonly runs: readonly (Totals & { readonly sweeps: readonly ({ readonly kind: string } & Totals)[] })[];
+}
+
+const counts = ({ added, changed, removed }: Totals): Totals => ({ added, changed, removed });
+
+async function totals(story: Story): Promise<Record<'runs' | 'diff', Totals>> {
+  const { runs } = JSON.parse((await story.expectRun(0, 'runs', '--json')).stdout) as { runs: Totals[] };
+  const diff = await story.expectRun(2, 'diff', 'run:-1', 'latest', '--json');
+  const { summary } = JSON.parse(diff.stdout) as { summary: Totals };
+  return { runs: counts(runs[0]!), diff: counts(summary) };
+}
+
+describe('the totals of a run with a component', () => {
+  it('count its removal once, and the lists each', async () => {
+    const story = await Story.start();
+    const first = JSON.parse((await story.expectRun(0, 'runs', 'show', '1', '--json')).stdout) as {
+      added: number;
+      sweeps: { kind: string; added: number }[];
+    };
+    const sum = (is: (kind: string) => boolean): number =>
+      first.sweeps.filter(({ kind }) => is(kind)).reduce((total, { added }) => total + added, 0);
+    expect(sum((kind) => kind.startsWith('pipeline_'))).toBeGreaterThan(0);
+    expect(first.added).toBeLessThan(sum(() => true));
+    expect(first.added).toBeGreaterThanOrEqual(sum((kind) => kind !== 'plugins'));
+
+    const [component] = await story.list('pipeline_destinations');
+    await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`);
+    const { runs } = JSON.parse((await story.expectRun(0, 'sync', '--json')).stdout) as SyncJson;
+    const one = { added: 0, changed: 0, removed: 1 };
+    expect(counts(runs[0]!)).toEqual(one);
+    const lists = runs[0]!.sweeps.filter(({ removed }) => removed > 0);
+    expect(lists.map(({ kind, removed }) => [kind, removed])).toEqual([
+      ['pipeline_destinations', 1],
+      ['plugins', 1],
+    ]);
+    expect(await totals(story)).toEqual({ runs: one, diff: one });
+  });
+
+  it('are printed below the lists, and count what only plugins lists', async () => {
+    const story = await Story.start();
+    const families = ['destinations', 'frontend_apps', 'import_apps', 'transformations'];
+    const listed = new Set<unknown>();
+    for (const family of families)
+      for (const { id } of await story.list(`pipeline_${family}`)) listed.add(id);
+    const alone = (await story.list('plugins')).find(({ id }) => !listed.has(id));
+    const [component] = await story.list('pipeline_destinations');
+    await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`);
+    expect((await story.expectRun(0, 'sync')).stdout).toContain('In total 1 removed: ');
+    await story.call('DELETE', `${ORGANIZATION}plugins/${String(alone?.['id'])}/`);
+    expect((await story.expectRun(0, 'sync')).stdout).not.toContain('In total');
+    const one = { added: 0, changed: 0, removed: 1 };
+    expect(await totals(story)).toEqual({ runs: one, diff: one });
+  });
+});
