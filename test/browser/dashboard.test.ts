@@ -23,6 +23,7 @@ const PAGES = [
   '/records?q=s3',
   '/organizations',
   '/drill',
+  '/restores',
   `/organizations/${KITTIWAKE_ID}`,
   `/records/organizations/${KITTIWAKE_ID}?left=run:1&right=latest`,
 ] as const;
@@ -80,6 +81,14 @@ const FOCUS = `(() => {
   if (left < 0 || right > innerWidth || bottom <= 0 || top >= innerHeight) problem.push('out of sight');
   return { stop: ${STOPS}.indexOf(focused), problem: problem.map((each) => each + ': ' + focused.outerHTML) };
 })()`;
+
+/** The plan that a record's history leads to. */
+async function planPath(url: string): Promise<string> {
+  const html = await (await fetch(`${url}/records/organizations/${KITTIWAKE_ID}`)).text();
+  const [, found] = /href="(\/restore\?[^"]+)"/.exec(html) ?? [];
+  if (found === undefined) throw new Error('no version to restore');
+  return found.replaceAll('&amp;', '&');
+}
 
 /** Records that a page leads to. */
 async function recordPaths(url: string, path: string): Promise<string[]> {
@@ -141,9 +150,10 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   it('every page fits a phone, a small one, and a desktop', async () => {
     const changed = await recordPaths(http.url, '/changes?days=30');
     const exports = await recordPaths(http.url, '/records?kind=batch_exports');
-    for (const path of [...PAGES, ...changed.slice(0, 3), ...exports.slice(0, 1), NOT_THERE]) {
+    const records = [...changed.slice(0, 3), ...exports.slice(0, 1)];
+    for (const path of [...PAGES, ...records, await planPath(http.url), NOT_THERE]) {
       const { page } = await open(path);
-      for (const width of [320, 360, 390, 1280]) {
+      for (const width of [320, 360, 390, 768, 1280]) {
         await page.setViewportSize({ width, height: 900 });
         expect([path, width, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([
           path,
@@ -377,7 +387,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     'at %i pixels the keyboard reaches all that acts, in its order, and sees where it is',
     async (width, paths) => {
       const [record = ''] = await recordPaths(http.url, '/changes?days=30');
-      for (const path of [...paths, record]) {
+      for (const path of [...paths, record, await planPath(http.url)]) {
         const { page } = await open(path, { width });
         const stops = Number(await page.evaluate(`${STOPS}.length`));
         const reached: unknown[] = [];
@@ -399,6 +409,22 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       }
     },
   );
+
+  it('times are of the zone of the browser, with UTC as title; without script they are UTC', async () => {
+    const path = `/records/organizations/${KITTIWAKE_ID}`;
+    const time = 'main time[data-clock]';
+    const plain = (await open(path, { hasScripts: false })).page.locator(time).first();
+    const utc = (await plain.textContent()) ?? '';
+    expect(utc).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/);
+    const context = await browser.newContext({ timezoneId: 'Asia/Kolkata' });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    await page.goto(http.url + path);
+    const local = page.locator(time).first();
+    expect(await local.getAttribute('title')).toBe(utc);
+    const there = new Date(Date.parse(utc.replace(' UTC', 'Z')) + 330 * MINUTE_MS);
+    expect(await local.textContent()).toBe(`${there.toISOString().slice(0, 16).replace('T', ' ')} GMT+5:30`);
+  });
 
   it('a token is asked for once', async () => {
     const side = await world.listen({ token: new Secret(TOKEN) });
