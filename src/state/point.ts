@@ -7,6 +7,7 @@ import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import type { SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
+import { localTime } from '../core/wording.ts';
 import { type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
@@ -113,12 +114,13 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         const first = published(mirror, choice).at(-1);
         if (first === undefined) throw nothingPublished(choice);
         const gone = forgottenInto(mirror, first.run);
+        const ended = localTime(first.finishedAt ?? first.startedAt);
         throw new TidemarkError(
           'reference_unknown',
           gone === undefined
-            ? `the mirror holds nothing as of ${at}: its first run ended at ${first.finishedAt ?? first.startedAt}`
-            : `the mirror holds nothing as of ${at}: the first run that it keeps ended at ` +
-                `${first.finishedAt ?? first.startedAt}; ${forgottenText(gone)}`,
+            ? `the mirror holds nothing as of ${localTime(at)}: its first run ended at ${ended}`
+            : `the mirror holds nothing as of ${localTime(at)}: the first run that it keeps ended at ` +
+                `${ended}; ${forgottenText(gone)}`,
           { hint: `name a later time, or run:${first.run} for the oldest state` },
         );
       }

@@ -3,6 +3,7 @@ import { parseDuration } from '../config/schema.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
+import { localTime } from '../core/wording.ts';
 
 export type Reference = { readonly text: string } & (
   | { readonly form: 'latest' | 'live' | 'baseline' }
@@ -103,7 +104,7 @@ const DAY_MS = 86_400_000;
 export function parsePastTime(text: string, now: number): ParsedTime | undefined {
   if (text === 'yesterday') {
     const epochMs = (Math.floor(now / DAY_MS) - 1) * DAY_MS;
-    return { epochMs, note: `${text} is read as ${isoTime(epochMs)} (UTC)` };
+    return { epochMs, note: readAs(text, epochMs) };
   }
   const weeks = /^(\d{1,4})w$/.exec(text)?.[1];
   const ageMs = parseDuration(weeks === undefined ? text : `${Number(weeks) * 7}d`);
@@ -138,8 +139,12 @@ export function parseTime(text: string): ParsedTime | undefined {
   if (zone !== undefined && match[4] !== undefined) return { epochMs };
   return {
     epochMs,
-    note: `${text} is read as ${new Date(epochMs).toISOString()}${zone === undefined ? ' (UTC)' : ''}`,
+    note: readAs(text, epochMs),
   };
+}
+
+function readAs(text: string, epochMs: number): string {
+  return `${text} is read as ${localTime(new Date(epochMs).toISOString())}`;
 }
 
 /** Milliseconds east of UTC; undefined where no zone is that far away. */
