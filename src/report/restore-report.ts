@@ -49,6 +49,10 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...part('skipped', (step) => step.outcome === 'skipped'),
     ...part('sent, but no answer came', (step) => step.outcome === 'sent'),
     ...part('applied, but not as sent', (step) => isApplied(step) && step.verified === false),
+    ...listPart(
+      'applied, but these fields may not be as recorded: `tidemark drift` shows what differs',
+      remarks(steps, options),
+    ),
     ...part('applied, but not read back', (step) => isApplied(step) && step.verified === null),
     ...part('not reached', (step) => step.outcome === 'planned'),
     ...part('check these', ({ warning }) => warning !== undefined),
@@ -161,6 +165,24 @@ function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): 
     return now === null || isSecretId(definition)
       ? []
       : [`${definition.title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now)}`];
+  });
+}
+
+/** What the plan said of creations that were done: what no request takes, and secrets that are not the recorded ones. */
+function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): string[] {
+  const created = (plan?.steps ?? []).filter(
+    ({ n, action, reason }) =>
+      action === 'create' &&
+      reason !== null &&
+      steps.some((step) => step.n === n && step.outcome === 'applied'),
+  );
+  const groups = Map.groupBy(created, ({ kind, reason }) => `${kind} ${reason ?? ''}`).values();
+  return [...groups].flatMap((same) => {
+    const [first] = same;
+    if (first === undefined) return [];
+    const { one, many } = definitions(first.kind).title;
+    const names = same.map(({ name }) => nameText(name)).join(', ');
+    return [`${plural(same.length, one, many)} (${names}): ${first.reason ?? ''}`];
   });
 }
 

@@ -101,6 +101,22 @@ describe('a record that two kinds show', () => {
       ]);
   });
 
+  it('says of a component created again which field no request takes', async () => {
+    const story = await Story.start();
+    const lost = (await story.list('pipeline_destinations')).filter(({ url }) => url !== null);
+    expect(lost.length).toBeGreaterThan(0);
+    for (const { id } of lost)
+      await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(id)}/`);
+    const words = 'no request takes url: the service chooses it';
+    const { stdout } = await story.expectRun(0, 'restore', 'run:1', '--apply', '--yes');
+    const [plan = '', result = ''] = stdout.split('applied and verified');
+    expect(plan).toContain(words);
+    expect(result).toContain(words);
+    const { stdout: again } = await story.expectRun(0, 'restore', 'run:1');
+    expect(again).toContain('nothing to do');
+    expect(again).toContain(words);
+  });
+
   it('lets what was replaced go from all of them at the next sync, however many that were', async () => {
     const story = await Story.start();
     const all = await story.list('pipeline_destinations');

@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { withShownFields } from '../../catalog/shown-fields.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
-import type { ParsedRecord } from '../../diff/change.ts';
+import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { memberPointer, topMember } from '../places.ts';
@@ -23,7 +23,14 @@ import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Draft, Fill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
 import { remapped, type Remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
-import { closedChangeReason, unmanagedChanges, unmanagedReason, writableFields } from './settings.ts';
+import {
+  closedChangeReason,
+  serviceChoice,
+  serviceFields,
+  unmanagedChanges,
+  unmanagedReason,
+  writableFields,
+} from './settings.ts';
 import {
   personReason,
   alternativePath,
@@ -52,11 +59,11 @@ export function planChange(
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
   const { isFieldInScope = () => true, isOwnField = () => true } = planning.input;
+  const isCompared = (change: FieldChange): boolean =>
+    !isHiddenLive(change, planning) && isFieldInScope(change.path) && isOwnField(asLive, change.path);
   const all = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
     (change) =>
-      !isHiddenLive(change, planning) &&
-      isFieldInScope(change.path) &&
-      isOwnField(asLive, change.path) &&
+      isCompared(change) &&
       (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
   );
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
@@ -73,6 +80,11 @@ export function planChange(
   const unmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
     (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
   );
+  const chosen = isOpen
+    ? serviceChoice(chosenByService(definition, live.body, remap.body, isCompared))
+    : null;
+  if (chosen !== null)
+    planning.addUntouched(definition.kind, chosen, recordName(definition, desired.body, desired.id));
   if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return false;
   const draft: Draft = {
     ...draftOf(planning, definition, desired, live, stepKey(desired, 'update')),
@@ -118,6 +130,19 @@ export function planChange(
   }
   if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
+}
+
+/** Fields that differ, that matter and that no request takes. */
+function chosenByService(
+  definition: ResourceDefinition,
+  live: JsonValue,
+  desired: JsonValue,
+  isCompared: (change: FieldChange) => boolean,
+): string[] {
+  const names = new Set(serviceFields(definition).map(({ name }) => name));
+  if (names.size === 0) return [];
+  const differing = compareBodies(definition, live, desired, 'default').filter(isCompared);
+  return [...new Set(differing.map(({ path }) => topMember(path)))].filter((name) => names.has(name));
 }
 
 /**

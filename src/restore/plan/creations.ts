@@ -20,6 +20,8 @@ import {
   unmanagedChanges,
   unmanagedReason,
   creatableFields,
+  serviceChoice,
+  serviceFields,
   unsendableReferences,
   writableFields,
 } from './settings.ts';
@@ -173,12 +175,15 @@ function planRequest(
   planPersonAfter(planning, definition, desired, draft, later);
 }
 
-/** What the record hangs from and no request can say: where the service puts it is its own choice. */
+/** What the record hangs from, and what else matters in it, where no request can say it: it is the service's own choice. */
 function leftToService(definition: ResourceDefinition, desired: ParsedRecord): string | null {
-  const names = unsendableReferences(definition)
-    .filter((pointer) => (resolvePointer(desired.body, pointer) ?? null) !== null)
-    .map(topMember);
-  return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
+  const pointers = [
+    ...unsendableReferences(definition),
+    ...serviceFields(definition).map(({ name }) => memberPointer(name)),
+  ];
+  return serviceChoice(
+    pointers.filter((pointer) => (resolvePointer(desired.body, pointer) ?? null) !== null).map(topMember),
+  );
 }
 
 /** Values that the desired body holds elsewhere, and those that are unknown. */

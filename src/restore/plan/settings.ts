@@ -144,3 +144,23 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
     })
     .map(({ pointer }) => pointer);
 }
+
+/**
+ * Fields that no request takes though a difference in them matters, as drift rates it (a component's address). What
+ * follows from a person's work, or may be a setting that nobody allowed (`unmanagedChanges`), is not among them.
+ */
+export function serviceFields(definition: ResourceDefinition): readonly FieldDefinition[] {
+  const { restore, idPath, scope } = definition;
+  if (restore.byPerson.length > 0) return [];
+  const silent = definition.isOpenedByHand === true ? isSilent(definition) : () => false;
+  const own = new Set<string>([...idPath, ...scope, ...unsendableReferences(definition).map(topMember)]);
+  return definition.fields.filter(
+    ({ name, isWritable, isCreateOnly, isVolatile, severity }) =>
+      !isWritable && !isCreateOnly && !isVolatile && severity !== 'low' && !own.has(name) && !silent(name),
+  );
+}
+
+/** Says that no request takes these; null for none. */
+export function serviceChoice(names: readonly string[]): string | null {
+  return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
+}
