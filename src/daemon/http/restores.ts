@@ -90,10 +90,12 @@ export class PageRestores {
       if (this.#known.size > KEPT && state !== 'applying') this.#known.delete(old);
     this.#begin(restore, async (file) => {
       const { code, stderr } = await this.#run(['restore', ...args, '--out', file], this.#end.signal);
-      restore.message = stderr;
+      // The file is gone when this is read.
+      const lines = stderr.split('\n').filter((line) => !line.includes(file));
+      restore.message = lines.join('\n');
       restore.plan = await readFile(file, 'utf8').then(readPlan, () => null);
-      restore.state = restore.plan === null ? 'ended' : 'planned';
       restore.exitCode = restore.plan === null ? (code ?? EXIT.failed) : null;
+      return restore.plan === null ? 'ended' : 'planned';
     });
     return restore;
   }
@@ -125,11 +127,11 @@ export class PageRestores {
       );
       restore.message = stderr;
       restore.exitCode = code ?? EXIT.interrupted;
-      restore.state = 'ended';
       this.#log.info(
         { action: 'apply', by, plan: plan.hash, exitCode: code },
         'a restore of the dashboard ended',
       );
+      return 'ended';
     });
     return restore;
   }
@@ -147,25 +149,27 @@ export class PageRestores {
     });
   }
 
-  #begin(restore: PageRestore, work: (file: string) => Promise<void>): void {
-    const done = async (): Promise<void> => {
+  /** The state that `work` ends with is shown once the next one may begin. */
+  #begin(restore: PageRestore, work: (file: string) => Promise<PageRestore['state']>): void {
+    const done = async (): Promise<PageRestore['state']> => {
       // Beside the mirror: where nothing else can be written, in a container, that can.
       const directory = await mkdtemp(join(dirname(this.#mirrorPath()), '.restore-'));
       try {
-        await work(join(directory, 'plan.json'));
+        return await work(join(directory, 'plan.json'));
       } finally {
+        restore.message = restore.message.slice(-MOST_OUTPUT);
         await rm(directory, { recursive: true, force: true });
       }
-      restore.message = restore.message.slice(-MOST_OUTPUT);
     };
     this.#work = done()
       .catch((error: unknown) => {
         this.#log.error({ err: error }, 'a restore of the dashboard could not be run');
         restore.message = 'it could not be run: the log of the daemon has the reason';
-        restore.state = 'ended';
         restore.exitCode = EXIT.failed;
+        return 'ended' as const;
       })
-      .finally(() => {
+      .then((state) => {
+        restore.state = state;
         this.#work = null;
       });
   }
