@@ -9,10 +9,13 @@ import { unfinishedNote, readResumable, type ResumableRestore } from '../restore
 import { readPlanInput, type Gathered, type RestoreRequest } from '../restore/plan/gather.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { planRestore } from '../restore/plan/planner.ts';
+import { readPlan } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import { idLookup } from '../state/recreated-ids.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import { plannedPlaces } from '../restore/undo/undo.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
 import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
@@ -242,7 +245,16 @@ function earlierStateNotes(
     const before = runs[index + 1];
     if (before === undefined) break;
     const found = changesBetween(mirror, config, { from: before, to: run }, filter);
-    const lost = lossesIn(found, (kind, id) => newId(kind, id) !== undefined);
+    const isBack = (kind: Kind, id: string): boolean => newId(kind, id) !== undefined;
+    if (lossesIn(found, isBack) === '') continue;
+    // What was put back since then is no loss.
+    const since = changesBetween(mirror, config, { from: before, to: runs[0] ?? run }, filter);
+    const open = new Set(since.changes.map(recordKey));
+    const written = writtenByRestores(mirror, { from: before, to: run });
+    const changes = found.changes.filter(
+      (change) => open.has(recordKey(change)) && !(change.change === 'changed' && written.has(change.id)),
+    );
+    const lost = lossesIn({ changes }, isBack);
     if (lost === '') continue;
     const when = age(run.finishedAt, systemClock.now());
     const why =
@@ -257,8 +269,29 @@ function earlierStateNotes(
   return [];
 }
 
+/** Ids of what restores wrote between two runs: what the second one found changed there is no loss. */
+function writtenByRestores(
+  { restores }: Pick<Mirror, 'restores'>,
+  { from, to }: { readonly from: RunRow; readonly to: RunRow },
+): ReadonlySet<string> {
+  const between = restores
+    .list({ source: to.source })
+    .filter(({ startedAt }) => startedAt > from.startedAt && startedAt < (to.finishedAt ?? to.startedAt));
+  return new Set(
+    between.flatMap(({ restore, plan }) => {
+      const applied = new Set(
+        restores.steps(restore).flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
+      );
+      return readPlan(plan).steps.flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
+    }),
+  );
+}
+
 /** What a run found gone or altered; a record that a restore created again under another id is not gone. */
-function lossesIn({ changes }: DiffDocument, isBack: (kind: Kind, id: string) => boolean): string {
+function lossesIn(
+  { changes }: Pick<DiffDocument, 'changes'>,
+  isBack: (kind: Kind, id: string) => boolean,
+): string {
   const removed = changes.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
   const changed = changes.filter(
     ({ change, created_again: again }) => change === 'changed' && again === undefined,

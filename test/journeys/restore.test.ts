@@ -336,6 +336,22 @@ describe('what cannot simply be sent', () => {
     expect(after.stdout).toContain('known from an earlier restore');
   });
 
+  it('names no loss that was put back since', async () => {
+    const story = await Story.start();
+    const path = `${ORGANIZATION}pipeline_destinations/`;
+    const [first, second] = await story.list('pipeline_destinations');
+    await story.call('PATCH', `${path}${String(first?.['id'])}/`, { description: 'altered' });
+    await story.call('DELETE', `${path}${String(second?.['id'])}/`);
+    await story.expectRun(0, 'sync', '--quiet');
+    const lost = await story.expectRun(0, 'restore');
+    expect(lost.stderr).toContain('run 2 (');
+    await story.applied(0, 'restore', 'run:1', '--apply');
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stdout, stderr } = await story.expectRun(0, 'restore');
+    expect(stdout).toContain('nothing to do');
+    expect(stderr).not.toContain('recorded');
+  });
+
   it('does not call live the same as the latest run where what differs cannot be sent', async () => {
     const story = await Story.start();
     await story.call('PATCH', `${ORGANIZATION}projects/1/`, { timezone: 'Asia/Tokyo' });
