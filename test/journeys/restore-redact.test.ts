@@ -107,7 +107,10 @@ describe('redact: true', () => {
     story.env['TIDEMARK_SECRETS'] = JSON.stringify({
       pipeline_destinations: [{ values: { ...values, [POINTER]: FIRST } }],
     });
-    expect((await story.plan(2)).steps[0]).toMatchObject({ action: 'create', reason: null });
+    expect((await story.plan(2)).steps[0]).toMatchObject({
+      action: 'create',
+      reason: 'no request takes url: the service chooses it',
+    });
   });
 
   it('turned on later, the next run sees a change, and what was read before keeps its values', async () => {
