@@ -72,6 +72,7 @@ describe('a record made again by hand, in other letters', () => {
     const records = await story.plan(0, '--kind', 'proxy_records');
     expect(records.steps).toEqual([]);
     expect(records.left).toMatchObject([
+      { kind: 'proxy_records', reason: 'no request takes target_cname: the service chooses it' },
       { kind: 'proxy_records', count: 1, reason: 'the same but for the case of letters' },
     ]);
     const args = ['--kind', 'domains', '--field', '/domain'];
