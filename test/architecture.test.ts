@@ -29,7 +29,7 @@ const files: SourceFile[] = readdirSync(sourceRoot, { recursive: true, encoding:
     return { path, text, imports, typeImports: types.filter((each) => !values.includes(each)) };
   });
 
-/** What each folder may import beside itself (ARCHITECTURE.md, Import rules). */
+/** What each folder may import beside itself (ARCHITECTURE.md, The picture). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   catalog: ['core'],
