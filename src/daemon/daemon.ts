@@ -1,27 +1,21 @@
 /**
- * The daemon: its main loop, the jobs that it starts, and its state for others. It sleeps until the next due time, a
- * minute at most.
+ * The daemon as a process: configuration, HTTP, the main loop and the end, around what is done for a mirror (`cell.ts`). It
+ * sleeps until the next due time, a minute at most.
  */
 import type { Config } from '../config/config.ts';
 import { isoTime, type Clock, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import type { Secret } from '../core/secret.ts';
 import { duration } from '../core/wording.ts';
-import type { JobName, ScheduleRow } from '../mirror/daemon.ts';
-import { createView } from './daemon-view.ts';
+import type { JobName } from '../mirror/daemon.ts';
+import { Cell } from './cell.ts';
 import type { DaemonEffects } from './effects.ts';
 import { HttpEndpoint, type StartHttp } from './http-endpoint.ts';
-import { executorFor } from './jobs/executor.ts';
-import { type EndedJob, type JobObserver, Observers } from './jobs/observers.ts';
-import { JobRunner } from './jobs/runner.ts';
-import type { JobWork, QueuedJob } from './jobs/work.ts';
+import type { JobObserver } from './jobs/observers.ts';
+import type { JobWork } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
-import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
-import { MirrorConnections } from './mirror-access.ts';
-import { followUps, logUnfinished } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
-import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
-import { Timetable } from './schedule/timetable.ts';
 import { Settings } from './settings.ts';
 import type { DaemonView } from './view.ts';
 
@@ -68,16 +62,10 @@ class RunningDaemon implements Daemon {
   readonly #options: DaemonOptions;
   readonly #problems: ActiveProblems;
   readonly #settings: Settings;
-  readonly #timetable: Timetable;
-  readonly #mirrorAccess: MirrorConnections;
   readonly #alarm: Alarm;
-  readonly #scheduleStore: ScheduleStore;
-  readonly #observers: Observers;
-  readonly #runner: JobRunner;
-  readonly #works: ReadonlyMap<JobName, JobWork>;
+  readonly #cell: Cell;
   readonly #stopSignal = new AbortController();
   readonly #exitCodes: { readonly job: JobName; readonly code: ExitCode }[] = [];
-  #registration: DaemonRegistration | null = null;
   #http: HttpEndpoint | null = null;
   #hasLeftWork = false;
   #loop: Promise<void> = Promise.resolve();
@@ -87,86 +75,56 @@ class RunningDaemon implements Daemon {
   constructor(effects: DaemonEffects, options: DaemonOptions) {
     this.#effects = effects;
     this.#options = options;
-    const { clock, log, random } = effects;
+    const { clock, log } = effects;
     this.#alarm = new Alarm(clock);
     this.#problems = new ActiveProblems(clock, log);
-    this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
     this.#settings = new Settings(effects, this.#problems, (config) => this.#takeNew(config));
-    this.#mirrorAccess = new MirrorConnections(effects, this.#problems, () => this.#settings.current());
-    this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
-    this.#works = jobWorks(options.backup);
-    this.#observers = new Observers(options.observers, log, () => ({
-      mirrorAccess: this.#mirrorAccess,
-      signal: this.#stopSignal.signal,
-    }));
-    this.#runner = new JobRunner({
+    this.#cell = new Cell({
       effects,
-      works: this.#works,
-      executor: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
-      mirrorAccess: this.#mirrorAccess,
+      isOnce: options.isOnce,
+      settings: this.#settings,
       problems: this.#problems,
-      observers: this.#observers,
-      freshConfig: () => {
-        this.#settings.refresh();
-        return this.#settings.current();
-      },
-      saveSchedule: (mirror) => this.#scheduleStore.keep(mirror),
-      cutShort: (schedule) => this.#timetable.bringForward(schedule, clock.now()),
-      notBegun: (schedule) => {
-        this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
-        this.#alarm.ring();
-      },
-      onEnd: (job, ended, code) => this.#jobEnded(job, ended, code),
+      works: jobWorks(options.backup),
+      observers: options.observers,
+      signal: this.#stopSignal.signal,
+      wake: () => this.#alarm.ring(),
+      onEnd: (job, code) => this.#noteExitCode(job, code),
     });
+    this.view = this.#cell.view;
     let finish: (code: ExitCode) => void = () => undefined;
     this.done = new Promise((resolve) => {
       finish = resolve;
     });
     this.#finish = finish;
-    this.view = createView({
-      clock,
-      settings: this.#settings,
-      mirrorAccess: this.#mirrorAccess,
-      timetable: this.#timetable,
-      runner: this.#runner,
-      works: this.#works,
-      problems: this.#problems,
-    });
   }
 
   async start(): Promise<void> {
     const config = this.#settings.current();
     // Before jobs without an end are reported as interrupted: they may be another daemon's.
-    this.#registration = await registerDaemon(config.mirror, this.#effects);
+    const token = await this.#cell.register(config);
     try {
-      await this.#begin(config, this.#registration);
+      await this.#begin(config, token);
     } catch (error) {
-      this.#mirrorAccess.closeReader();
       await this.#http?.close();
-      this.#registration.leave();
+      this.#cell.leave();
       throw error;
     }
   }
 
-  async #begin(config: Config, registration: DaemonRegistration): Promise<void> {
-    const { clock, log } = this.#effects;
-    const before = this.#scheduleStore.load();
-    this.#adopt(config, before.rows);
-    for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
+  async #begin(config: Config, token: Secret): Promise<void> {
+    const { log } = this.#effects;
+    const startJobs = this.#cell.load(config);
     const { startHttp, isOnce } = this.#options;
     if (startHttp !== null && !isOnce) {
-      this.#http = new HttpEndpoint(startHttp, this.view, registration, this.#problems);
+      const setUrl = (url: string | null): void => this.#cell.setUrl(url);
+      this.#http = new HttpEndpoint(startHttp, this.view, { token, setUrl }, this.#problems);
       await this.#http.ensure(config.http);
     }
     log.info(
       { mirror: config.mirror, sources: config.sources.map(({ name }) => name), pid: this.#effects.pid },
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
-    this.#startDue(!isOnce);
-    this.#runner.addAll(
-      this.#scheduleStore.pending(config, isOnce).filter((job) => !this.#runner.holds(job)),
-    );
-    logUnfinished(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
+    startJobs();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
   }
@@ -191,37 +149,30 @@ class RunningDaemon implements Daemon {
         hint: 'restart the daemon for it',
       });
     }
-    this.#adopt(config, []);
-  }
-
-  #adopt(config: Config, rows: readonly ScheduleRow[]): void {
-    const { clock } = this.#effects;
-    this.#timetable.adopt(config, clock.now(), rows, (schedule, sources, intervalMs) => {
-      if (schedule !== 'sync') return false;
-      return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
-    });
+    this.#cell.adopt(config);
     this.#alarm.ring();
   }
 
   async #run(): Promise<void> {
     const { clock, log } = this.#effects;
     const clockWatch = new ClockWatch(clock, log);
+    const { runner, observers } = this.#cell;
     while (!this.#isStopped()) {
       const now = clock.now();
-      const dueAt = this.#stopped === null ? this.#timetable.nextDueAt() : null;
-      const times = [dueAt, this.#observers.wakeAt()].filter((at) => at !== null);
-      const lookMs = Math.min(LOOK_MS, this.#runner.lookAgainMs() ?? LOOK_MS);
+      const dueAt = this.#stopped === null ? this.#cell.nextDueAt() : null;
+      const times = [dueAt, observers.wakeAt()].filter((at) => at !== null);
+      const lookMs = Math.min(LOOK_MS, runner.lookAgainMs() ?? LOOK_MS);
       const sleepMs = Math.max(0, Math.min(lookMs, ...times.map((at) => at - now)));
       await this.#alarm.sleep(sleepMs);
       if (this.#isStopped()) return;
       clockWatch.check();
-      this.#runner.look();
+      runner.look();
       this.#settings.refresh();
-      this.#mirrorAccess.isThere();
-      this.#stayPresent();
+      this.#cell.checkFiles();
       await this.#http?.ensure(this.#settings.current().http);
-      this.#startDue(false);
-      this.#observers.wake(clock.now());
+      // A job that becomes due while the daemon stops is left to the next daemon.
+      if (this.#stopped === null) this.#cell.startDue(false);
+      observers.wake(clock.now());
     }
   }
 
@@ -229,43 +180,21 @@ class RunningDaemon implements Daemon {
     return this.#stopSignal.signal.aborted;
   }
 
-  #stayPresent(): void {
-    try {
-      this.#registration?.ensure();
-      this.#problems.end('registration', 'the command line finds the daemon again');
-    } catch (error) {
-      this.#problems.begin('registration', asTidemarkError(error));
-    }
-  }
-
   async #once(): Promise<void> {
     const { log } = this.#effects;
-    if (this.#runner.running().length === 0) {
-      const next = this.#timetable.nextDueAt();
+    const { runner, observers } = this.#cell;
+    if (runner.running().length === 0) {
+      const next = this.#cell.nextDueAt();
       log.info({ nextAt: next === null ? null : isoTime(next) }, 'nothing is due');
-      this.#scheduleStore.keepNow();
+      this.#cell.keepSchedule();
     }
-    await this.#runner.idle();
-    await this.#observers.finish();
+    await runner.idle();
+    await observers.finish();
     await this.stop();
   }
 
-  #startDue(isFirst: boolean): void {
-    // A job that becomes due while the daemon stops is left to the next daemon.
-    if (this.#stopped !== null) return;
-    const { clock, log } = this.#effects;
-    for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
-      startSchedule(due, { runner: this.#runner, timetable: this.#timetable, works: this.#works, log });
-    }
-  }
-
-  #jobEnded(job: QueuedJob, ended: EndedJob, code: ExitCode): void {
-    this.#exitCodes.push({ job: job.name, code });
-    if (!this.#options.isOnce) this.#exitCodes.length = 0;
-    const config = this.#settings.current();
-    for (const next of followUps(ended, config, this.#mirrorAccess, this.#problems)) {
-      if (this.#works.has(next.name)) this.#runner.add(next);
-    }
+  #noteExitCode(job: JobName, code: ExitCode): void {
+    if (this.#options.isOnce) this.#exitCodes.push({ job, code });
   }
 
   async #stop(): Promise<void> {
@@ -273,16 +202,14 @@ class RunningDaemon implements Daemon {
     const { shutdownGraceMs } = this.#settings.current().daemon;
     const endBy = clock.monotonicMs() + shutdownGraceMs;
     const reason = new TidemarkError('interrupted', 'the daemon was stopped');
-    const isOver = await this.#runner.stop(shutdownGraceMs);
+    const isOver = await this.#cell.runner.stop(shutdownGraceMs);
     this.#hasLeftWork = !isOver;
     this.#stopSignal.abort(reason);
     this.#alarm.ring();
-    await settlesWithin(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
+    const leftMs = Math.max(0, endBy - clock.monotonicMs());
+    await settlesWithin(this.#cell.observers.settled(), leftMs, clock);
     await this.#http?.close();
-    // Before the last writer closes, so that it can remove the write-ahead log.
-    this.#mirrorAccess.closeReader();
-    this.#scheduleStore.keepNow();
-    this.#registration?.leave();
+    this.#cell.close();
     if (isOver) log.info({}, 'daemon stopped');
     else log.warn({ shutdownGraceMs }, 'daemon stopped: work under way did not end in time and was left');
     this.#finish(this.#options.isOnce ? worstExitCode(this.#exitCodes) : EXIT.done);

@@ -22,7 +22,7 @@ export type StartHttp = (view: DaemonView, localToken: Secret) => Promise<HttpSe
 export class HttpEndpoint {
   readonly #start: StartHttp;
   readonly #view: DaemonView;
-  readonly #registration: DaemonRegistration;
+  readonly #registration: Pick<DaemonRegistration, 'token' | 'setUrl'>;
   readonly #problems: ActiveProblems;
   #server: HttpServer | null = null;
   #listening = '';
@@ -30,7 +30,7 @@ export class HttpEndpoint {
   constructor(
     start: StartHttp,
     view: DaemonView,
-    registration: DaemonRegistration,
+    registration: Pick<DaemonRegistration, 'token' | 'setUrl'>,
     problems: ActiveProblems,
   ) {
     this.#start = start;
