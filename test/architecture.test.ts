@@ -166,6 +166,16 @@ describe('the layout', () => {
     expect(unused).toEqual([]);
   });
 
+  it('marks what it exports for tests alone @internal, and nothing else', () => {
+    const sources = readSources(sourceRoot);
+    const used = new Set(sources.flatMap(({ uses }) => uses));
+    const exported = sources
+      .filter(({ path }) => !path.startsWith('mirror/schema/') && !used.has(`${path}#*`))
+      .flatMap(({ path, exports }) => exports.map((name) => `${path}#${name}`));
+    const marked = sources.flatMap(({ path, internal }) => internal.map((name) => `${path}#${name}`));
+    expect(marked.sort()).toEqual(exported.filter((name) => !used.has(name)).sort());
+  });
+
   it('ARCHITECTURE.md names files and folders that are there', () => {
     const page = readFileSync(join(sourceRoot, 'ARCHITECTURE.md'), 'utf8');
     const named = [...page.matchAll(/`((?:[a-z][\w-]*\/)+[\w.-]*)`/g)].map((match) => match[1]!);

@@ -13,7 +13,7 @@ import {
 import { HEAD, type PageAddress } from './target.ts';
 import { unprovenError, withoutIdError } from './walk-verdict.ts';
 
-export interface PagingProofRules {
+interface PagingProofRules {
   readonly acceptsQuery: boolean;
   readonly isCountTrusted: boolean;
   readonly stopsWhenKnown: boolean;
@@ -26,7 +26,7 @@ export interface PagingProofRules {
 /** `chain`: each page overlaps the one before, and a second reading, or the mirror, agrees. */
 export type ListProof = 'one page' | 'order' | 'cursor' | 'chain' | 'count';
 
-export interface PagingProofEnd {
+interface PagingProofEnd {
   readonly error: TidemarkError | null;
   readonly mode: 'full' | 'head';
   readonly isOnePage: boolean;

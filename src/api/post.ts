@@ -9,7 +9,7 @@ import type { Secret } from '../core/secret.ts';
 import { networkError, totalTimeout } from './network-error.ts';
 import type { Timeouts } from './transport.ts';
 
-export const POST_TIMEOUTS: Timeouts = {
+const TIMEOUTS: Timeouts = {
   connectMs: 5_000,
   headersMs: 10_000,
   bodyMs: 5_000,
@@ -49,7 +49,8 @@ export interface Poster {
 }
 
 /** Opens nothing until something is sent. */
-export function openPoster(timeouts: Timeouts = POST_TIMEOUTS): Poster {
+export function openPoster(limits: Partial<Timeouts> = {}): Poster {
+  const timeouts = { ...TIMEOUTS, ...limits };
   let opening: Promise<Agent> | undefined;
   return {
     post: async (posting) => {

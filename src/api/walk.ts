@@ -339,6 +339,7 @@ const ROWS_IN_ONE = 1000;
  * How many records to ask for, from `configured` on. A server that shows no cap is asked for the overlap on top, so that the
  * overlap costs no further requests; a 400 takes that back. Timeouts and answers too large halve the size at once, a
  * 5xx when it comes twice in a row for one page (a single one says nothing about size).
+ * @internal
  */
 export class PageSize {
   readonly #full: number;

@@ -86,7 +86,7 @@ type Reading =
  * How a list of this kind answers. The defaults are what interface.md promises; a profile overrides them per kind
  * (wire-notes.md, Lists).
  */
-export interface ListingRules {
+interface ListingRules {
   /** Envelope members that may hold the records, tried in turn. A bare array is always taken. */
   readonly listKeys: readonly string[];
   /** False where the list answers wrongly to any query string: the first request goes without, `next` is followed. */

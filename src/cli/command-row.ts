@@ -118,3 +118,38 @@ export const filterOptions: readonly OptionRow[] = [
   },
   { flags: '--id <id>', description: 'only the record with this id or name; repeatable', isRepeatable: true },
 ];
+
+// The rows as a list, and how a call of each command is written: for the manual page and docs/cli.md.
+
+export interface NamedCommand {
+  /** E.g. `tidemark drift accept`. */
+  readonly name: string;
+  readonly row: CommandRow;
+}
+
+/** Every command that people call, with the options that they give, each before its own commands. */
+export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'): NamedCommand[] {
+  return rows
+    .filter(({ isHidden }) => isHidden !== true)
+    .flatMap((row) => {
+      const name = `${parent} ${row.name}`;
+      const options = (row.options ?? []).filter((option) => option.isHidden !== true);
+      return [{ name, row: { ...row, options } }, ...namedCommands(row.commands ?? [], name)];
+    });
+}
+
+/** `tidemark drift accept [options] <kind> <id>`; a group of commands: `tidemark config COMMAND`. */
+export function synopsis({ name, row }: NamedCommand): string {
+  if (row.load === undefined) return `${name} COMMAND`;
+  const options = (row.options ?? []).length === 0 ? [] : ['[options]'];
+  return [name, ...options, ...(row.arguments ?? []).map((argument) => argument.name)].join(' ');
+}
+
+/** What an option or argument is for, with the values that it may have. */
+export function described({ description, choices }: Pick<OptionRow, 'description' | 'choices'>): string {
+  return choices === undefined ? description : `${description}: ${listed(choices)}`;
+}
+
+function listed(choices: readonly string[]): string {
+  return `${choices.slice(0, -1).join(', ')} or ${choices.at(-1) ?? ''}`;
+}

@@ -2,7 +2,7 @@
 import { CONFIG_VARIABLE, optionRows } from '../config/environment.ts';
 import { EXIT } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
-import { type NamedCommand, described, namedCommands, synopsis } from './command-reference.ts';
+import { type NamedCommand, described, namedCommands, synopsis } from './command-row.ts';
 import type { CommandRow } from './command-row.ts';
 import { type CommandAction, printDocument } from './context.ts';
 import { EXIT_CODES } from './exit-codes.ts';

@@ -132,6 +132,7 @@ export function requireConsent(context: CommandContext, { yes }: ConsentOptions,
  * Asks, unless `--yes` is given. The plan was printed above the question.
  * @returns false for no
  * @throws TidemarkError `interrupted` when the question was left; nothing was sent then
+ * @internal
  */
 export async function consents(
   context: CommandContext,

@@ -154,7 +154,7 @@ const NEW_ROWS_SHARE = 0.95;
 /** A feed with more new pages than this has an unknown number of them. */
 const HEAD_PAGES = 3;
 
-/** Requests that a sweep still needs, at least one; null if unknown. */
+/** Requests that a sweep still needs, at least one; null if unknown. @internal */
 export function requestsLeft(sweep: OpenSweep): number | null {
   const { reading, pages, expected, pageRows } = sweep;
   if (reading === 'head') return pages < HEAD_PAGES ? 1 : null;
@@ -183,7 +183,7 @@ interface Pace {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Milliseconds until that number of requests is answered; null while no pace is known. */
+/** Milliseconds until that number of requests is answered; null while no pace is known. @internal */
 export function timeLeft(requests: number, pace: Pace): number | null {
   if (requests === 0) return 0;
   const { requestMs, perMinute, perHour, waitMs } = pace;

@@ -107,6 +107,7 @@ const WINDOW_MS = 20_000;
 /** Less than this says nothing. */
 const LEAST_MS = 500;
 
+/** @internal */
 export class PaceMeter {
   #points: Point[] = [];
 
@@ -150,6 +151,7 @@ const NARROWEST_BAR = 5;
 /**
  * At most `rows - 1` lines (the cursor needs one), none wider than `columns`. First one line on what is done and to come,
  * then the kinds under way, then two lines (or one) on the whole.
+ * @internal
  */
 export function progressLines(view: ProgressView, columns: number, rows: number): string[] {
   // A line that fills the last column makes some terminals begin another one.

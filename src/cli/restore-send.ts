@@ -96,7 +96,7 @@ interface RestoreView {
   readonly requests: number;
 }
 
-/** Two lines, none wider than `columns`. */
+/** Two lines, none wider than `columns`. @internal */
 export function restoreProgressLines(view: RestoreView, columns: number): string[] {
   const width = Math.max(1, columns - 1);
   const { steps, done, failed, underWay, elapsedMs, waitingMs, requests } = view;

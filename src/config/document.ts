@@ -210,6 +210,7 @@ type Interpolated =
  * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not expanded again, so a value
  * that contains `${` stays unchanged. A variable that is not set, or an invalid name, is a mistake.
  * @param needsText true where an empty variable counts as not set: a secret that is empty, or has a hole, is none
+ * @internal
  */
 export function interpolate(text: string, env: Environment, needsText = false): Interpolated {
   const variables: string[] = [];

@@ -12,7 +12,7 @@ const PREFIX = 'TIDEMARK_';
 /** Names the configuration file where `--config` does not. */
 export const CONFIG_VARIABLE = 'TIDEMARK_CONFIG';
 
-export interface OptionRow {
+interface OptionRow {
   /** Keys that lead to it; `[]` stands for every element of a list. */
   readonly keys: readonly string[];
   /** E.g. `sources[].rate.perMinute`. */

@@ -36,7 +36,7 @@ import { emptyTree, valueAt, type Tree, type Path } from './tree.ts';
 
 const DEFAULT_FILE = 'tidemark.yaml';
 
-export interface LoadOptions {
+interface LoadOptions {
   /** From `--config`; else `TIDEMARK_CONFIG`, else `./tidemark.yaml` where it exists. */
   readonly file?: string | undefined;
   readonly env: Environment;

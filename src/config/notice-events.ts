@@ -1,7 +1,7 @@
 /** The events of notices, and the templates of their messages. An event is a transition: an unchanged state is not reported again. */
 import { suggest } from '../core/suggest.ts';
 
-/** Each event with its description, in the order of the documentation. */
+/** Each event with its description, in the order of the documentation. @internal */
 export const EVENT_MEANINGS = {
   run_failed: 'A sync failed: nothing could be read, or a local problem stopped it.',
   run_partial: 'A sync could not read everything, including a kind that was read before.',
@@ -50,7 +50,7 @@ export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent
 
 // Templates of notices: text in which `{{ name }}` stands for a value. No code, no conditions, no nesting.
 
-/** Every value that a template may name, with what it is. One that a notice does not have is empty. */
+/** Every value that a template may name, with what it is. One that a notice does not have is empty. @internal */
 export const TEMPLATE_VALUES = {
   id: 'Unique per notice, and the same for every delivery attempt.',
   event: 'As in `on`, e.g. `run_failed`.',

@@ -303,15 +303,3 @@ export function profileOption(nameOrPath: string, directory: string): Profile {
   mistakes.throwIfAny();
   return found.profile;
 }
-
-/**
- * A profile that ships with the package.
- * @throws TidemarkError `config_invalid` when there is none of that name, or it is damaged
- */
-export function shippedProfile(name: string): Profile {
-  const mistakes = new Mistakes();
-  const found = findProfile(name, packageFile('config', 'profiles'), mistakes, new FilesRead());
-  mistakes.throwIfAny();
-  if ('mistake' in found) throw new TidemarkError('config_invalid', `profile: ${found.mistake}`);
-  return found.profile;
-}

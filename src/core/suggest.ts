@@ -25,6 +25,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
 /**
  * Damerau–Levenshtein distance in its restricted form (optimal string alignment): insertions, deletions,
  * substitutions and swaps of neighbours each count one.
+ * @internal
  */
 export function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];

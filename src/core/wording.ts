@@ -26,6 +26,12 @@ export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
+/** A share of 1 → `97.3 %`. Rounded down: 100 % is said of all and nothing less. */
+export function percent(share: number): string {
+  // 0.287 * 1000 may be a little less than 287.
+  return `${Math.floor(share * 1000 + 1e-9) / 10} %`;
+}
+
 export function formatInteger(value: number): string {
   return String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }

@@ -19,7 +19,7 @@ import { ActiveProblems } from './problems.ts';
 import { Settings } from './settings.ts';
 import type { DaemonView } from './view.ts';
 
-export interface DaemonOptions {
+interface DaemonOptions {
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
   /** Null for a daemon without HTTP. */

@@ -82,7 +82,7 @@ export interface Drift {
   readonly stale: readonly Acceptance[];
 }
 
-export interface DriftInput {
+interface DriftInput {
   readonly fingerprintOf: FingerprintOf;
   /** From the baseline to the state that is checked. */
   readonly diff: DiffDocument;

@@ -103,7 +103,7 @@ type PathPattern = (path: string) => boolean;
  * `/destination/config` does not match a change that replaces `/destination`.
  * @throws RangeError when the text is not a pointer
  */
-export function pathPattern(pattern: string): PathPattern {
+function pathPattern(pattern: string): PathPattern {
   const parts = splitPointer(pattern);
   return (path) => matches(parts, splitPointer(path));
 }

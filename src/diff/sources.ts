@@ -27,7 +27,7 @@ import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-reco
 import { splitPointer } from '../core/json-pointer.ts';
 import { skipTest, type CompareOptions, type RecordState, type State, parseState } from './states.ts';
 
-export interface SourceCompareOptions extends CompareOptions {
+interface SourceCompareOptions extends CompareOptions {
   /** Kinds to report; the others only serve to find the counterparts of parents. Left out: all. */
   readonly kinds?: ReadonlySet<Kind>;
   /** Records that the user says are counterparts, whatever they are called. */

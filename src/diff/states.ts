@@ -54,15 +54,6 @@ const RECORDS_PER_STEP = 1000;
 /** A comparison in steps, so that its caller can yield to other work in between. */
 export type DiffSteps = Generator<undefined, DiffDocument, undefined>;
 
-/**
- * Compares two states by record key with memory for one record of each side and the changes found.
- * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer, `internal` when a side
- * is out of order or repeats a key: comparing on would invent differences
- */
-export function diffStates(from: State, to: State, options: CompareOptions): DiffDocument {
-  return runToEnd(stepsOverStates(from, to, options));
-}
-
 /** All steps at once. */
 export function runToEnd(steps: DiffSteps): DiffDocument {
   for (;;) {
@@ -71,7 +62,11 @@ export function runToEnd(steps: DiffSteps): DiffDocument {
   }
 }
 
-/** As `diffStates`, in steps. */
+/**
+ * Compares two states by record key with memory for one record of each side and the changes found.
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer, `internal` when a side
+ * is out of order or repeats a key: comparing on would invent differences
+ */
 export function* stepsOverStates(from: State, to: State, options: CompareOptions): DiffSteps {
   const collections = [...(from.collections ?? []), ...(to.collections ?? [])];
   const { builder, isSkipped, changeOf } = begin(from.reference, to.reference, collections, options);
@@ -257,7 +252,7 @@ interface PairedStates {
 const PAIRS_PER_STEP = 100;
 
 /**
- * The document that `diffStates` would give for the same two states, in steps.
+ * The document that `stepsOverStates` gives for the same two states.
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
  */
 export function* stepsOverPairs(states: PairedStates, options: CompareOptions): DiffSteps {

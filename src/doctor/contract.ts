@@ -18,7 +18,7 @@ export type DifferenceCode =
   | 'writable'
   | 'read_only';
 
-export interface ContractDifference {
+interface ContractDifference {
   readonly code: DifferenceCode;
   /** Null for a path of no kind. */
   readonly kind: Kind | null;

@@ -338,7 +338,7 @@ export function waitFor(
   return Math.round((at - now) * (requests / simulated));
 }
 
-/** Pages of a walk over `records`: the overlap and the second look at the head included (src/api/walk.ts). */
+/** Pages of a walk over `records`: the overlap and the second look at the head included (src/api/walk.ts). @internal */
 export function pagesFor(records: number, pageSize: number, pageCap: number | null): number {
   const page = Math.max(1, Math.min(pageSize, pageCap ?? pageSize));
   if (records <= page) return 1;

@@ -69,7 +69,7 @@ function hasSameStableText(
 // Whether two JSON texts say the same and differ in layout only.
 
 /** True when the texts differ by white space, key order or string escapes only; `1.0` and `1` are different texts. */
-export function differsInLayoutOnly(one: string, other: string): boolean {
+function differsInLayoutOnly(one: string, other: string): boolean {
   return isIdentical(parseLossless(one), parseLossless(other));
 }
 

@@ -234,7 +234,7 @@ export interface JobEnd extends Pick<JobRow, 'run' | 'summary' | 'errorCode' | '
   readonly outcome: Exclude<JobOutcome, 'running'>;
 }
 
-export interface JobFilter {
+interface JobFilter {
   readonly name?: JobName;
   readonly source?: string | null;
   readonly limit?: number;

@@ -14,6 +14,7 @@ import { collections, sources } from './schema/source-tables.ts';
 /**
  * All records of a kind with the id `id` in the sources `sources` (a JSON array; null for all), current or removed.
  * Look-ups by key only, from the few sources inwards (a cross join keeps the order), however many records there are.
+ * @internal
  */
 export function lookUp(db: QueryBuilder) {
   return db

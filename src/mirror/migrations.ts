@@ -11,7 +11,7 @@ import { type Connection, connect, createPrivateFile, foreignFile } from './data
 import { isKindView } from './kind-views.ts';
 
 /** In the file's header (`PRAGMA application_id`): "TDMK". What lacks it is never touched. */
-export const APPLICATION_ID = 0x54444d4b;
+const APPLICATION_ID = 0x54444d4b;
 
 /** 8 KiB: records of about 900 bytes leave less of a page empty than with SQLite's usual 4 KiB. */
 export const PAGE_SIZE = 8192;
@@ -32,7 +32,7 @@ interface Migration {
 /** The hash of each migration that was applied: two versions of Tidemark may have as many migrations and not the same ones. */
 const RECORD = '__drizzle_migrations';
 
-/** The migrations that this version of Tidemark comes with, oldest first. */
+/** The migrations that this version of Tidemark comes with, oldest first. @internal */
 export function shippedMigrations(): readonly Migration[] {
   return readMigrationFiles({ migrationsFolder: packageFile('drizzle') });
 }

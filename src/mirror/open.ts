@@ -91,7 +91,7 @@ export function createDirectory(path: string): void {
 }
 
 /** The writer's connection. The caller holds the writer lock. */
-export function openWriter(path: string): Connection {
+function openWriter(path: string): Connection {
   // What is not ours must not be touched, and opening for writing may already do that: so look first.
   if (fileSize(path) > 0) lookAt(path);
   createPrivateFile(path);
@@ -289,6 +289,7 @@ interface PrivateCopy {
  * file: so where the file and the log's header stayed as they were meanwhile, both belong together, and SQLite leaves
  * out an append that was copied in part.
  * @throws TidemarkError `mirror_locked` when it is being written all the time; file system errors as they are
+ * @internal
  */
 export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects = effects): PrivateCopy {
   const directory = makeTemporaryDirectory('tidemark-copy-');

@@ -14,6 +14,7 @@ import type { Connection } from './database.ts';
 
 export type QueryBuilder = BetterSQLite3Database & { readonly $client: Connection };
 
+/** @internal */
 export function queryBuilder(connection: Connection): QueryBuilder {
   return drizzle({ client: connection });
 }

@@ -52,7 +52,7 @@ const TABLES = `
   CREATE TABLE pace (limit_id INTEGER PRIMARY KEY, text TEXT NOT NULL);`;
 
 /** Where the log of a mirror's requests is. */
-export function rateLogPath(mirrorPath: string): string {
+function rateLogPath(mirrorPath: string): string {
   return `${realMirrorPath(mirrorPath)}-rate`;
 }
 

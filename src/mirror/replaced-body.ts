@@ -70,7 +70,7 @@ function unreadable(cause: unknown): TidemarkError {
 /** Bytes that must agree before a copy is considered; shorter copies cost more than they save. */
 const BLOCK = 8;
 
-/** The operations that make `target` out of `base`. */
+/** The operations that make `target` out of `base`. @internal */
 export function encodeDelta(base: Buffer, target: Buffer): Buffer {
   const writer = new DeltaWriter(target);
   const shorter = Math.min(base.length, target.length);
@@ -192,6 +192,7 @@ function varint(value: number): Buffer {
 /**
  * Carries a delta out.
  * @throws TidemarkError `mirror_corrupt` when it does not fit the base
+ * @internal
  */
 export function applyDelta(base: Buffer, delta: Buffer): Buffer {
   let at = 0;

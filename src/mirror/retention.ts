@@ -7,7 +7,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RunOutcome } from './sweep-result.ts';
 
-export interface RetentionRun {
+interface RetentionRun {
   readonly run: number;
   readonly source: string;
   readonly outcome: RunOutcome;
@@ -23,7 +23,7 @@ interface RetentionSnapshot {
   readonly isBaseline: boolean;
 }
 
-export interface RetentionInput {
+interface RetentionInput {
   /** Every run of the mirror. */
   readonly runs: readonly RetentionRun[];
   readonly snapshots: readonly RetentionSnapshot[];

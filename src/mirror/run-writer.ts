@@ -127,7 +127,7 @@ interface PublishInput extends RunFigures {
   readonly error?: StoredError | null;
 }
 
-export interface PublishedRun {
+interface PublishedRun {
   readonly run: number;
   readonly outcome: Exclude<RunOutcome, 'running'>;
   readonly startedAt: string;

@@ -158,7 +158,7 @@ const UNITS = [
   ['s', 1000],
 ] as const;
 
-/** `last 7, daily 30, within 12 h`. */
+/** `last 7, daily 30, within 12 h`. @internal */
 export function policyText(policy: RetentionPolicy): string {
   const { withinMs = 0, ...counts } = policy;
   const rules = Object.entries(counts).filter(([, count]) => count > 0);

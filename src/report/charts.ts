@@ -122,9 +122,9 @@ interface ChartForm {
   readonly labels: number;
 }
 
-export const WIDE: ChartForm = { name: 'wide', width: 1000, labels: 10 };
+const WIDE: ChartForm = { name: 'wide', width: 1000, labels: 10 };
 /** Fits a phone without being scaled down to an unreadable size. */
-export const NARROW: ChartForm = { name: 'narrow', width: 360, labels: 5 };
+const NARROW: ChartForm = { name: 'narrow', width: 360, labels: 5 };
 /** More days than these have no room on a phone. */
 const NARROW_DAYS = 31;
 /** Room for the scale, and for the names of kinds. */
@@ -137,7 +137,7 @@ const YEARS_SHARE = 0.6; // of the labels that there is room for where they name
 const PARTS = ['removed', 'changed', 'added'] as const;
 
 /** The chart with its key; every bar has a title that reads its stats out. */
-export function barChart(bars: readonly Bar[], form: ChartForm): string {
+function barChart(bars: readonly Bar[], form: ChartForm): string {
   const most = Math.max(1, ...bars.map((bar) => bar.added + bar.changed + bar.removed));
   const top = niceCeiling(most);
   const step = dayWidth(bars.length, form);

@@ -1,6 +1,6 @@
 /** A drill as a report: the score first, then kind by kind, then what is left to do. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { count, plural } from '../core/wording.ts';
+import { count, percent, plural } from '../core/wording.ts';
 import {
   type DrillCounts,
   type DrillDocument,
@@ -213,11 +213,6 @@ export function taskFacts(
 ): Pick<Item, 'kind' | 'change' | 'name' | 'id'> {
   const { id, name } = showsSecrets === true ? task : withMaskedId(task, definitions(task.kind));
   return { kind: task.kind, change: 'unchanged', name: nameText(name), id: nameText(id) };
-}
-
-/** `97.3 %`; never 100 where anything is missing, since scores are rounded down. */
-export function percent(score: number): string {
-  return score === 1 ? '100 %' : `${(Math.floor(score * 1000) / 10).toFixed(1)} %`;
 }
 
 /** One line: how much comes back, and what the rest needs. */

@@ -99,22 +99,20 @@ export function maskedPlace(place: string, definition: ResourceDefinition): stri
 /** True where a kind's id is itself a secret (an invite's id is its sign-up link, wire-notes.md, Secrets). */
 export function isSecretId(definition: ResourceDefinition): boolean {
   const pointer = pointerTo(definition.idPath);
-  return pointer !== '' && isSecretPath(definition)({ path: pointer });
+  return pointer !== '' && isSecretPath(pointer, definition);
 }
 
-/** True for a change at or below a secret place: all of its value is masked. */
-export function isSecretPath(definition: ResourceDefinition): (field: FieldChange) => boolean {
-  return (field) => {
-    const segments = splitPointer(field.path);
-    return (
-      isSecretByName(segments, definition) ||
-      definition.secretPlaces.some(
-        (place) =>
-          place.length <= segments.length &&
-          place.every((part, index) => part === '*' || part === segments[index]),
-      )
-    );
-  };
+/** True at or below a secret place: all of its value is masked. */
+function isSecretPath(pointer: string, definition: ResourceDefinition): boolean {
+  const segments = splitPointer(pointer);
+  return (
+    isSecretByName(segments, definition) ||
+    definition.secretPlaces.some(
+      (place) =>
+        place.length <= segments.length &&
+        place.every((part, index) => part === '*' || part === segments[index]),
+    )
+  );
 }
 
 /** The change with every secret value masked, and an earlier id that is one. Its own id and name stay. */

@@ -9,7 +9,7 @@ import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 
 /** One operation of RFC 6902, section 4. */
-export type PatchOperation =
+type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: JsonValue }
   | { readonly op: 'remove'; readonly path: string };
 
@@ -17,6 +17,7 @@ export type PatchOperation =
  * The operations of one change, in an order in which they can be applied to FROM's body. A record that was added is one
  * `add` of the whole document, a removed one a `remove` of it (path: the empty pointer). Fields that the comparison left
  * out stay as FROM has them.
+ * @internal
  */
 export function patchOperations(change: RecordChange): PatchOperation[] {
   if (change.change === 'removed') return [{ op: 'remove', path: '' }];

@@ -225,7 +225,7 @@ function actCounts(steps: readonly PlanStep[]): string[] {
 }
 
 /** E.g. `39 requests, 6 of them for removals, less than a minute at the configured rate`; empty where nothing would be sent. */
-export function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
+function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
   const { removals = 0 } = cost;
   const time = cost.minutes === 0 ? 'less than a minute' : `at least ${formatInteger(cost.minutes)} min`;

@@ -251,7 +251,7 @@ function changedText(field: FieldChange, limit: number): string {
 }
 
 /** A change of one field as code spans, folded. */
-export function fieldText(field: FieldChange, limit = VALUE_LIMIT): string {
+function fieldText(field: FieldChange, limit = VALUE_LIMIT): string {
   const path = code(pathText(field));
   if (isMaskedChange(field)) return `${path}: ${code(MASK)} changed`;
   const moves = movedText(field);

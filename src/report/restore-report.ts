@@ -72,7 +72,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
 }
 
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */
-export function restoreSummary(report: RestoreReport): string {
+function restoreSummary(report: RestoreReport): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
   const { applied, unverified, failed, skipped, blocked, manual, open } = now;
   const unread = Math.min(

@@ -9,7 +9,7 @@ import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 /** The text of an absent value: unlike null, and unlike every string, which is quoted. */
 const ABSENT = '(absent)';
 
-/** Compact JSON with every active character written out; numbers digit by digit as received. */
+/** Compact JSON with every active character written out; numbers digit by digit as received. @internal */
 export function valueText(value: JsonValue | undefined): string {
   return value === undefined ? ABSENT : escapeControlCharacters(JSON.stringify(value));
 }

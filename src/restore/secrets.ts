@@ -246,7 +246,7 @@ const BREAKS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s"'\\/]+/u;
 const LEAST_START = 4;
 
 /** The text without these values, whole or, where it was cut off at its end, as far as they go. */
-export function scrubbed(text: string, values: readonly string[]): string {
+function scrubbed(text: string, values: readonly string[]): string {
   const known = [...new Set(values)].filter((value) => value.trim() !== '');
   const longestFirst = known.sort((a, b) => b.length - a.length);
   let clean = text;

@@ -17,9 +17,9 @@ import { type PageSize, DEFAULT_PAGE_SIZE } from './page.ts';
 import { type Seed, EMPTY_SEED } from './seed/seed.ts';
 import { createThrottle } from './interface.ts';
 
-export type SeedName = 'demo' | 'empty';
+type SeedName = 'demo' | 'empty';
 
-export interface SandboxOptions {
+interface SandboxOptions {
   readonly clock: Clock;
   /** Numbers in [0, 1) for ids and tokens; cryptographic chance when absent. */
   readonly random?: () => number;
@@ -38,7 +38,7 @@ export interface SandboxOptions {
   readonly profile?: Profile;
 }
 
-export interface Sandbox {
+interface Sandbox {
   /** Starts to listen; port 0 picks a free one. Throws `port_in_use`, or `usage` for an address not of this machine. */
   listen(address: { readonly host: string; readonly port: number }): Promise<{ url: string }>;
   /** Stops listening and closes the data file. */

@@ -53,7 +53,7 @@ interface PointDiffOptions {
 }
 
 /**
- * What changed from one run to the other: the document that comparing all records of both would give (`diffStates` over
+ * What changed from one run to the other: the document that comparing all records of both would give (`stepsOverStates` over
  * `records.readAt`), in every mode, but for what was only read for the first time (`first_read`), where the filter names
  * one source. A record without a revision in between reads the same as of both, since what moves without a revision is
  * not part of history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved

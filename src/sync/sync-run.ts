@@ -325,7 +325,7 @@ interface ForecastInput {
   readonly isHeadEnough: (collection: CollectionRow | undefined) => boolean;
 }
 
-/** The sweeps to come, and the kinds of which there may be more than these. */
+/** The sweeps to come, and the kinds of which there may be more than these. @internal */
 export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: Kind[] } {
   const { definitions, discovery, isHeadEnough, settled, source } = input;
   const held = new Map(input.held.map((row) => [collectionKey(row), row]));

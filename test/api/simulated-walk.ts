@@ -1,6 +1,6 @@
 /** Drives the walk's decisions over a list in memory that changes between requests. */
 import { HEAD, type PageAddress } from '../../src/api/target.ts';
-import { PagingProof, type PagingProofEnd, type PagingProofRules } from '../../src/api/paging-proof.ts';
+import { PagingProof } from '../../src/api/paging-proof.ts';
 import { PageSize } from '../../src/api/walk.ts';
 import type { FetchedPage } from '../../src/api/page-sequence.ts';
 
@@ -12,6 +12,9 @@ export interface SimulatedServer {
   /** What the answer says beside its records; by default the truth. */
   bend?(page: FetchedPage, nth: number, address: PageAddress): FetchedPage;
 }
+
+type PagingProofRules = ConstructorParameters<typeof PagingProof>[0];
+export type PagingProofEnd = Extract<ReturnType<PagingProof['take']>, { end: unknown }>['end'];
 
 export interface SimulatedEnd extends PagingProofEnd {
   readonly requests: number;

@@ -1,7 +1,6 @@
 /** A client, a sink that remembers, and targets, for the tests of the client. */
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { ListingRules } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { volatileFields } from '../../src/catalog/volatile-names.ts';
 import type { ConnectionOptions } from '../../src/api/connection.ts';
@@ -32,7 +31,11 @@ export function clientFor(url: string, options: Partial<ConnectionOptions> = {})
 
 export function targetOf(
   kind: Kind = 'domains',
-  options: { pageSize?: number; listing?: Partial<ListingRules>; organization?: string } = {},
+  options: {
+    pageSize?: number;
+    listing?: Partial<CollectionTarget['definition']['listing']>;
+    organization?: string;
+  } = {},
 ): CollectionTarget {
   const row = definitionOf(kind);
   const definition = changedDefinition(row, { listing: { ...row.listing, ...options.listing } });

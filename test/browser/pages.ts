@@ -1,6 +1,6 @@
 /** The pages that are opened in a browser: a hostile sample, and one with very much in it. */
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { diffStates } from '../../src/diff/states.ts';
+import { diffStates } from '../diff/diff-states.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { timelineReport } from '../../src/report/timeline-report.ts';

@@ -7,7 +7,7 @@ import { KINDS } from '../../src/catalog/kinds.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { completionOf } from '../../src/cli/completion/completion-of.ts';
 import { unquoted } from '../../src/cli/completion/completion-of.ts';
-import { namedCommands } from '../../src/cli/command-reference.ts';
+import { namedCommands } from '../../src/cli/command-row.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { scratch, tidemark } from '../journeys/harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';

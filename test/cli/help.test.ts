@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { isKind } from '../../src/catalog/catalog.ts';
 import { COMMAND_GROUPS, type ArgumentRow } from '../../src/cli/command-row.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
-import { namedCommands } from '../../src/cli/command-reference.ts';
-import { placeholderOf, valueSortOf } from '../../src/cli/completion/value-sort.ts';
+import { namedCommands } from '../../src/cli/command-row.ts';
+import { valueSortOf } from '../../src/cli/completion/value-sort.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS } from '../../src/cli/global-options.ts';
 import { parseReference } from '../../src/state/reference.ts';
 import { callsIn, understand } from './command-lines.ts';
@@ -36,7 +36,7 @@ describe('the command table', () => {
       ...(row.options ?? []).map((option) => [option.flags, option] as const),
       ...(row.arguments ?? []).map((argument) => [argument.name, argument] as const),
     ]) {
-      if (placeholderOf(text) === undefined) expect(text).not.toMatch(/[<[]/);
+      if (valueSortOf(text, 'free') === undefined) expect(text).not.toMatch(/[<[]/);
       else if (choices === undefined) expect(valueSortOf(text, values), text).toBeDefined();
     }
   });

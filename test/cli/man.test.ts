@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { optionRows } from '../../src/config/environment.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
-import { namedCommands, synopsis } from '../../src/cli/command-reference.ts';
+import { namedCommands, synopsis } from '../../src/cli/command-row.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { manPage } from '../../src/cli/man.ts';
 import { roffText } from '../../src/cli/man.ts';

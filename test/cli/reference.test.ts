@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.ts';
-import { commandReference } from '../../src/cli/command-reference.ts';
-import { namedCommands } from '../../src/cli/command-reference.ts';
+import { namedCommands } from '../../src/cli/command-row.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { packageFile } from '../../src/core/package-root.ts';
+import { commandReference } from '../tools/command-docs.ts';
 
 describe('docs/cli.md', () => {
   it('is up to date', async () => {

@@ -5,7 +5,7 @@ import * as z from 'zod';
 import { loadConfig } from '../../src/config/load.ts';
 import { configJsonSchema } from '../../src/config/json-schema.ts';
 import { OPTIONS } from '../../src/config/options.ts';
-import { shippedProfile } from '../../src/config/profile.ts';
+import { profileOption } from '../../src/config/profile.ts';
 import { optionRows } from '../../src/config/environment.ts';
 import { defaultOf } from '../../src/config/schema.ts';
 import { packageFile } from '../../src/core/package-root.ts';
@@ -28,7 +28,7 @@ describe('the options table', () => {
 
   it('has the rates of the default profile', () => {
     expect(OPTIONS.parse({ sources: [{}] })).toMatchObject({
-      sources: [{ rate: shippedProfile('svc').rate }],
+      sources: [{ rate: profileOption('svc', '.').rate }],
     });
   });
 });

@@ -4,7 +4,7 @@ import type { FieldDefinition } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import type { ResourceDefinition } from '../../src/catalog/resource-definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
-import { profileNames, shippedProfile } from '../../src/config/profile.ts';
+import { profileNames, profileOption } from '../../src/config/profile.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
 
 const { write, yaml, refused } = workspace();
@@ -159,11 +159,11 @@ describe('the profiles that ship', () => {
   it('are svc and posthog, and both fit the catalog', () => {
     expect(profileNames()).toEqual(['posthog', 'svc', 'svc-writable']);
     for (const name of profileNames())
-      expect(() => applyProfile(CATALOG, shippedProfile(name), {})).not.toThrow();
+      expect(() => applyProfile(CATALOG, profileOption(name, '.'), {})).not.toThrow();
   });
 
   it('svc is the interface as documented', () => {
-    const svc = shippedProfile('svc');
+    const svc = profileOption('svc', '.');
     const asDocumented = applyProfile(CATALOG, svc, {}).map(({ rate, ...row }) => {
       expect(rate).toEqual(row.kind === 'session_recordings' ? { perMinute: 240, perHour: 1200 } : undefined);
       return row;
@@ -173,7 +173,7 @@ describe('the profiles that ship', () => {
   });
 
   describe('posthog', () => {
-    const posthog = applyProfile(CATALOG, shippedProfile('posthog'), {});
+    const posthog = applyProfile(CATALOG, profileOption('posthog', '.'), {});
 
     it('uses the wire names', () => {
       const names = posthog.flatMap(({ kind, fields }) => fields.map(({ name }) => `${kind}.${name}`));

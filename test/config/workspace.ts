@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import { type LoadOptions, loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
+
+type LoadOptions = Parameters<typeof loadConfig>[0];
 
 export interface Workspace {
   /** Path of the directory; empty before each test. */

@@ -7,9 +7,9 @@ import { createReadClient } from '../../src/api/read-client.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import type { Logger } from '../../src/core/logger.ts';
-import { type Daemon, type DaemonOptions, startDaemon } from '../../src/daemon/daemon.ts';
+import { type Daemon, startDaemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
-import type { JobFilter, JobRow } from '../../src/mirror/daemon.ts';
+import type { JobRow } from '../../src/mirror/daemon.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { scratch } from '../journeys/harness.ts';
@@ -87,7 +87,7 @@ export class Rig {
     return this.#daemon;
   }
 
-  async start(options: Partial<DaemonOptions> = {}): Promise<Daemon> {
+  async start(options: Partial<Parameters<typeof startDaemon>[1]> = {}): Promise<Daemon> {
     const daemon = await startDaemon(this.effects(), {
       isOnce: false,
       startHttp: null,
@@ -172,7 +172,7 @@ export class Rig {
     return this.#daemon !== null && this.#daemon.view.running().length > 0;
   }
 
-  jobs(filter: JobFilter = {}): JobRow[] {
+  jobs(filter: Parameters<Mirror['daemon']['jobs']>[0] = {}): JobRow[] {
     return this.read((mirror) => mirror.daemon.jobs(filter)).toReversed();
   }
 

@@ -1,11 +1,11 @@
 /** A plain applier of RFC 6902 `add`, `remove` and `replace`, to prove patches; strict about places that do not exist. */
 import { type JsonValue, isJsonObject, setOwn } from '../../src/core/json.ts';
 import { splitPointer } from '../../src/core/json-pointer.ts';
-import type { PatchOperation } from '../../src/report/patch.ts';
+import type { patchOperations } from '../../src/report/patch.ts';
 
 export function applyPatch(
   document: JsonValue,
-  operations: readonly PatchOperation[],
+  operations: ReturnType<typeof patchOperations>,
 ): JsonValue | undefined {
   let root: JsonValue | undefined = structuredCopy(document);
   for (const operation of operations) {

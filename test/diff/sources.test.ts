@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
-import { type SourceCompareOptions, diffSources } from '../../src/diff/sources.ts';
+import { diffSources } from '../../src/diff/sources.ts';
 import type { RecordState } from '../../src/diff/states.ts';
 
 const record = (kind: Kind, scope: Scope, id: string, body: object): RecordState => ({
@@ -10,7 +10,11 @@ const record = (kind: Kind, scope: Scope, id: string, body: object): RecordState
   id,
   body: JSON.stringify(body),
 });
-const diff = (from: RecordState[], to: RecordState[], options: Partial<SourceCompareOptions> = {}) =>
+const diff = (
+  from: RecordState[],
+  to: RecordState[],
+  options: Partial<Parameters<typeof diffSources>[2]> = {},
+) =>
   diffSources(
     { reference: { ref: 'latest', source: 'a' }, records: from },
     { reference: { ref: 'latest', source: 'b' }, records: to },

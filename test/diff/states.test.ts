@@ -6,10 +6,10 @@ import { compareTexts } from '../../src/catalog/order.ts';
 import {
   type CompareOptions,
   type RecordState,
-  diffStates,
   sortRecords,
   stepsOverStates,
 } from '../../src/diff/states.ts';
+import { diffStates } from './diff-states.ts';
 
 const here: Scope = { organization_id: 'o1' };
 const record = (kind: Kind, id: string, body: string | object, scope: Scope = here): RecordState => ({

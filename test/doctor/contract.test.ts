@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import { type ContractDifference, compareContract } from '../../src/doctor/contract.ts';
+import { compareContract } from '../../src/doctor/contract.ts';
 import { membersOf } from '../../src/doctor/openapi-schema.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { type Ended, scratch } from '../journeys/harness.ts';
@@ -19,8 +19,7 @@ const organizations = CATALOG.filter(({ kind }) => kind === 'organizations');
 
 function differences(document: unknown, kinds = organizations): string[] {
   return compareContract(kinds, document).differences.map(
-    ({ code, field, catalog, document: other }: ContractDifference) =>
-      `${code} ${field ?? ''}: ${catalog} / ${other}`,
+    ({ code, field, catalog, document: other }) => `${code} ${field ?? ''}: ${catalog} / ${other}`,
   );
 }
 

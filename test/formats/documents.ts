@@ -4,7 +4,8 @@ import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';
-import { diffStates, sortRecords } from '../../src/diff/states.ts';
+import { sortRecords } from '../../src/diff/states.ts';
+import { diffStates } from '../diff/diff-states.ts';
 
 const HOSTILE = [
   '<script>alert(1)</script>',

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parseLossless } from '../../src/core/json.ts';
-import type { PatchOperation } from '../../src/report/patch.ts';
+import type { patchOperations } from '../../src/report/patch.ts';
 import { applyPatch } from '../diff/json-patch.ts';
 import { MEMBERS, world, type World } from './comparison.ts';
 import { ORG } from './service.ts';
@@ -94,7 +94,7 @@ describe('drift by field', () => {
     ]);
     await expectRun(2, 'diff', 'run:1', 'run:2', '--format', 'patch', '--output', 'p.json');
     const { records } = JSON.parse(readFileSync(`${directory}/p.json`, 'utf8')) as {
-      records: { patch: PatchOperation[] }[];
+      records: { patch: ReturnType<typeof patchOperations> }[];
     };
     expect(applyPatch(parseLossless(JSON.stringify(from)), records[0]?.patch ?? [])).toEqual(to);
     // An accepted order holds whatever changes inside the elements, until the order changes again.

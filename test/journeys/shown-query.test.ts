@@ -1,7 +1,7 @@
 /** A query that answers show in `schema` alone: diff, drift and restore see one field, and a patch what the body has. */
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
-import type { PatchOperation } from '../../src/report/patch.ts';
+import type { patchOperations } from '../../src/report/patch.ts';
 import { applyPatch } from '../diff/json-patch.ts';
 import { world } from './comparison.ts';
 
@@ -38,7 +38,7 @@ describe('a query that only the schema shows', () => {
     for (const query of ['SELECT 2', null]) {
       set(query);
       const { stdout } = await expectRun(2, 'diff', 'latest', 'live', '--format', 'patch');
-      const { records } = JSON.parse(stdout) as { records: { patch: PatchOperation[] }[] };
+      const { records } = JSON.parse(stdout) as { records: { patch: ReturnType<typeof patchOperations> }[] };
       expect(records.map(({ patch }) => applyPatch(bodyOf('SELECT 1'), patch))).toEqual([bodyOf(query)]);
     }
   });

@@ -12,7 +12,7 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import { volatileFields } from '../../src/catalog/volatile-names.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import type { PublishedRun, RunOptions, RunWriter } from '../../src/mirror/run-writer.ts';
+import type { RunOptions, RunWriter } from '../../src/mirror/run-writer.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
 
 const START = Date.UTC(2026, 2, 1, 12);
@@ -135,7 +135,7 @@ export async function sync(
   scope: Scope,
   bodies: readonly string[],
   options: Partial<RunOptions> = {},
-): Promise<PublishedRun> {
+): ReturnType<RunWriter['publish']> {
   const run = begin(mirror, options);
   const stage = run.stage(kind, scope);
   stage.accept(bodies.map((body) => scan(kind, body, options.volatileFields ?? VOLATILE)));

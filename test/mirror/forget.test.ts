@@ -7,7 +7,6 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import type { ForgetResult } from '../../src/mirror/forgetting.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import type { RetentionPolicy } from '../../src/config/config.ts';
-import type { PublishedRun } from '../../src/mirror/run-writer.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
 import { resolvePoint } from '../../src/state/point.ts';
 import {
@@ -541,7 +540,10 @@ const step: fc.Arbitrary<Step> = fc.record({
 });
 
 /** Few contents, so that records come back to what they were; equal values in two spellings; a volatile member. */
-async function play(mirror: Mirror, { source, kind, records, isSeenVolatile }: Step): Promise<PublishedRun> {
+async function play(
+  mirror: Mirror,
+  { source, kind, records, isSeenVolatile }: Step,
+): ReturnType<typeof sync> {
   const scope: Scope = kind === 'roles' ? ORG : PROJECT;
   const volatile = isSeenVolatile ? ['viewed'] : [];
   return await sync(

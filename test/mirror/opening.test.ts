@@ -13,7 +13,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { APPLICATION_ID } from '../../src/mirror/migrations.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { ORG, begin, bodies, open, sync, temporaryDirectory, testClock } from './fixture.ts';
 
@@ -63,7 +62,7 @@ describe('opening a mirror for writing', () => {
     expect(file.pragma('page_size', { simple: true })).toBe(8192);
     expect(file.pragma('journal_mode', { simple: true })).toBe('wal');
     expect(file.pragma('auto_vacuum', { simple: true })).toBe(0);
-    expect(file.pragma('application_id', { simple: true })).toBe(APPLICATION_ID);
+    expect(file.pragma('application_id', { simple: true })).toBe(0x54444d4b);
     file.close();
   });
 

@@ -21,7 +21,6 @@ import { connect } from '../../src/mirror/database.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { MirrorAccess } from '../../src/mirror/access.ts';
 import { Mirror } from '../../src/mirror/mirror.ts';
-import { openWriter } from '../../src/mirror/open.ts';
 import { attachStage } from '../../src/mirror/stage.ts';
 import { ORG, begin, open, temporaryDirectory, testClock } from './fixture.ts';
 
@@ -138,8 +137,9 @@ it('the stage keeps its journal in memory, also while a page is written', () => 
 
 it('a reader that does not close keeps nobody from the lock', () => {
   const path = join(temporaryDirectory(), 'mirror.db');
+  open({ path }).close();
   const lock = acquireWriterLock(path, holder);
-  const writer = openWriter(path);
+  const writer = connect(path, { isReadonly: false });
   const close = (): void => {
     throw new Error('the reader does not close');
   };

@@ -6,7 +6,7 @@ import { Limiter } from '../../src/api/limiter.ts';
 import type { RateLimits } from '../../src/config/config.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import { connect } from '../../src/mirror/database.ts';
-import { rateLogPath, readStarts, SharedRateLog } from '../../src/mirror/rate-log.ts';
+import { readStarts, SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { scratch } from '../journeys/harness.ts';
 
@@ -96,7 +96,7 @@ describe('the log of requests beside the mirror', () => {
     await machine.process({ perMinute: 1 }).run(started);
     await machine.process({ perMinute: 1 }, 'another key').run(started);
     expect(machine.clock.sleeps).toEqual([]);
-    const path = rateLogPath(machine.mirrorPath);
+    const path = `${machine.mirrorPath}-rate`;
     expect(statSync(path).mode & 0o777).toBe(0o600);
     for (const name of readdirSync(machine.directory))
       expect(readFileSync(join(machine.directory, name)).includes(KEY)).toBe(false);
@@ -105,7 +105,7 @@ describe('the log of requests beside the mirror', () => {
   it('is not made where nothing is limited or nothing was sent', () => {
     const machine = new Machine();
     machine.process({ perMinute: 5 }).close();
-    expect(existsSync(rateLogPath(machine.mirrorPath))).toBe(false);
+    expect(existsSync(`${machine.mirrorPath}-rate`)).toBe(false);
   });
 
   it('shares a pause and the pace after it', async () => {
@@ -169,7 +169,7 @@ describe('the log of requests beside the mirror', () => {
       await limiter.run(started);
       if (n % 300 === 0) machine.clock.advance(600_000);
     }
-    const path = rateLogPath(machine.mirrorPath);
+    const path = `${machine.mirrorPath}-rate`;
     expect(statSync(path).size).toBeLessThan(100_000);
     expect(statSync(`${path}-wal`).size).toBeLessThan(2_000_000);
     const reader = connect(path, { isReadonly: true });
@@ -245,7 +245,7 @@ describe('a log that cannot be used fails nothing', () => {
     ],
   ])('%s: the rate is kept in memory, with one warning', async (_name, spoil, name) => {
     const machine = new Machine(name);
-    spoil(rateLogPath(join(machine.directory, 'mirror.db')));
+    spoil(join(machine.directory, 'mirror.db-rate'));
     const limiter = machine.process({ perMinute: 2 });
     for (let n = 0; n < 4; n += 1) await limiter.run(started);
     expect(machine.clock.sleeps).toEqual([MINUTE]);
@@ -259,7 +259,7 @@ describe('a log that cannot be used fails nothing', () => {
     await machine.process({ perMinute: 3 }).run(started);
     await limiter.run(started);
     // As a disk that is full: every write fails.
-    const other = connect(rateLogPath(machine.mirrorPath), { isReadonly: false });
+    const other = connect(`${machine.mirrorPath}-rate`, { isReadonly: false });
     onTestFinished(() => void other.close());
     other.exec(`CREATE TRIGGER full BEFORE INSERT ON starts BEGIN SELECT RAISE(ABORT, 'full'); END`);
     await limiter.run(started);
@@ -274,7 +274,7 @@ describe('a log that cannot be used fails nothing', () => {
     const machine = new Machine();
     const limiter = machine.process({ perMinute: 3 });
     await limiter.run(started);
-    const other = connect(rateLogPath(machine.mirrorPath), { isReadonly: false });
+    const other = connect(`${machine.mirrorPath}-rate`, { isReadonly: false });
     onTestFinished(() => void other.close());
     other.exec('BEGIN IMMEDIATE');
     await limiter.run(started);
@@ -301,7 +301,7 @@ describe('a log that cannot be used fails nothing', () => {
     const limiter = machine.process({ perMinute: 3 });
     const answers: (() => void)[] = [];
     const running = limiter.run(() => new Promise<void>((resolve) => answers.push(resolve)));
-    const other = connect(rateLogPath(machine.mirrorPath), { isReadonly: false });
+    const other = connect(`${machine.mirrorPath}-rate`, { isReadonly: false });
     onTestFinished(() => void other.close());
     other.exec('BEGIN IMMEDIATE');
     for (const answer of answers) answer();

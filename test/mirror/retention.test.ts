@@ -1,14 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RetentionPolicy } from '../../src/config/config.ts';
-import {
-  type RetentionInput,
-  type RetentionPlan,
-  type RetentionRun,
-  planRetention,
-  rangesOf,
-} from '../../src/mirror/retention.ts';
+import { type RetentionPlan, planRetention, rangesOf } from '../../src/mirror/retention.ts';
 import { policyText } from '../../src/mirror/verify-chain.ts';
+
+type RetentionInput = Parameters<typeof planRetention>[0];
+type RetentionRun = RetentionInput['runs'][number];
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -3,10 +3,11 @@
  * is a map: what would be called complete, and what would be removed.
  */
 import { HEAD, type PageAddress } from '../../src/api/target.ts';
-import { PagingProof, type PagingProofEnd } from '../../src/api/paging-proof.ts';
+import { PagingProof } from '../../src/api/paging-proof.ts';
 import { PageSize } from '../../src/api/walk.ts';
 import type { FetchedPage } from '../../src/api/page-sequence.ts';
 import { isAlarming } from '../../src/sync/removals.ts';
+import type { PagingProofEnd } from '../api/simulated-walk.ts';
 import type { ChurningList, ServedPage } from './churning-list.ts';
 
 /** The default of `removals` (config), with held removals confirmed by the very next run: the strictest case. */

@@ -2,7 +2,8 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DrillDocument, DrillTask } from '../../src/diff/drill-document.ts';
-import { drillReport, percent, renderDrillJson } from '../../src/report/drill-report.ts';
+import { percent } from '../../src/core/wording.ts';
+import { drillReport, renderDrillJson } from '../../src/report/drill-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { renderText } from '../../src/report/render-text.ts';
@@ -184,8 +185,9 @@ describe('the text', () => {
   it.each([
     [1, '100 %'],
     [0.9999, '99.9 %'],
-    [0.5, '50.0 %'],
-    [0, '0.0 %'],
+    [0.287, '28.7 %'],
+    [0.5, '50 %'],
+    [0, '0 %'],
   ])('writes %f as %s', (score, expected) => {
     expect(percent(score)).toBe(expected);
   });

@@ -1,25 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { definitionOf } from '../../src/catalog/catalog.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import { stringifyYaml } from '../../src/core/yaml.ts';
-import { CsvColumns } from '../../src/report/export/documents.ts';
+import { csvLines, ndjsonLines } from '../../src/report/export/documents.ts';
 import { fileSegment, recordPath } from '../../src/report/export/file-name.ts';
-import { exportLine } from '../../src/report/export/documents.ts';
 
 describe('export lines', () => {
   it('carry the body digit by digit on one line', () => {
     const body = '{\n "id": 12345678901234567890,\r\n "d": 1.10, "__proto__": {"a": "\\ud800"}\n}';
-    const line = exportLine({
-      kind: 'plugins',
-      scope: { organization_id: 'o' },
-      id: '12345678901234567890',
-      body,
-      source: null,
-    });
+    const [line] = ndjsonLines([
+      {
+        kind: 'plugins',
+        scope: { organization_id: 'o' },
+        id: '12345678901234567890',
+        body,
+        source: null,
+      },
+    ]);
     expect(line).toBe(
-      '{"kind":"plugins","scope":{"organization_id":"o"},"id":"12345678901234567890","body":{"id":12345678901234567890,"d":1.10,"__proto__":{"a":"\\ud800"}}}',
+      '{"kind":"plugins","scope":{"organization_id":"o"},"id":"12345678901234567890","body":{"id":12345678901234567890,"d":1.10,"__proto__":{"a":"\\ud800"}}}\n',
     );
   });
 });
@@ -74,32 +74,17 @@ describe('YAML', () => {
 
 describe('CSV', () => {
   const row = (body: string): string => {
-    const columns = new CsvColumns(definitionOf('roles'), false);
-    columns.see(body);
-    const line = columns.line({
-      kind: 'roles',
-      scope: { organization_id: 'o' },
-      id: 'r',
-      body,
-      source: null,
-    });
-    return columns.header() + line;
+    const record = { kind: 'roles', scope: { organization_id: 'o' }, id: 'r', body, source: null } as const;
+    return [...csvLines('roles', false, [record], [record])].join('');
   };
 
   it('has a column per field, and tells absent, null and empty apart where CSV can', () => {
-    const columns = new CsvColumns(definitionOf('domains'), false);
     const body = '{"id":"d","domain":"x.example","verified_at":null,"zeta":[1.10]}';
-    columns.see(body);
-    expect(columns.header()).toBe(
+    const record = { kind: 'domains', scope: { organization_id: 'o' }, id: 'd', body, source: null } as const;
+    const [header, line] = csvLines('domains', false, [record], [record]);
+    expect(header).toBe(
       '_organization_id,_id,id,domain,is_verified,verified_at,verification_challenge,jit_provisioning_enabled,sso_enforcement,has_saml,saml_entity_id,saml_acs_url,saml_x509_cert,zeta\r\n',
     );
-    const line = columns.line({
-      kind: 'domains',
-      scope: { organization_id: 'o' },
-      id: 'd',
-      body,
-      source: null,
-    });
     expect(line).toBe('o,d,d,x.example,,null,,,,,,,,[1.10]\r\n');
   });
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { barChart, NARROW, WIDE } from '../../src/report/charts.ts';
+import { chartBox } from '../../src/report/charts.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { timelineReport } from '../../src/report/timeline-report.ts';
@@ -70,6 +70,12 @@ describe.each([
   });
 });
 
+function barChart(bars: Parameters<typeof chartBox>[0], form: 'wide' | 'narrow'): string {
+  const [chart] = new RegExp(`<svg class="chart ${form}".*?</svg>`, 's').exec(chartBox(bars, [])) ?? [];
+  if (chart === undefined) throw new Error(`no ${form} chart`);
+  return chart;
+}
+
 describe('timeline', () => {
   it('has a bar for every day, and masks ids that are secrets', () => {
     // Drawn for a desk and for a phone; the style sheet shows one.
@@ -87,14 +93,14 @@ describe('timeline', () => {
         changed: 0,
         removed: 0,
       }));
-    const labels = (svg: string): string[] =>
-      [...svg.matchAll(/text-anchor="middle">([^<]*)</g)].map(([, label]) => label!);
-    expect(labels(barChart(bars('2026-03-01', 3), WIDE))).toEqual(['03-01', '03-02', '03-03']);
-    const year = labels(barChart(bars('2025-03-01', 400), WIDE));
+    const labels = (days: ReturnType<typeof bars>, form: 'wide' | 'narrow'): string[] =>
+      [...barChart(days, form).matchAll(/text-anchor="middle">([^<]*)</g)].map(([, label]) => label!);
+    expect(labels(bars('2026-03-01', 3), 'wide')).toEqual(['03-01', '03-02', '03-03']);
+    const year = labels(bars('2025-03-01', 400), 'wide');
     expect(year[0]).toBe('2025-03-01');
     expect(year.filter((label) => label.startsWith('2026-'))).toHaveLength(1);
     expect(year.length).toBeLessThanOrEqual(6);
-    expect(labels(barChart(bars('2025-12-20', 31), NARROW)).length).toBeLessThanOrEqual(3);
+    expect(labels(bars('2025-12-20', 31), 'narrow').length).toBeLessThanOrEqual(3);
   });
 
   it('of a long period scrolls on a phone, and says so', () => {
@@ -124,7 +130,7 @@ describe('timeline', () => {
         { label: '2026-01-01', added: 3, changed: 0, removed: 4 },
         { label: '2026-01-02', added: 0, changed: 0, removed: 0 },
       ],
-      WIDE,
+      'wide',
     );
     for (const [, y, height] of svg.matchAll(/y="([\d.]+)" width="[\d.]+" height="([\d.]+)"/g)) {
       expect(Number(y)).toBeGreaterThanOrEqual(10);

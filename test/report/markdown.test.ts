@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { diffStates } from '../../src/diff/states.ts';
+import { diffStates } from '../diff/diff-states.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { diffOfValue, sampleDiff, sampleOptions, state } from './sample.ts';

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { compareBodies, type FieldChange } from '../../src/diff/compare.ts';
 import { fieldHtml } from '../../src/report/html-field.ts';
-import { fieldText } from '../../src/report/render-markdown.ts';
+import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { fieldLines } from '../../src/report/render-text.ts';
 import { fieldLine } from '../../src/report/value-text.ts';
 import { maskedFields } from '../../src/report/mask.ts';
@@ -24,13 +24,20 @@ function change(from: object[], to: object[], name = 'steps'): FieldChange {
   return field;
 }
 
+function fieldMarkdown(field: FieldChange): string {
+  const item = { kind: definition.kind, change: 'changed', name: 'x', fields: [field] } as const;
+  const part = { type: 'records', heading: '', groups: [{ items: [item] }], layout: 'blocks' } as const;
+  const text = renderMarkdown({ title: '', summary: '', parts: [part] });
+  return /^ +- (.*)$/m.exec(text)?.[1] ?? text;
+}
+
 function everyForm(field: FieldChange): string[] {
   return [
     fieldLine(field, 200),
     fieldLines(field, { colors: createColors(false), width: 100 })
       .join('\n')
       .trim(),
-    fieldText(field),
+    fieldMarkdown(field),
     fieldHtml(field),
   ];
 }

@@ -4,7 +4,6 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { maskedPlan, maskedRestore } from '../../src/report/plan-mask.ts';
 import { planSummary, secretLines, planReport } from '../../src/report/plan-report.ts';
-import { restoreSummary } from '../../src/report/restore-report.ts';
 import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
 import { renderText } from '../../src/report/render-text.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
@@ -235,6 +234,7 @@ describe('what became of a restore', () => {
 
   it('of nothing sent says so', () => {
     const summary = { applied: 0, unverified: 0, failed: 0, skipped: 0, blocked: 0, manual: 0, open: 0 };
-    expect(restoreSummary({ ...report, outcome: 'complete', steps: [], summary })).toBe('nothing to send');
+    const done: RestoreReport = { ...report, outcome: 'complete', steps: [], summary };
+    expect(resultReport(done, options).summary).toBe('nothing to send');
   });
 });

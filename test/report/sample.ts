@@ -3,7 +3,8 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
-import { type RecordState, diffStates, sortRecords } from '../../src/diff/states.ts';
+import { type RecordState, sortRecords } from '../../src/diff/states.ts';
+import { diffStates } from '../diff/diff-states.ts';
 
 export const SECRET = 'tok_3f9a8c1e77';
 export const HOSTILE = '<script>alert(1)</script>"\'&`|@everyone\u001b[31m\u202eevil';

@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { scrubbed, scrubbedOutcome } from '../../src/restore/secrets.ts';
+import { scrubbedOutcome } from '../../src/restore/secrets.ts';
 
 const PEM = '-----BEGIN KEY-----\nMIIEvg/abc+def\n-----END KEY-----';
+
+const scrubbed = (text: string, values: readonly string[]): string => {
+  const error = new TidemarkError('rejected', text);
+  return scrubbedOutcome({ outcome: 'refused', error }, values).error.message;
+};
 
 describe('what a service says', () => {
   it.each([

@@ -4,7 +4,7 @@ import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
-import { shippedProfile } from '../../src/config/profile.ts';
+import { profileOption } from '../../src/config/profile.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import {
@@ -13,7 +13,6 @@ import {
   type PlanInput,
   type PlanOptions,
   type PlanState,
-  DEFAULT_LIMITS,
 } from '../../src/restore/plan/plan.ts';
 import { planRestore } from '../../src/restore/plan/planner.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
@@ -25,8 +24,8 @@ export function lookup(rows: readonly ResourceDefinition[]): (kind: Kind) => Res
   const byKind = new Map(rows.map((row) => [row.kind, row]));
   return (kind) => byKind.get(kind)!;
 }
-export const svc = lookup(applyProfile(CATALOG, shippedProfile('svc'), {}));
-export const posthog = lookup(applyProfile(CATALOG, shippedProfile('posthog'), {}));
+export const svc = lookup(applyProfile(CATALOG, profileOption('svc', '.'), {}));
+export const posthog = lookup(applyProfile(CATALOG, profileOption('posthog', '.'), {}));
 
 /** The same for a deployment that has the documented paths only, as the sandbox: interface.md. */
 export const onDocumentedPaths: typeof posthog = (kind) => {
@@ -85,7 +84,8 @@ export function stateOf(records: readonly ParsedRecord[], options: StateOptions 
 
 export const OPTIONS: PlanOptions = {
   prune: null,
-  limits: DEFAULT_LIMITS,
+  // design.md, Restore: 30 % of a kind with at least 10 records.
+  limits: { maxShare: 0.3, minRecords: 10 },
   createOrganizations: false,
   inviteMissing: false,
   sendEmail: false,

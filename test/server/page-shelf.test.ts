@@ -1,7 +1,7 @@
 /** Which pages a replica reads, and when: counted at the mirror. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { PageAnchors, type RecordList, type RecordPage } from '../../src/mirror/record-page.ts';
-import { PageCache, type PageReader } from '../../src/server/replica/replica-state.ts';
+import { PageCache } from '../../src/server/replica/replica-state.ts';
 import type { PageWindow } from '../../src/server/store.ts';
 
 const LIMIT = 10;
@@ -17,7 +17,7 @@ const listOf = (collection: number): RecordList => ({
 
 let reads: string[] = [];
 let pageBytes = 100;
-const mirror: PageReader = {
+const mirror: Parameters<PageCache['take']>[0] = {
   records: {
     page: ({ collection }, offset, limit): RecordPage => {
       reads.push(`${collection}:${offset}`);

@@ -1,5 +1,4 @@
 /** A sandbox over a data file, opened again and again within one test. */
-import type { SeedName } from '../../src/server/sandbox.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { type RunningSandbox, KEY, NOW_MS, startSandbox } from './running-sandbox.ts';
 
@@ -10,7 +9,7 @@ export const RESTART_OPTIONS = {
 
 export async function restartable(
   file: string,
-  seed: SeedName,
+  seed: 'demo' | 'empty',
 ): Promise<RunningSandbox & { organizations(): string[] }> {
   const running = await startSandbox({ file, seed });
   return {

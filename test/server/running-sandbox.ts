@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type JsonObject, parseLossless } from '../../src/core/json.ts';
-import { createSandbox, type Sandbox, type SandboxOptions } from '../../src/server/sandbox.ts';
+import { createSandbox } from '../../src/server/sandbox.ts';
 import { valueText } from '../../src/server/value-text.ts';
 import { createChance } from '../../src/server/seed/chance.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
@@ -30,14 +30,16 @@ export interface CallOptions {
 }
 
 export interface RunningSandbox {
-  readonly sandbox: Sandbox;
+  readonly sandbox: Awaited<ReturnType<typeof createSandbox>>;
   readonly url: string;
   readonly clock: FakeClock;
   readonly call: (method: string, path: string, body?: unknown, options?: CallOptions) => Promise<Answer>;
 }
 
 /** Closed when the test ends. Ids are the same in every run. */
-export async function startSandbox(options: Partial<SandboxOptions> = {}): Promise<RunningSandbox> {
+export async function startSandbox(
+  options: Partial<Parameters<typeof createSandbox>[0]> = {},
+): Promise<RunningSandbox> {
   const clock = new FakeClock({ epochMs: NOW_MS });
   const chance = createChance(99);
   const sandbox = await createSandbox({

@@ -1,13 +1,14 @@
 /** What is written from the configuration's schema: docs/configuration.md, config/example.yaml and config/default.yaml. */
 import { stringify } from 'yaml';
 import * as z from 'zod';
-import { type OptionRow, optionRows } from '../../src/config/environment.ts';
+import { optionRows } from '../../src/config/environment.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { KIND_OVERRIDES, PROFILE_OPTIONS } from '../../src/config/override-options.ts';
 import { aboutOf, defaultOf, inner, schemasAlong, shapeOf } from '../../src/config/schema.ts';
 import { isMapping } from '../../src/config/tree.ts';
 
 type Schema = z.core.$ZodType;
+type OptionRow = ReturnType<typeof optionRows>[number];
 
 const [, KIND = OPTIONS, , FIELD = OPTIONS] = schemasAlong(KIND_OVERRIDES, ['roles', 'fields', 'name'], {});
 

@@ -128,6 +128,7 @@ function isOneLine({ value, description }: Candidate): boolean {
 /**
  * What the word means without its quotes and backslashes; a quote that is still open ends with the word. Nothing in it is
  * carried out: variables and substitutions stay as they are.
+ * @internal
  */
 export function unquoted(word: string): string {
   let text = '';

@@ -56,6 +56,6 @@ export function valueSortOf(text: string, values: ValueSort | undefined): ValueS
 }
 
 /** `kind` of `--kind <kind>`, `channel` of `[channel...]`; undefined where there is none. */
-export function placeholderOf(text: string): string | undefined {
+function placeholderOf(text: string): string | undefined {
   return /[<[]([a-z-]+)(?:\.\.\.)?[>\]]$/.exec(text)?.[1];
 }

@@ -39,7 +39,7 @@ const LABEL_GAP = 32;
 /** Wide columns stay columns. */
 const WIDEST = 36;
 
-/** Drawn twice, for wide and for narrow pages. Each column has its facts as a title. */
+/** Drawn twice, for wide and for narrow pages. Each column has its facts as a title. @internal */
 export function columnChart(columns: readonly ChartColumn[], options: ChartOptions): Html {
   const narrow = columns.slice(-options.narrow);
   return markup`<figure class="drawing">

@@ -2,12 +2,11 @@
 import { isKind } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { count, duration, plural } from '../../core/wording.ts';
+import { count, duration, percent, plural } from '../../core/wording.ts';
 import { DRILL_VERDICTS, type DrillVerdict } from '../../diff/drill-document.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { pluralVerdict, verdictBar } from '../../report/drill-report.ts';
-import { percent } from '../http/wording.ts';
 import { type DrillSummary, summaryOf } from '../jobs/summaries.ts';
 import { actionForm } from './actions.ts';
 import { ageHtml, capital, emptyHtml, faint, outcomeBadge, section, tableHtml } from './components.ts';

@@ -159,7 +159,7 @@ interface Row {
   readonly gap?: number;
 }
 
-/** Lines of both sides by their longest common subsequence; what lies between two common lines is paired in order. */
+/** Lines of both sides by their longest common subsequence; what lies between two common lines is paired in order. @internal */
 export function alignedLines(left: readonly string[], right: readonly string[]): Row[] {
   const rows: Row[] = [];
   let [i, j] = [0, 0];

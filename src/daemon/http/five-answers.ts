@@ -3,7 +3,7 @@
  * needs a person: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
-import { count, duration, plural } from '../../core/wording.ts';
+import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
@@ -11,7 +11,7 @@ import { summaryOf } from '../jobs/summaries.ts';
 import { drillScores } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
-import { age, percent } from './wording.ts';
+import { age } from './wording.ts';
 
 /** What is known of drift. */
 export interface DriftCounts {
@@ -23,7 +23,7 @@ export interface DriftCounts {
   readonly at: string | null;
 }
 
-/** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). */
+/** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
 export interface Answer {

@@ -3,8 +3,8 @@
  * readiness answer, the metrics and the head of the dashboard are three readings of it.
  */
 import type { ErrorCode } from '../../core/errors.ts';
-import { duration, plural } from '../../core/wording.ts';
-import { percent, tookMs } from './wording.ts';
+import { duration, percent, plural } from '../../core/wording.ts';
+import { tookMs } from './wording.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
@@ -38,7 +38,7 @@ export interface HealthReason {
   readonly hint: string | null;
 }
 
-export interface EndedRun {
+interface EndedRun {
   readonly run: number;
   readonly startedAt: string;
   readonly finishedAt: string | null;

@@ -214,6 +214,7 @@ const perSchedule = (valueOf: (schedule: ScheduleView) => number | null): Reader
 
 const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 
+/** @internal */
 export const METRICS: readonly MetricRow[] = [
   gauge(
     'health_state',

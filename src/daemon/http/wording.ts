@@ -37,9 +37,3 @@ export function tookMs({
   // A clock that stepped back makes no run end before it began.
   return finishedAt === null ? null : Math.max(Date.parse(finishedAt) - Date.parse(startedAt), 0);
 }
-
-/** Rounded down: 100 % is said of all and nothing less. */
-export function percent(share: number): string {
-  // 0.287 * 1000 may be a little less than 287.
-  return `${Math.floor(share * 1000 + 1e-9) / 10} %`;
-}

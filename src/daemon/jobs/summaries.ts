@@ -172,7 +172,7 @@ export interface GitSummary {
   readonly removed: number;
 }
 
-/** A job that failed before it had a summary stores an empty object. */
+/** A job that failed before it had a summary stores an empty object. @internal */
 export interface SummaryByJob {
   readonly sync: SyncSummary;
   readonly drift: DriftSummary;

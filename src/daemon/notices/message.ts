@@ -164,7 +164,7 @@ export const NAMED_IN_NOTICE = 20;
 /** Lines of a notice about anything else. */
 const LINES_IN_NOTICE = 10;
 
-export interface NoticeContent {
+interface NoticeContent {
   /** How much it matters. Of drift: the worst finding. */
   readonly severity: Severity;
   /** One line. */

@@ -57,7 +57,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
 
 // Tells the dead man's switch of syncs of all kinds: what a narrowed one did says nothing of the whole.
 
-/** @param sources names of the configured ones */
+/** @param sources names of the configured ones @internal */
 export function createPingObserver(pinger: Pinger, sources: () => readonly string[]): JobObserver {
   return {
     name: 'pings',
@@ -120,7 +120,7 @@ interface PingerOptions {
   readonly log: Logger;
 }
 
-export interface Pinger {
+interface Pinger {
   /** A sync of all kinds of a source begins. */
   started(source: string): void;
   /** Its run was complete. `others` finds the sources of which that is not so, as far as the mirror knows. */
@@ -144,6 +144,7 @@ interface Line {
   newer: AbortController;
 }
 
+/** @internal */
 export function createPinger({ pings, sources, poster, clock, log }: PingerOptions): Pinger {
   const closing = new AbortController();
   const stopping = new AbortController();

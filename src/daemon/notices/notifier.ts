@@ -12,8 +12,6 @@ import { type OutboxOptions, Outbox } from './outbox.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
-export type NotifierOptions = OutboxOptions;
-
 export interface Notifier {
   /**
    * Stores the states that an ended job changed, in one transaction with the notices; sends nothing. The same job again
@@ -39,7 +37,7 @@ export interface Notifier {
   close(): Promise<void>;
 }
 
-export function createNotifier(options: NotifierOptions): Notifier {
+export function createNotifier(options: OutboxOptions): Notifier {
   const { channels, clock, openWriter } = options;
   const outbox = new Outbox(options);
   const closing = new AbortController();
@@ -97,6 +95,7 @@ function backupTransition(overdue: HealthReason | null, at: string): Transition 
 
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
 
+/** @internal */
 export function freshnessTransition(
   states: readonly NoticeState[],
   { source, completeAt, expectedSince, allowedMs }: Freshness,

@@ -36,7 +36,7 @@ export interface OutboxOptions {
   readonly send: Send;
 }
 
-/** Wait after that many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. */
+/** Wait after that many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. @internal */
 export function waitAfter(attempts: number, random: number): number {
   const bound = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1));
   return Math.max(SHORTEST_WAIT_MS, Math.round(random * bound));

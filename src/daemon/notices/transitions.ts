@@ -2,10 +2,9 @@
 import { scopeKey } from '../../catalog/catalog.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
-import { formatInteger, plural } from '../../core/wording.ts';
+import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
-import { percent } from '../http/wording.ts';
 import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
 import {
   type JobObservation,
@@ -166,7 +165,7 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
 // (subject `drift`): nobody reads thousands, and their states would have to be kept.
 
 /** Findings that are followed one by one, of one source. */
-export const FOLLOWED = 5000;
+const FOLLOWED = 5000;
 
 const PREFIX = 'drift:';
 const MASS = 'drift';

@@ -36,7 +36,7 @@ export function* revisionLines(revisions: Iterable<ExportRevision>): Generator<s
 }
 
 /** `tidemark.export/1`: one record as one line of JSON, its body with every digit as received. */
-export function exportLine({ kind, scope, id, body, source }: ExportRecord): string {
+function exportLine({ kind, scope, id, body, source }: ExportRecord): string {
   const head = JSON.stringify({ ...(source === null ? {} : { source }), kind, scope, id });
   return `${head.slice(0, -1)},"body":${oneLine(body)}}`;
 }
@@ -94,7 +94,7 @@ export function* csvLines(
 // CSV (RFC 4180) of one kind: a column per top-level field, safe to open in a spreadsheet.
 
 /** Gathers a kind's columns: key columns, documented fields in their order, then all others that occur, sorted. */
-export class CsvColumns {
+class CsvColumns {
   readonly #definition: ResourceDefinition;
   readonly #hasSource: boolean;
   readonly #others = new Set<string>();

@@ -92,11 +92,7 @@ function valuesIn(value: JsonValue, at: string): { readonly at: string; readonly
 }
 
 /** The fields of a body that an answer can hold too. */
-export function sentFields(
-  definition: ResourceDefinition,
-  sent: JsonObject,
-  live: JsonObject,
-): FieldDefinition[] {
+function sentFields(definition: ResourceDefinition, sent: JsonObject, live: JsonObject): FieldDefinition[] {
   const { derived, requestValues } = definition.restore;
   const isRequestOnly = (name: string): boolean =>
     derived.some(({ field }) => field === name) || requestValues.some(({ field }) => field === name);

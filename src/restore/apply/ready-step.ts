@@ -189,6 +189,7 @@ interface FillValues {
 /**
  * The path below the base URL, every value percent-encoded.
  * @throws Error when a step has not given its id
+ * @internal
  */
 export function filledPath(path: PathPlan, values: Pick<FillValues, 'idOf'>): string {
   const known = path.parameters.map((each): [string, string | undefined] => [
@@ -202,6 +203,7 @@ export function filledPath(path: PathPlan, values: Pick<FillValues, 'idOf'>): st
  * The body as JSON text, numbers digit by digit; null for a request without one. It may hold secrets: it is sent, and
  * goes nowhere else.
  * @throws Error when a value is missing: the plan was checked for it
+ * @internal
  */
 export function filledBody(request: PlannedRequest, values: FillValues): string | null {
   if (request.body === null) return null;

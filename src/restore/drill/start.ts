@@ -181,6 +181,7 @@ interface DamageOptions {
 /**
  * Damages that share of the records: every second one is removed, with all that hangs from it or refers to it, the others
  * get another value in one of the fields that the service lets people change. Organizations are altered, never removed.
+ * @internal
  */
 export function damage(
   records: readonly ParsedRecord[],

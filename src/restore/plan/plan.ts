@@ -353,9 +353,6 @@ export interface PlanOptions {
   };
 }
 
-/** design.md, Restore: 30 % of a kind with at least 10 records. */
-export const DEFAULT_LIMITS: PlanOptions['limits'] = { maxShare: 0.3, minRecords: 10 };
-
 /** Secrets that the configuration supplies for records whose own ones the service never shows. */
 export interface SecretLookup {
   /**

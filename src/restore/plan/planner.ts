@@ -188,7 +188,7 @@ const REQUESTS: Readonly<Record<StepAction, number>> = {
   manual: 0,
 };
 
-/** Requests, and the least minutes that the rate allows, that of single kinds too: 0 when all fits into one burst. */
+/** Requests, and the least minutes that the rate allows, that of single kinds too: 0 when all fits into one burst. @internal */
 export function costOf(
   steps: readonly Pick<PlanStep, 'action' | 'kind' | 'request'>[],
   rate: PlanOptions['rate'],

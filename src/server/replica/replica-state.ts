@@ -75,7 +75,7 @@ const MOST_PAGE_BYTES = MOST_BYTES / 2;
 const MOST_NAMES = 64;
 
 /** What pages are read from. */
-export interface PageReader {
+interface PageReader {
   readonly records: Pick<RecordStore, 'page'>;
 }
 
@@ -85,6 +85,7 @@ interface TakenPage {
   readonly isOwn: boolean;
 }
 
+/** @internal */
 export class PageCache {
   /** Least recently used first. */
   readonly #pages = new Map<string, RecordPage>();

@@ -4,7 +4,7 @@ import { type JsonValue, parseLossless } from '../../core/json.ts';
 import { tokenFrom, uuidFrom } from '../memory/identity.ts';
 
 /** Everything in the demo happened before this instant. */
-export const SEED_EPOCH_MS = Date.UTC(2026, 5, 1, 9, 0, 0);
+const SEED_EPOCH_MS = Date.UTC(2026, 5, 1, 9, 0, 0);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 export interface Chance {

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import {
-  type EndedRun,
   type HealthFacts,
   type SourceFacts,
   assessHealth,
   allowedAgeMs,
 } from '../../../src/daemon/http/health.ts';
+
+type EndedRun = NonNullable<SourceFacts['lastEnded']>;
 
 const NOW = Date.UTC(2026, 2, 1, 12, 0);
 const MINUTE_MS = 60_000;

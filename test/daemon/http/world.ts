@@ -19,7 +19,7 @@ import type { JobEnd, JobName } from '../../../src/mirror/daemon.ts';
 import { type Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { smallDemo } from '../../server/small-demo.ts';
-import { type Sandbox, createSandbox } from '../../../src/server/sandbox.ts';
+import { createSandbox } from '../../../src/server/sandbox.ts';
 import { silentEvents } from '../../../src/sync/events.ts';
 import { syncSource } from '../../../src/sync/run.ts';
 import { openReadClient } from '../../../src/wire-client.ts';
@@ -50,6 +50,8 @@ export class HeldClock implements Clock {
     return systemClock.sleep(ms, signal);
   }
 }
+
+type Sandbox = Awaited<ReturnType<typeof createSandbox>>;
 
 export class World implements DaemonView {
   readonly clock = new HeldClock();

@@ -6,19 +6,18 @@ import type { NoticeEvent } from '../../../src/config/notice-events.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
-import {
-  type Message,
-  messageOf,
-  noticeOf,
-  type NoticeContent,
-} from '../../../src/daemon/notices/message.ts';
+import { type Message, messageOf, noticeOf } from '../../../src/daemon/notices/message.ts';
 import { createSend } from '../../../src/daemon/notices/sending.ts';
 import { chat, opsgenie, pagerduty } from './channel.ts';
 import { receiver } from './receiver.ts';
 
 const PUBLIC = 'https://tidemark.example.com';
 
-function message(event: NoticeEvent, title: string, more: Partial<NoticeContent> = {}): Message {
+function message(
+  event: NoticeEvent,
+  title: string,
+  more: Partial<Parameters<typeof noticeOf>[1]> = {},
+): Message {
   const of = { at: '2026-03-01T12:00:00.000Z', source: 'production', subject: 'run', event };
   return messageOf(1, noticeOf(of, { severity: 'high', title, job: 'sync', run: 7, ...more }), 'low', PUBLIC);
 }

@@ -4,7 +4,7 @@ import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
-import { type Notifier, type NotifierOptions, createNotifier } from '../../../src/daemon/notices/notifier.ts';
+import { type Notifier, createNotifier } from '../../../src/daemon/notices/notifier.ts';
 import { waitAfter } from '../../../src/daemon/notices/outbox.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { open } from '../../mirror/fixture.ts';
@@ -24,7 +24,10 @@ interface Rig {
   readonly logged: string[];
   /** What sending through a channel throws; nothing: it is delivered. */
   readonly failures: Map<string, () => Promise<void>>;
-  readonly start: (channels: readonly ChannelConfig[], more?: Partial<NotifierOptions>) => Notifier;
+  readonly start: (
+    channels: readonly ChannelConfig[],
+    more?: Partial<Parameters<typeof createNotifier>[0]>,
+  ) => Notifier;
 }
 
 const HOUR = 3_600_000;

@@ -4,7 +4,6 @@ import { expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
 import { createPingObserver } from '../../../src/daemon/notices/notice-service.ts';
-import type { Pinger } from '../../../src/daemon/notices/notice-service.ts';
 import type { JobOutcome } from '../../../src/mirror/daemon.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { scratch } from '../../journeys/harness.ts';
@@ -16,7 +15,7 @@ function rig() {
   const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
   onTestFinished(() => mirror.close());
   const said: string[] = [];
-  const pinger: Pinger = {
+  const pinger: Parameters<typeof createPingObserver>[0] = {
     started: (source) => void said.push(`${source} start`),
     succeeded: (source, others) =>
       void said.push([source, 'success', ...others().map((name) => `but ${name}`)].join(' ')),

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { openPoster, POST_TIMEOUTS } from '../../../src/api/post.ts';
+import { openPoster } from '../../../src/api/post.ts';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { type Clock, systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
@@ -37,9 +37,9 @@ const log: Logger = {
   child: () => log,
 };
 
-function rig(timeouts: Partial<typeof POST_TIMEOUTS> = {}) {
+function rig(timeouts: Parameters<typeof openPoster>[0] = {}) {
   logged.length = 0;
-  const poster = openPoster({ ...POST_TIMEOUTS, ...timeouts });
+  const poster = openPoster(timeouts);
   onTestFinished(() => poster.close());
   const send = createSend({
     poster,

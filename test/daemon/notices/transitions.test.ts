@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
-import { FOLLOWED, transitionsOf } from '../../../src/daemon/notices/transitions.ts';
+import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
 import { contentOf } from '../../../src/daemon/notices/message.ts';
 import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
@@ -164,7 +164,7 @@ describe('drift', () => {
 
   it('beyond what is followed is reported as one mass, and when it has shrunk', () => {
     const known = drift(['a']);
-    const mass = seen(driftJob([finding('a')], { open: FOLLOWED + 1 }));
+    const mass = seen(driftJob([finding('a')], { open: 5001 }));
     expect(told(known, mass, mass, drift(['a'], ['z', { id: 'z' }]), drift(['a']))).toEqual([
       ['drift_new'],
       ['drift_new'],

@@ -34,7 +34,7 @@ interface Mail {
 /** Longer ones are cut by every reader. */
 const SUBJECT_LENGTH = 200;
 
-/** The same message every time: a repeated attempt is recognized by its Message-ID. */
+/** The same message every time: a repeated attempt is recognized by its Message-ID. @internal */
 export function mailOf({ from, to, subject, template, name }: EmailChannel, message: Message): Mail {
   const sender = addressOf(from);
   const { title, hint, link, event, at, run, source } = message;

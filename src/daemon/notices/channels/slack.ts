@@ -21,7 +21,7 @@ const TEXT_LENGTH = 4000;
 export const sendSlack: Sender<'slack'> = (channel, message, signal, effects) =>
   post(effects, channel, slackRequest(channel, message), signal);
 
-/** What is posted: `text` for notifications and for receivers that know no blocks, `blocks` for the message itself. */
+/** What is posted: `text` for notifications and for receivers that know no blocks, `blocks` for the message itself. @internal */
 export function slackRequest({ url, template }: ChannelOf<'slack'>, message: Message): PostRequest {
   const text = byTemplate(template, message, escaped);
   return jsonRequest(url, message, text === null ? ownForm(message) : { text: cut(text, TEXT_LENGTH) });

@@ -9,7 +9,7 @@ import { byTemplate, post, type Sender, withoutMentions } from './shared.ts';
 export const sendWebhook: Sender<'webhook'> = (channel, message, signal, effects) =>
   post(effects, channel, webhookRequest(channel, message, effects.clock.now()), signal);
 
-/** What is posted at a moment. The signature covers that moment, so that a recorded message cannot be sent again later. */
+/** What is posted at a moment. The signature covers that moment, so that a recorded message cannot be sent again later. @internal */
 export function webhookRequest(
   { url, secret, contentType, template }: ChannelOf<'webhook'>,
   message: Message,

@@ -1,7 +1,8 @@
 /** The reference of the command line (docs/cli.md), written from the command table and the exit codes. */
-import { COMMAND_GROUPS, type CommandRow, type OptionRow } from './command-row.ts';
-import { EXIT_CODES } from './exit-codes.ts';
-import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from './global-options.ts';
+import { type NamedCommand, described, namedCommands, synopsis } from '../../src/cli/command-row.ts';
+import { COMMAND_GROUPS, type CommandRow } from '../../src/cli/command-row.ts';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from '../../src/cli/global-options.ts';
 
 /** The whole page as Markdown. */
 export function commandReference(rows: readonly CommandRow[]): string {
@@ -113,39 +114,4 @@ function rowOf(...cells: readonly string[]): string {
 /** As Markdown renderers name a heading. */
 function anchorOf(heading: string): string {
   return heading.replaceAll(' ', '-');
-}
-
-// The command table as a list, and how a call of each command is written: for the manual page and the reference.
-
-export interface NamedCommand {
-  /** E.g. `tidemark drift accept`. */
-  readonly name: string;
-  readonly row: CommandRow;
-}
-
-/** Every command that people call, with the options that they give, each before its own commands. */
-export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'): NamedCommand[] {
-  return rows
-    .filter(({ isHidden }) => isHidden !== true)
-    .flatMap((row) => {
-      const name = `${parent} ${row.name}`;
-      const options = (row.options ?? []).filter((option) => option.isHidden !== true);
-      return [{ name, row: { ...row, options } }, ...namedCommands(row.commands ?? [], name)];
-    });
-}
-
-/** `tidemark drift accept [options] <kind> <id>`; a group of commands: `tidemark config COMMAND`. */
-export function synopsis({ name, row }: NamedCommand): string {
-  if (row.load === undefined) return `${name} COMMAND`;
-  const options = (row.options ?? []).length === 0 ? [] : ['[options]'];
-  return [name, ...options, ...(row.arguments ?? []).map((argument) => argument.name)].join(' ');
-}
-
-/** What an option or argument is for, with the values that it may have. */
-export function described({ description, choices }: Pick<OptionRow, 'description' | 'choices'>): string {
-  return choices === undefined ? description : `${description}: ${listed(choices)}`;
-}
-
-function listed(choices: readonly string[]): string {
-  return `${choices.slice(0, -1).join(', ')} or ${choices.at(-1) ?? ''}`;
 }
