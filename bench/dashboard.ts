@@ -1,6 +1,7 @@
 /** What a look at the dashboard and a scrape of the metrics cost on a large mirror, by HTTP, as who looks gets them. */
 import { join } from 'node:path';
 import { loadConfig } from '../src/config/load.ts';
+import { onlyMirrorConfig } from '../src/config/mirrors.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
 import { BackupCatalog } from '../src/backup/list.ts';
@@ -98,11 +99,8 @@ async function look(name: string, url: string, most: number, large: number): Pro
 
 /** A daemon that only has a mirror. */
 function viewOf(mirror: Mirror, path: string): DaemonView {
-  const config = loadConfig({
-    env: environment({ url: 'http://127.0.0.1:1' }, path),
-    cwd: '/',
-    keys: 'required',
-  });
+  const env = environment({ url: 'http://127.0.0.1:1' }, path);
+  const config = onlyMirrorConfig(loadConfig({ env, cwd: '/', keys: 'required' }));
   return {
     startedAt: new Date().toISOString(),
     config: () => config,

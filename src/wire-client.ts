@@ -22,19 +22,22 @@ function keyFingerprint(source: SourceConfig): string {
 }
 
 /**
- * A client that can read and nothing else, limited by the source's rate together with all that use the mirror of that path.
- * Null: limited within this process only.
+ * A client that can read and nothing else, limited by the source's rate together with all that use the log beside that path
+ * (`Config.rateLogBeside`). Null: limited within this process only.
  */
-export function openReadClient(source: SourceConfig, log: Logger, mirrorPath: string | null): ReadClient {
-  return createReadClient(connectionOptions(source, log, mirrorPath));
+export function openReadClient(source: SourceConfig, log: Logger, rateLogBeside: string | null): ReadClient {
+  return createReadClient(connectionOptions(source, log, rateLogBeside));
 }
 
 /**
  * When the last hour's requests of this key started, as the log beside the mirror remembers: epoch milliseconds, oldest
  * first. With a kind, those that count for the limit of that name (`rate.kinds`).
  */
-export function recentRequests(source: SourceConfig, mirrorPath: string, kind?: Kind): number[] {
-  return readStarts({ mirrorPath, fingerprint: keyFingerprint(source), clock: systemClock }, kind ?? null);
+export function recentRequests(source: SourceConfig, rateLogBeside: string, kind?: Kind): number[] {
+  return readStarts(
+    { beside: rateLogBeside, fingerprint: keyFingerprint(source), clock: systemClock },
+    kind ?? null,
+  );
 }
 
 /** For `doctor` and the like: failures are reported soon, without waiting minutes when the service asks for it. */
@@ -44,10 +47,14 @@ const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 
 /** A read-only client for single answers, limited like the others. */
-export function openProbeClient(source: SourceConfig, log: Logger, mirrorPath: string | null): ProbeClient {
+export function openProbeClient(
+  source: SourceConfig,
+  log: Logger,
+  rateLogBeside: string | null,
+): ProbeClient {
   const { attempts, maxWaitSeconds } = source.retry;
   return createProbeClient({
-    ...connectionOptions(source, log, mirrorPath),
+    ...connectionOptions(source, log, rateLogBeside),
     timeouts: PROBE_TIMEOUTS,
     maxWindowWaitSeconds: Math.min(source.retry.maxWaitSeconds, PROBE_WINDOW_SECONDS),
     retry: {
@@ -58,14 +65,18 @@ export function openProbeClient(source: SourceConfig, log: Logger, mirrorPath: s
 }
 
 /** The client that can write: opened by `restore --apply`, `apply` and `undo --apply`, and nowhere else. */
-export function openWriteClient(source: SourceConfig, log: Logger, mirrorPath: string): WriteClient {
-  return createWriteClient(connectionOptions(source, log, mirrorPath));
+export function openWriteClient(source: SourceConfig, log: Logger, rateLogBeside: string): WriteClient {
+  return createWriteClient(connectionOptions(source, log, rateLogBeside));
 }
 
-function connectionOptions(source: SourceConfig, log: Logger, mirrorPath: string | null): ConnectionOptions {
+function connectionOptions(
+  source: SourceConfig,
+  log: Logger,
+  rateLogBeside: string | null,
+): ConnectionOptions {
   const keeps = startsToKeep(source.rate);
   // A mirror that is still to be made, in a directory that is, has no log beside it.
-  const isShared = mirrorPath !== null && keeps > 0 && existsSync(dirname(mirrorPath));
+  const isShared = rateLogBeside !== null && keeps > 0 && existsSync(dirname(rateLogBeside));
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
@@ -78,7 +89,7 @@ function connectionOptions(source: SourceConfig, log: Logger, mirrorPath: string
     ...(isShared
       ? {
           rateLog: new SharedRateLog({
-            mirrorPath,
+            beside: rateLogBeside,
             fingerprint: keyFingerprint(source),
             keeps,
             clock: systemClock,

@@ -6,6 +6,7 @@
 import { hostname } from 'node:os';
 import type { Config } from './config/config.ts';
 import { loadConfig } from './config/load.ts';
+import { type LoadedConfig, onlyMirrorConfig } from './config/mirrors.ts';
 import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
@@ -18,15 +19,30 @@ interface ConfigChoice {
   readonly source?: readonly string[];
 }
 
+interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
 /**
- * The configuration of this call, with the sources narrowed to those asked for. Commands that only read the mirror need
- * no key: `unused` then asks for none.
+ * The configuration of this call, with the sources narrowed to those asked for, for a command that works on one mirror.
+ * Commands that only read the mirror need no key: `unused` then asks for none.
+ * @throws TidemarkError also `usage` where the sources have mirrors of their own, and several are asked for
  */
 export function readConfig(
-  surroundings: { readonly env: Readonly<Record<string, string | undefined>>; readonly cwd: string },
+  surroundings: Surroundings,
   choice: ConfigChoice,
   keys: 'required' | 'unused' = 'required',
 ): Config {
+  return onlyMirrorConfig(readLoadedConfig(surroundings, choice, keys));
+}
+
+/** As `readConfig`, before it is known which mirror is meant. */
+export function readLoadedConfig(
+  surroundings: Surroundings,
+  choice: ConfigChoice,
+  keys: 'required' | 'unused',
+): LoadedConfig {
   const config = loadConfig({
     ...(choice.config === undefined ? {} : { file: choice.config }),
     env: surroundings.env,

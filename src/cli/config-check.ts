@@ -1,16 +1,17 @@
 /** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
 import { statSync } from 'node:fs';
 import type { BackupConfig, RateLimits } from '../config/config.ts';
+import { hasMirrorPerSource, mirrorOf } from '../config/mirrors.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
-import { readConfig } from '../wire.ts';
+import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
 import { windowsText } from './rate-text.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
-  const config = readConfig(context, context.options);
+  const config = readLoadedConfig(context, context.options, 'required');
   const { parseCron } = await import('../daemon/schedule/cron.ts');
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))
@@ -20,11 +21,12 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
     const document = {
       schema: 'tidemark.config_check/1',
       file: config.file,
-      mirror: config.mirror,
+      mirror: config.mirrorPath,
       sources: config.sources.map(({ name, baseUrl, profile }) => ({
         name,
         base_url: baseUrl.href,
         profile,
+        mirror: mirrorOf(config, name),
       })),
       warnings,
     };
@@ -33,7 +35,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   }
   const lines = [
     `configuration: ${config.file ?? 'from the environment'}`,
-    `mirror: ${config.mirror}`,
+    `mirror: ${config.mirrorPath}${hasMirrorPerSource(config) ? ', one file per source' : ''}`,
     ...config.sources.map(
       ({ name, baseUrl, profile, rate }) =>
         `source ${name}: ${baseUrl.href}, profile ${profile}, ${rateText(rate)}`,

@@ -33,7 +33,7 @@ export async function doctor(
     const reaches: SourceReach[] = [];
     for (const source of config.sources) {
       if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
-      reaches.push(await probeSource(context, source, mirror, config.mirror));
+      reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
     }
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),

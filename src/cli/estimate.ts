@@ -42,7 +42,7 @@ export async function estimate(context: CommandContext, options: EstimateOptions
   try {
     const shown: ShownEstimate[] = [];
     for (const source of config.sources)
-      shown.push(await estimateSource(context, source, opened.mirror, config.mirror, what, options));
+      shown.push(await estimateSource(context, source, opened.mirror, config.rateLogBeside, what, options));
     const isDocument = context.options.json === true;
     await print(
       context,
@@ -100,7 +100,7 @@ async function estimateSource(
   context: CommandContext,
   source: SourceConfig,
   mirror: Mirror | null,
-  mirrorPath: string,
+  rateLogBeside: string,
   what: EstimatedCommand,
   options: EstimateOptions,
 ): Promise<ShownEstimate> {
@@ -111,7 +111,7 @@ async function estimateSource(
   const run = mirror?.runs.latest(source.name);
   let found: SourceEstimate;
   if (mirror === null || run === undefined) {
-    const reach = await probeSource(context, source, mirror, mirrorPath, options.kind ?? null);
+    const reach = await probeSource(context, source, mirror, rateLogBeside, options.kind ?? null);
     if (reach.fatal !== null) throw reach.fatal;
     found = estimateFromReach(
       { ...reach, kinds: reach.kinds.filter(({ kind }) => kinds.has(kind)) },
@@ -132,14 +132,14 @@ async function estimateSource(
   const back = what === 'restore' && mirror !== null ? comingBack(mirror, source, options) : null;
   const steps = back?.steps ?? null;
   const requests = reading + (back?.looks ?? 0) + (steps ?? 0) * REQUESTS_PER_STEP;
-  const recent = recentRequests(source, mirrorPath);
+  const recent = recentRequests(source, rateLogBeside);
   const waitMs = Math.max(
     waitFor(requests, source.rate, recent, now),
     ...(source.rate.kinds ?? []).map((limits) =>
       waitFor(
         sum(found.collections.filter(({ kind }) => limits.kinds.includes(kind))),
         limits,
-        recentRequests(source, mirrorPath, limits.kinds[0]),
+        recentRequests(source, rateLogBeside, limits.kinds[0]),
         now,
       ),
     ),

@@ -11,8 +11,9 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
-import type { SourceConfig, Config } from '../config/config.ts';
+import type { SourceConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
+import type { LoadedConfig } from '../config/mirrors.ts';
 import { profileNames, profileOption } from '../config/profile.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -442,7 +443,7 @@ function configFrom(
   env: Readonly<Record<string, string | undefined>>,
   context: Pick<CommandContext, 'cwd' | 'pid'>,
   keys: 'required' | 'unused' = 'required',
-): Config {
+): LoadedConfig {
   const temporary = `${path}.${context.pid}.tmp`;
   const named = (line: string): string =>
     line.replaceAll(`${basename(path)}.${context.pid}.tmp`, basename(path));

@@ -21,19 +21,19 @@ export interface LiveChoice {
   /** Null where there is none yet. */
   readonly mirror: Mirror | null;
   /** Where the mirror is, or is to be: beside it is the log of requests. */
-  readonly mirrorPath: string;
+  readonly rateLogBeside: string;
   readonly wanted: Wanted;
 }
 
 /** The live state of what is wanted; the caller closes it. */
 export async function openLive(
   context: CommandContext,
-  { source, command, mirror, mirrorPath, wanted }: LiveChoice,
+  { source, command, mirror, rateLogBeside, wanted }: LiveChoice,
 ): Promise<LoadedState> {
   const level = context.options.logLevel ?? 'warn';
   let progress: Progress | null = null;
   const log = loggingAbove(commandLog(context), level, () => progress?.clear());
-  const client = openReadClient(source, log, mirrorPath);
+  const client = openReadClient(source, log, rateLogBeside);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
     progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
   }

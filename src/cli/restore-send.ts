@@ -26,13 +26,13 @@ interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> 
 
 /** Exit 0 all applied and verified, 3 not all, 130 interrupted. */
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
-  const { context, source, definitions } = session;
+  const { context, config, source, definitions } = session;
   const mirror = journalOf(session);
   const level = context.options.logLevel ?? 'warn';
   let progress: RestoreProgress | null = null;
   let restore = sending.restore ?? 0;
   const log = loggingAbove(commandLog(context), level, () => progress?.clear());
-  const client = openWriteClient(source, log, mirror.path);
+  const client = openWriteClient(source, log, config.rateLogBeside);
   const onAbort = (): void => {
     // The progress bar shows it already.
     if (progress === null) printNote(context, [leavingText(restore)]);

@@ -23,12 +23,12 @@ export async function probeSource(
   context: Pick<CommandContext, 'env' | 'options' | 'signal' | 'stderr'>,
   source: SourceConfig,
   mirror: Mirror | null,
-  /** Beside it is the log of requests; null where no mirror is configured yet. */
-  mirrorPath: string | null,
+  /** As in a `Config`; null where no mirror is configured yet. */
+  rateLogBeside: string | null,
   kinds: readonly Kind[] | null = null,
 ): Promise<SourceReach> {
   // What goes wrong is in the result: a log beside it would only repeat it.
-  const client = openProbeClient(source, commandLog(context, 'silent'), mirrorPath);
+  const client = openProbeClient(source, commandLog(context, 'silent'), rateLogBeside);
   try {
     return await reachSource({
       source,

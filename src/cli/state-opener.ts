@@ -175,7 +175,12 @@ export class StateOpener {
     // Loaded here: a comparison of what the mirror holds needs no HTTP.
     const { openLive } = await import('./live-opener.ts');
     return await openLive(this.#context, {
-      ...{ source, command: this.#command, mirror: this.mirrorIfAny(), mirrorPath: this.#config.mirror },
+      ...{
+        source,
+        command: this.#command,
+        mirror: this.mirrorIfAny(),
+        rateLogBeside: this.#config.rateLogBeside,
+      },
       wanted: { ...wanted, ...(against === undefined ? {} : { against }) },
     });
   }

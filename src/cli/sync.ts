@@ -103,7 +103,7 @@ async function syncHere(
       printNote(context, crashedRunNote(mirror, source.name));
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
-      const client = openReadClient(source, log, mirror.path);
+      const client = openReadClient(source, log, config.rateLogBeside);
       if (hasBars(context)) {
         progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
       }

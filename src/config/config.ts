@@ -190,8 +190,10 @@ export interface ReplicaConfig {
 export interface Config {
   /** Absolute path of the configuration file; null where there is none. */
   readonly file: string | null;
-  /** Absolute path of the mirror. */
+  /** Absolute path of the mirror: of one file, whatever the configuration says (`mirrorConfigs` of `mirrors.ts`). */
   readonly mirror: string;
+  /** Absolute path: the log of request starts is beside it, shared by all mirrors of the configuration. */
+  readonly rateLogBeside: string;
   /** Absolute paths of all files that it was read from, or looked for in: without a change of theirs it is the same. */
   readonly files: readonly string[];
   /** Of what those files and the environment held: the same for the same configuration, secrets included. Hex. */

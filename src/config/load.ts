@@ -30,6 +30,7 @@ import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environme
 import { Mistakes, place } from './mistakes.ts';
 import { type ParsedOptions, OPTIONS } from './options.ts';
 import { parseTree, typeInterpolations } from './parse.ts';
+import type { LoadedConfig } from './mirrors.ts';
 import { aboutOf, schemasAlong } from './schema.ts';
 import { checkSource, isLoopback } from './source.ts';
 import { emptyTree, valueAt, type Tree, type Path } from './tree.ts';
@@ -50,11 +51,12 @@ interface LoadOptions {
 }
 
 /**
- * The configuration (design.md, Configuration): YAML file, then environment variables over it, then defaults.
+ * The configuration (design.md, Configuration): YAML file, then environment variables over it, then defaults. What works
+ * on a mirror takes a `Config`, which `mirrorConfigs` makes of it.
  * @throws TidemarkError `config_missing` when there is neither file nor the variables that define a source, or the
  *   named file does not exist; `config_invalid` with every mistake on a line of its own
  */
-export function loadConfig(options: LoadOptions): Config {
+export function loadConfig(options: LoadOptions): LoadedConfig {
   const { env, cwd } = options;
   const needsKeys = options.keys !== 'unused';
   const mistakes = new Mistakes();
@@ -86,9 +88,9 @@ export function loadConfig(options: LoadOptions): Config {
   checkNames(checking, parsed);
   const names = parsed.sources.map(({ name }) => name);
   const http = checkHttp(checking, parsed);
-  const config: Config = {
+  const config: LoadedConfig = {
     file,
-    mirror: absolutePath(checking, ['mirror'], parsed.mirror),
+    mirrorPath: absolutePath(checking, ['mirror'], parsed.mirror),
     sources,
     configured: sources,
     schedules: checkSchedules(checking, parsed),

@@ -122,9 +122,9 @@ const SEVERITY_RULE = z.strictObject({
 
 /** Every option that there is. */
 export const OPTIONS = section('Tidemark configuration', {
-  mirror: t.path.prefault('./data/mirror.db').meta({
+  mirror: t.mirrorPath.prefault('./data/mirror.db').meta({
     description:
-      'The SQLite file. A relative path starts at the directory of the configuration file, or at the current one where there is no file.',
+      'The SQLite file. With `{source}`, each source has a file of its own: `./data/{source}.db`. A relative path starts at the directory of the configuration file, or at the current one where there is no file.',
     example: './data/mirror.db',
   }),
   sources: t.listOf('The services to mirror.', SOURCE),

@@ -165,6 +165,14 @@ export const path = z
   .refine((value) => value.trim() !== '' && !value.includes('\0'))
   .meta({ type: 'path', expected: 'a path' });
 
+/**
+ * Path of the mirror, or of one mirror per source where it has `{source}`. A dot or slash follows, which no source's name
+ * has: so no file of one source (with `-wal`, `-lock` and so on at its end) can be the file of another.
+ */
+export const mirrorPath = path
+  .regex(/^(?:[^{}]|\{source\}(?=(?:[^{}]|\{source\})*[./][^{}]*$))*$/)
+  .meta({ expected: 'a path without braces, or with {source} before an ending such as .db' });
+
 /** An API key or token: sent in a header, so visible ASCII without spaces. */
 export const secret = z
   .string()

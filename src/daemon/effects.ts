@@ -19,8 +19,8 @@ export interface DaemonEffects {
   readonly openReadClient: (
     source: SourceConfig,
     log: Logger,
-    /** Beside it is the log of requests that all processes share. */
-    mirrorPath: string,
+    /** As in the `Config`. */
+    rateLogBeside: string,
   ) => ReadClient | Promise<ReadClient>;
   /** Starts a process for one job. Left out, jobs are done in this one. */
   readonly startJob?: StartJob;

@@ -20,7 +20,8 @@ import {
 import { realMirrorPath } from './real-path.ts';
 
 interface RateLogOptions {
-  readonly mirrorPath: string;
+  /** Absolute path, of a mirror or of the mirrors' directory: the log is beside it. */
+  readonly beside: string;
   /** Names a key at an origin without telling the key. */
   readonly fingerprint: string;
   /** How many starts the limits look back at most. */
@@ -51,9 +52,9 @@ const TABLES = `
   -- What a 429 left behind, as the client wrote it.
   CREATE TABLE pace (limit_id INTEGER PRIMARY KEY, text TEXT NOT NULL);`;
 
-/** Where the log of a mirror's requests is. */
-function rateLogPath(mirrorPath: string): string {
-  return `${realMirrorPath(mirrorPath)}-rate`;
+/** Where the log of requests beside this path is. */
+function rateLogPath(beside: string): string {
+  return `${realMirrorPath(beside)}-rate`;
 }
 
 /** The log of one key for one client. The file is made or opened when the first request starts. */
@@ -64,7 +65,7 @@ export class SharedRateLog {
 
   constructor(options: RateLogOptions) {
     this.#options = options;
-    this.#path = rateLogPath(options.mirrorPath);
+    this.#path = rateLogPath(options.beside);
   }
 
   now(): number {
@@ -107,10 +108,10 @@ export class SharedRateLog {
  * `kind`: of the limit of that name.
  */
 export function readStarts(
-  { mirrorPath, fingerprint, clock }: Omit<RateLogOptions, 'keeps'>,
+  { beside, fingerprint, clock }: Omit<RateLogOptions, 'keeps'>,
   kind: string | null,
 ): number[] {
-  const path = rateLogPath(mirrorPath);
+  const path = rateLogPath(beside);
   if (!existsSync(path)) return [];
   let connection: Connection | null = null;
   try {

@@ -85,7 +85,8 @@ describe('a kind with limits of its own', () => {
   it('remembers its hour over a restart, apart from that of the key', async () => {
     const clock = new FakeClock();
     const mirrorPath = join(scratch(), 'mirror.db');
-    const opened = (): RateLog => new SharedRateLog({ mirrorPath, fingerprint: 'a key', keeps: 100, clock });
+    const opened = (): RateLog =>
+      new SharedRateLog({ beside: mirrorPath, fingerprint: 'a key', keeps: 100, clock });
     const kinds = [{ kinds: RECORDINGS, perMinute: 0, perHour: 2 }];
     const first = limiterWith({ perHour: 100, kinds }, clock, opened());
     await first.run(started, undefined, { kind: 'session_recordings' });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 
 type LoadOptions = Parameters<typeof loadConfig>[0];
@@ -28,7 +29,7 @@ export function workspace(): Workspace {
     return path;
   };
   const load = (env: LoadOptions['env'] = {}, more: Partial<LoadOptions> = {}): Config =>
-    loadConfig({ env, cwd: directory, ...more });
+    onlyMirrorConfig(loadConfig({ env, cwd: directory, ...more }));
   afterEach(() => rmSync(join(directory, 'tidemark.yaml'), { recursive: true, force: true }));
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
   return {

@@ -5,6 +5,7 @@ import { setTimeout as realDelay } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { createReadClient } from '../../src/api/read-client.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import type { Logger } from '../../src/core/logger.ts';
 import { type Daemon, startDaemon } from '../../src/daemon/daemon.ts';
@@ -115,7 +116,7 @@ export class Rig {
       clock,
       random: () => 0.5,
       log: this.#logger({}),
-      loadConfig: () => loadConfig({ file: this.configFile, env: {}, cwd: this.directory }),
+      loadConfig: () => onlyMirrorConfig(loadConfig({ file: this.configFile, env: {}, cwd: this.directory })),
       openMirror: (config, mode, command) => {
         this.onOpen(mode, command);
         return openMirror(config.mirror, { mode, command, clock, host: 'here', pid: process.pid });

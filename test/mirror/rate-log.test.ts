@@ -35,7 +35,7 @@ class Machine {
       clock: this.clock,
       log,
       rateLog: new SharedRateLog({
-        ...{ mirrorPath: this.mirrorPath, fingerprint, clock: this.clock },
+        ...{ beside: this.mirrorPath, fingerprint, clock: this.clock },
         keeps: Math.max(limits.perMinute, limits.perHour),
       }),
     });
@@ -185,7 +185,8 @@ describe('the log of requests beside the mirror', () => {
       perHour: 10,
       kinds: [{ kinds: ['session_recordings'], perMinute: 5, perHour: 0 }],
     });
-    const read = (kind: string | null): number[] => readStarts({ mirrorPath, fingerprint: KEY, clock }, kind);
+    const read = (kind: string | null): number[] =>
+      readStarts({ beside: mirrorPath, fingerprint: KEY, clock }, kind);
     expect(read(null)).toEqual([]);
     const first = clock.now();
     await limiter.run(started, undefined, { kind: 'session_recordings' });
@@ -195,7 +196,7 @@ describe('the log of requests beside the mirror', () => {
     expect(read('session_recordings')).toEqual([first]);
     clock.advance(700_000);
     expect(read(null)).toEqual([first + 3_000_000]);
-    expect(readStarts({ mirrorPath, fingerprint: 'another', clock }, null)).toEqual([]);
+    expect(readStarts({ beside: mirrorPath, fingerprint: 'another', clock }, null)).toEqual([]);
   });
 });
 
@@ -282,12 +283,12 @@ describe('a log that cannot be used fails nothing', () => {
     other.exec('ROLLBACK');
     // At once it is not tried again: where a program holds the file, each try takes its time.
     expect(
-      readStarts({ mirrorPath: machine.mirrorPath, fingerprint: KEY, clock: machine.clock }, null),
+      readStarts({ beside: machine.mirrorPath, fingerprint: KEY, clock: machine.clock }, null),
     ).toHaveLength(1);
     machine.clock.advance(30_000);
     await limiter.run(started);
     expect(
-      readStarts({ mirrorPath: machine.mirrorPath, fingerprint: KEY, clock: machine.clock }, null),
+      readStarts({ beside: machine.mirrorPath, fingerprint: KEY, clock: machine.clock }, null),
     ).toHaveLength(3);
     expect(machine.warnings).toHaveLength(1);
     // Another process has no room until the oldest leave the window.

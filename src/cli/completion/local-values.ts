@@ -1,6 +1,7 @@
 /** Values that the configuration and the mirror of this machine know. Reads both as they are, and changes neither. */
-import { type Config, SCHEDULE_NAMES } from '../../config/config.ts';
+import { SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
+import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs } from '../../config/mirrors.ts';
 import { profileNames } from '../../config/profile.ts';
 import type { RestoreRow } from '../../mirror/restores.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -24,11 +25,18 @@ export function localValues(sort: ValueSort, question: LocalQuestion): Candidate
     return config.notices.map(({ name }) => ({ value: name, description: 'channel of notices' }));
   if (sort === 'source' && config.sources.length > 0)
     return config.sources.map(({ name, baseUrl }) => ({ value: name, description: baseUrl.host }));
-  const glance = question.isLate() ? null : peekMirror(config.mirror, READ);
-  return glance === null ? [] : seen(sort, glance, question.sources);
+  const isAsked = ({ name }: { readonly name: string }): boolean =>
+    question.sources.length === 0 || question.sources.includes(name);
+  const found = mirrorConfigs(config).flatMap(({ mirror, sources }) => {
+    const isOther = hasMirrorPerSource(config) && !sources.some(isAsked);
+    const glance = isOther || question.isLate() ? null : peekMirror(mirror, READ);
+    return glance === null ? [] : seen(sort, glance, question.sources);
+  });
+  // `run:7` of each of several mirrors is one word.
+  return [...new Map(found.toReversed().map((each) => [each.value, each])).values()].toReversed();
 }
 
-function schedulesOf({ schedules }: Config): Candidate[] {
+function schedulesOf({ schedules }: LoadedConfig): Candidate[] {
   return SCHEDULE_NAMES.flatMap((name) => {
     const schedule = schedules[name];
     return schedule === null ? [] : [{ value: name, description: schedule.cron }];

@@ -15,7 +15,7 @@ interface ChildJobOptions {
   /** @throws TidemarkError */
   readonly loadConfig: () => Config;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly recentRequests: (source: SourceConfig, mirrorPath: string) => readonly number[];
+  readonly recentRequests: (source: SourceConfig, rateLogBeside: string) => readonly number[];
   /** Sends to the daemon; does nothing if the daemon has ended. */
   readonly send: (message: ToDaemon) => void;
   /** Aborted when the daemon asks for it, or has ended. */
@@ -44,7 +44,7 @@ export async function performOrder(
   const task = { job, number, work, config, source, signal, onClient: progress.onClient };
   const result = await new InProcessExecutor(effects, mirrorAccess).perform(task);
   progress.stop();
-  const starts = work.holds === 'writer' ? startsOf(config.mirror, source, options) : [];
+  const starts = work.holds === 'writer' ? startsOf(config.rateLogBeside, source, options) : [];
   send({ type: 'done', result: toResultMessage(result), starts });
 }
 
@@ -60,13 +60,13 @@ function readSame(loadConfig: () => Config, digest: string): Config | null {
 }
 
 function startsOf(
-  mirrorPath: string,
+  rateLogBeside: string,
   source: SourceConfig | null,
   { recentRequests }: ChildJobOptions,
 ): readonly number[] {
   if (source === null || source.rate.perHour === 0) return [];
   try {
-    return recentRequests(source, mirrorPath);
+    return recentRequests(source, rateLogBeside);
   } catch {
     // Only used for a displayed number: the job reports errors of the log.
     return [];

@@ -16,9 +16,9 @@ import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
-    const { job, effects, mirror, log, signal } = context;
+    const { job, effects, config, mirror, log, signal } = context;
     const source = sourceOf(context);
-    const client = await effects.openReadClient(source, log, mirror.path);
+    const client = await effects.openReadClient(source, log, config.rateLogBeside);
     const tally = new Tally();
     context.onClient(client, () => tally.progress());
     try {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../../src/config/mirrors.ts';
 import type { Actor } from '../../../src/core/actor.ts';
 import { type Clock, isoTime, systemClock } from '../../../src/core/clock.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
@@ -85,7 +86,7 @@ export class World implements DaemonView {
       TIDEMARK_RECORDINGS_SHARING_PER_RUN: '20',
       ...more,
     });
-    this.#config = loadConfig({ env, cwd: directory, keys: 'required' });
+    this.#config = onlyMirrorConfig(loadConfig({ env, cwd: directory, keys: 'required' }));
     this.schedulesShown = [
       this.#schedule('sync', '*/30 * * * *', 30 * MINUTE_MS),
       this.#schedule('drift', '0 7 * * *', DAY_MS),

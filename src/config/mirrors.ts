@@ -1,0 +1,84 @@
+/** One mirror for all sources, or one for each: a loaded configuration becomes one `Config` per mirror file. */
+import { dirname, join, sep } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
+import { type Config, type Schedule, SCHEDULE_NAMES, type ScheduleName } from './config.ts';
+
+/** Stands for the name of a source in the configured path of the mirror. */
+const PLACEHOLDER = '{source}';
+
+/**
+ * A configuration as it was loaded, before it is known which mirror is meant. It is no `Config`: what works on a mirror
+ * cannot be given one by mistake.
+ */
+export interface LoadedConfig extends Omit<Config, 'mirror' | 'rateLogBeside'> {
+  /** Absolute path; with `{source}` in it, each source has a mirror of its own. */
+  readonly mirrorPath: string;
+}
+
+/** True where each source has a mirror of its own. */
+export function hasMirrorPerSource({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): boolean {
+  return mirrorPath.includes(PLACEHOLDER);
+}
+
+/** The path of a source's mirror. */
+export function mirrorOf({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>, source: string): string {
+  return mirrorPath.replaceAll(PLACEHOLDER, () => source);
+}
+
+/**
+ * One `Config` per mirror file: one for all sources, or with `{source}` in the path one for each of `sources`, which knows
+ * no other source, in their order; none where there is no source. All share one log of request starts, since two sources
+ * may use one key.
+ */
+export function mirrorConfigs(loaded: LoadedConfig): readonly Config[] {
+  const { mirrorPath, ...common } = loaded;
+  if (!hasMirrorPerSource(loaded))
+    return [Object.freeze({ ...common, mirror: mirrorPath, rateLogBeside: mirrorPath })];
+  const rateLogBeside = rateLogOf(mirrorPath);
+  return loaded.sources.map((source) => {
+    const schedules = Object.fromEntries(
+      SCHEDULE_NAMES.map((name) => [name, scheduleOf(source.name, loaded.schedules[name])]),
+    ) as Record<ScheduleName, Schedule | null>;
+    return Object.freeze({
+      ...common,
+      mirror: mirrorOf(loaded, source.name),
+      rateLogBeside,
+      sources: Object.freeze([source]),
+      configured: Object.freeze([source]),
+      schedules: Object.freeze(schedules),
+    });
+  });
+}
+
+function scheduleOf(source: string, schedule: Schedule | null): Schedule | null {
+  return schedule?.sources.includes(source) === true ? { ...schedule, sources: [source] } : null;
+}
+
+/** In the last directory that all mirrors are in; the dot keeps it apart from directories named as sources. */
+function rateLogOf(mirrorPath: string): string {
+  const [before = ''] = mirrorPath.split(PLACEHOLDER);
+  return join(before.endsWith(sep) ? before : dirname(before), 'tidemark.mirrors');
+}
+
+/**
+ * The `Config` of the only mirror.
+ * @throws TidemarkError `usage` where there are several, `config_missing` where each source has its own and there is none
+ */
+export function onlyMirrorConfig(loaded: LoadedConfig): Config {
+  const [config, ...more] = mirrorConfigs(loaded);
+  if (config === undefined) {
+    throw new TidemarkError(
+      'config_missing',
+      `no source: each has a mirror of its own (${loaded.mirrorPath})`,
+      {
+        hint: 'add a source to the configuration',
+      },
+    );
+  }
+  if (more.length > 0) {
+    throw new TidemarkError('usage', 'each source has a mirror of its own: name one with --source', {
+      hint: `configured are: ${loaded.configured.map(({ name }) => name).join(', ')}`,
+    });
+  }
+  return config;
+}
