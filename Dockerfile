@@ -7,8 +7,9 @@ COPY tsconfig.json build.ts ./
 COPY src ./src
 COPY config ./config
 COPY drizzle ./drizzle
+COPY drizzle-fleet ./drizzle-fleet
 # Files keep the modes of the checkout, and a strict umask there would hide them from the image's user.
-RUN node build.ts && chmod -R a+rX package.json config drizzle
+RUN node build.ts && chmod -R a+rX package.json config drizzle drizzle-fleet
 
 FROM node:24-slim
 # As `--build-arg VERSION=1.2.3 --build-arg REVISION=$(git rev-parse HEAD)` gives them.
@@ -33,6 +34,7 @@ COPY --from=build /app/package.json /app/
 COPY LICENSE /app/
 COPY --from=build /app/config /app/config
 COPY --from=build /app/drizzle /app/drizzle
+COPY --from=build /app/drizzle-fleet /app/drizzle-fleet
 COPY --from=build /app/dist /app/dist
 # Group 0 may write too: some clusters run an image under any user id of that group.
 RUN install -d -o 1000 -g 0 -m 0770 /data

@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['eslint.config.js', 'dist/', 'node_modules/', 'data/', 'drizzle/'] },
+  { ignores: ['eslint.config.js', 'dist/', 'node_modules/', 'data/', 'drizzle/', 'drizzle-fleet/'] },
   js.configs.recommended,
   ...tseslint.configs.strictTypeChecked,
   {

@@ -38,6 +38,15 @@ export type ErrorCode =
   | 'port_in_use'
   | 'reference_unknown'
   | 'git' // the repository is not as it has to be, or git refused
+  // the registry of a fleet
+  | 'registry_unreachable'
+  | 'registry_denied' // user, password or privilege
+  | 'registry_missing' // the database, or its tables
+  | 'registry_older'
+  | 'registry_newer'
+  | 'registry_version' // made by other migrations, or changed by somebody
+  | 'registry_failed'
+  | 'cell_held' // a worker is at work on it, or a person checked it out
   | 'unsafe_plan'
   | 'interrupted'
   | 'internal';

@@ -83,6 +83,7 @@ describe('the image', () => {
       'config',
       'dist',
       'drizzle',
+      'drizzle-fleet',
       'node_modules',
       'package.json',
     ]);

@@ -16,7 +16,17 @@ const KIND = 'feature_flags';
 const execute = promisify(execFile);
 
 /** What a clone needs to run from the sources. */
-const COPIED = ['src', 'drizzle', 'config', 'package.json', 'tsconfig.json', 'drizzle.config.ts', 'build.ts'];
+const COPIED = [
+  'src',
+  'drizzle',
+  'config',
+  'package.json',
+  'tsconfig.json',
+  'drizzle.config.ts',
+  'drizzle-fleet',
+  'drizzle-fleet.config.ts',
+  'build.ts',
+];
 
 function copyOfTheSources(): string {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-kind-'));

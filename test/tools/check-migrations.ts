@@ -1,6 +1,7 @@
 /**
- * `npm run migrations:check`: ends with 1 when src/mirror/schema/ holds changes that no migration in drizzle/ has.
- * drizzle-kit generates into a copy; what it adds there is what is missing.
+ * `npm run migrations:check`: ends with 1 when a schema holds changes that no migration has: src/mirror/schema/ and drizzle/
+ * (SQLite), src/fleet/registry/schema.ts and drizzle-fleet/ (PostgreSQL). drizzle-kit generates into a copy; what it adds there
+ * is what is missing.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -8,18 +9,27 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { packageFile } from '../../src/core/package-root.ts';
 
-/** Names of the migrations that drizzle-kit would add for this schema. */
-export function missingMigrations(schema: string): string[] {
+const DATABASES = {
+  mirror: { dialect: 'sqlite', schema: './src/mirror/schema/*.ts', migrations: 'drizzle' },
+  fleet: { dialect: 'postgresql', schema: './src/fleet/registry/schema.ts', migrations: 'drizzle-fleet' },
+} as const;
+
+/**
+ * Names of the migrations that drizzle-kit would add.
+ * @param schema in place of the database's own
+ */
+export function missingMigrations(database: keyof typeof DATABASES, schema?: string): string[] {
+  const { dialect, migrations, schema: own } = DATABASES[database];
   const root = packageFile();
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-migrations-'));
   try {
     const out = join(directory, 'drizzle');
-    cpSync(packageFile('drizzle'), out, { recursive: true });
+    cpSync(packageFile(migrations), out, { recursive: true });
     const before = new Set(readdirSync(out));
     const kit = packageFile('node_modules', 'drizzle-kit', 'bin.cjs');
     const options = [
-      `--dialect=sqlite`,
-      `--schema=${schema}`,
+      `--dialect=${dialect}`,
+      `--schema=${schema ?? own}`,
       `--out=${relative(root, out)}`,
       '--name=missing',
     ];
@@ -35,11 +45,10 @@ export function missingMigrations(schema: string): string[] {
 }
 
 if (import.meta.main) {
-  const missing = missingMigrations('./src/mirror/schema/*.ts');
-  if (missing.length > 0) {
-    process.stderr.write(
-      'src/mirror/schema/ has changes without a migration: run `npm run migrations:generate`\n',
-    );
+  for (const database of ['mirror', 'fleet'] as const) {
+    if (missingMigrations(database).length === 0) continue;
+    const { schema } = DATABASES[database];
+    process.stderr.write(`${schema} has changes without a migration: run \`npm run migrations:generate\`\n`);
     process.exitCode = 1;
   }
 }

@@ -1,0 +1,201 @@
+/** The one door to PostgreSQL: connections to the registry's database, and their errors in Tidemark's words. */
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
+import pg from 'pg';
+import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
+import type { Secret } from '../../core/secret.ts';
+
+export type Database = NodePgDatabase;
+export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
+
+/** Longest time that a connection may take, and a statement of the registry. */
+const CONNECT_TIMEOUT_MS = 10_000;
+const STATEMENT_TIMEOUT_MS = 60_000;
+
+export interface Connections {
+  readonly db: Database;
+  /** The server and database, without user and password. */
+  readonly place: string;
+  close(): Promise<void>;
+}
+
+/**
+ * Connections to this database, made when they are needed.
+ * @param maxConnections at a time
+ * @throws TidemarkError `config_invalid` for what is no address of a database
+ */
+export function openConnections(url: Secret, maxConnections: number): Connections {
+  const place = databasePlace(url);
+  const pool = new pg.Pool({
+    connectionString: url.reveal(),
+    max: maxConnections,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
+    application_name: 'tidemark',
+    keepAlive: true,
+    // A process that has nothing else to do may end.
+    allowExitOnIdle: true,
+  });
+  // A connection that broke while it was idle is replaced when the next statement needs one, which reports what is wrong then.
+  pool.on('error', () => undefined);
+  return { db: drizzle({ client: pool }), place, close: async () => pool.end() };
+}
+
+/**
+ * Server and database of an address, fit to print: `db.example.com:5432/tidemark`.
+ * @throws TidemarkError `config_invalid`
+ */
+function databasePlace(url: Secret): string {
+  const parsed = URL.parse(url.reveal());
+  if (parsed === null || !/^postgres(ql)?:$/.test(parsed.protocol)) {
+    throw new TidemarkError('config_invalid', 'fleet.database is no address of a PostgreSQL database', {
+      hint: 'set it to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, by reference: ${DATABASE_URL}',
+    });
+  }
+  const host = parsed.searchParams.get('host') ?? (parsed.hostname || 'localhost');
+  const port = parsed.searchParams.get('port') ?? (parsed.port || '5432');
+  return `${host}:${port}${parsed.pathname === '' ? '/' : parsed.pathname}`;
+}
+
+/** The SQLSTATE or system code of what a statement threw; undefined for anything else. */
+function databaseCode(thrown: unknown): string | undefined {
+  if (!(thrown instanceof Error) || thrown instanceof TidemarkError) return undefined;
+  if ('code' in thrown && typeof thrown.code === 'string') return thrown.code;
+  // Several addresses of one name were tried; and Drizzle wraps what a statement threw.
+  if (thrown instanceof AggregateError) return databaseCode(thrown.errors[0]);
+  return databaseCode(thrown.cause);
+}
+
+function databaseMessage(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return String(thrown);
+  if (thrown instanceof AggregateError) return databaseMessage(thrown.errors[0]);
+  const inner = thrown.cause instanceof Error ? databaseMessage(thrown.cause) : thrown.message;
+  return inner.split('\n', 1)[0] ?? '';
+}
+
+interface DatabaseProblem {
+  readonly code: ErrorCode;
+  /** Ends the sentence `PLACE …`; `{message}` stands for what PostgreSQL says. */
+  readonly what: string;
+  readonly hint: string;
+  readonly isRetryable?: boolean;
+}
+
+const CHECK_URL = 'check fleet.database: user, password, host, port and database';
+const UNREACHABLE: DatabaseProblem = {
+  code: 'registry_unreachable',
+  what: 'cannot be reached: {message}',
+  hint: 'check that PostgreSQL runs there and that this machine may connect to it',
+  isRetryable: true,
+};
+const CERTIFICATE: DatabaseProblem = {
+  code: 'registry_unreachable',
+  what: 'has a certificate that is not trusted: {message}',
+  hint: "add sslrootcert=FILE with the certificate of the server's authority to fleet.database",
+};
+
+/** By SQLSTATE, its class, or the system's code. */
+const PROBLEMS: Readonly<Record<string, DatabaseProblem>> = {
+  '28P01': { code: 'registry_denied', what: 'refuses the user or the password', hint: CHECK_URL },
+  '28': { code: 'registry_denied', what: 'refuses the connection: {message}', hint: CHECK_URL },
+  '3D000': {
+    code: 'registry_missing',
+    what: 'does not exist: {message}',
+    hint: 'create the database, or correct fleet.database; `tidemark fleet apply` creates the tables',
+  },
+  '42501': {
+    code: 'registry_denied',
+    what: 'does not allow it: {message}',
+    hint: 'give the user of fleet.database CREATE on the database, or make it the owner of the schemas tidemark and tidemark_query',
+  },
+  '42P01': {
+    code: 'registry_version',
+    what: 'lacks tables of the registry: {message}',
+    hint: 'somebody changed the schema tidemark; restore the database from its backup',
+  },
+  '25006': {
+    code: 'registry_unreachable',
+    what: 'is read-only: {message}',
+    hint: 'connect to the primary server, not to a standby',
+    isRetryable: true,
+  },
+  '53100': { code: 'disk_full', what: 'has no disk space left', hint: "free some on the database's server" },
+  '57014': {
+    code: 'registry_failed',
+    what: 'did not answer in time: {message}',
+    hint: 'look for long transactions in pg_stat_activity, then run the command again',
+    isRetryable: true,
+  },
+  '40': {
+    code: 'registry_failed',
+    what: 'gave up a transaction: {message}',
+    hint: 'run the command again',
+    isRetryable: true,
+  },
+  '08': UNREACHABLE,
+  '53': UNREACHABLE,
+  '57': UNREACHABLE,
+  ECONNREFUSED: UNREACHABLE,
+  ECONNRESET: UNREACHABLE,
+  ENOTFOUND: UNREACHABLE,
+  EAI_AGAIN: UNREACHABLE,
+  ETIMEDOUT: UNREACHABLE,
+  EHOSTUNREACH: UNREACHABLE,
+  ENETUNREACH: UNREACHABLE,
+  EPIPE: UNREACHABLE,
+  ENOENT: UNREACHABLE, // the socket's file
+  EACCES: UNREACHABLE,
+  SELF_SIGNED_CERT_IN_CHAIN: CERTIFICATE,
+  DEPTH_ZERO_SELF_SIGNED_CERT: CERTIFICATE,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: CERTIFICATE,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: CERTIFICATE,
+  CERT_HAS_EXPIRED: CERTIFICATE,
+  ERR_TLS_CERT_ALTNAME_INVALID: CERTIFICATE,
+};
+
+/** Errors of the driver have no code, only these texts. */
+const DRIVER_PROBLEMS: readonly (readonly [RegExp, DatabaseProblem])[] = [
+  [
+    /does not support SSL/,
+    {
+      code: 'registry_unreachable',
+      what: 'does not offer TLS',
+      hint: 'switch TLS on at the server, or set sslmode=disable in fleet.database',
+    },
+  ],
+  [
+    /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/,
+    UNREACHABLE,
+  ],
+  [
+    /SASL|password must be a string/,
+    { code: 'registry_denied', what: 'asks for a password', hint: CHECK_URL },
+  ],
+];
+
+/** An error of PostgreSQL, of its driver or of the network as a `TidemarkError`; anything else is returned unchanged. */
+export function asRegistryError(thrown: unknown, place: string): unknown {
+  if (thrown instanceof TidemarkError) return thrown;
+  const code = databaseCode(thrown);
+  const message = databaseMessage(thrown);
+  const problem =
+    code === undefined
+      ? DRIVER_PROBLEMS.find(([pattern]) => pattern.test(message))?.[1]
+      : (PROBLEMS[code] ?? (/^[0-9A-Z]{5}$/.test(code) ? PROBLEMS[code.slice(0, 2)] : undefined));
+  if (problem === undefined) {
+    if (code === undefined || !/^[0-9A-Z]{5}$/.test(code)) return thrown;
+    return new TidemarkError('internal', `the registry ${place}: ${code}: ${message}`, {
+      hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
+      cause: thrown,
+    });
+  }
+  return new TidemarkError(
+    problem.code,
+    `the registry ${place} ${problem.what.replace('{message}', message)}`,
+    {
+      hint: problem.hint,
+      isRetryable: problem.isRetryable ?? false,
+      cause: thrown,
+    },
+  );
+}

@@ -1,0 +1,354 @@
+/**
+ * What a job did on a cell, written to the registry: one statement where the projection changed by little, which is nearly
+ * always, otherwise one transaction. Everything depends on the row of the group, which is locked and has to have the fence.
+ */
+import { createHash } from 'node:crypto';
+import { and, eq, type SQL, sql } from 'drizzle-orm';
+import type { Severity } from '../../catalog/definition.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { Database, Transaction } from './connection.ts';
+import {
+  type CellState,
+  cells,
+  changes,
+  findings,
+  groups,
+  type PublishedOutcome,
+  records,
+  runs,
+} from './schema.ts';
+
+/** A run as the mirror has it; times in ISO 8601. @internal */
+export interface PublishedRun {
+  readonly run: number;
+  readonly outcome: PublishedOutcome;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly requests: number;
+  readonly retries: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** In hex; null for a run that published nothing in the mirror. */
+  readonly root: string | null;
+  readonly errorCode: ErrorCode | null;
+  readonly error: string | null;
+}
+
+/** @internal */
+export interface ProjectedKey {
+  readonly kind: string;
+  /** `organization_id=…&role_id=…`, in the order of the path; empty at the top. */
+  readonly scope: string;
+  readonly id: string;
+}
+
+/** @internal */
+export interface ProjectedRecord extends ProjectedKey {
+  readonly name: string;
+  readonly organization: string | null;
+  /** JSON text, masked as reports are; null for kinds that are no configuration. */
+  readonly body: string | null;
+}
+
+/** @internal */
+export interface ProjectedFinding extends ProjectedKey {
+  readonly path: string;
+  readonly name: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  readonly severity: Severity;
+  /** JSON texts, only where the cell's `showsValues` is set: others are not written. */
+  readonly before?: string;
+  readonly after?: string;
+}
+
+/** @internal */
+export interface ProjectedChange extends ProjectedKey {
+  readonly run: number;
+  readonly name: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  readonly paths: readonly string[];
+}
+
+export interface Publication {
+  readonly cell: number;
+  readonly group: number;
+  readonly fence: number;
+  /** Who publishes. */
+  readonly worker: string;
+  /** Runs that the registry lacks, oldest first; those that it has are left as they are. */
+  readonly runs: readonly PublishedRun[];
+  /** Why the job failed; null where it did not. A run that failed counts as well. */
+  readonly error: { readonly code: ErrorCode; readonly message: string } | null;
+  /** The mirror as it is now; null where it did not change, or is not known. */
+  readonly mirror: {
+    /** The newest run that it has, and its root hash in hex. */
+    readonly run: number | null;
+    readonly root: string | null;
+    readonly version: number;
+    readonly recordCount: number;
+  } | null;
+  /** The mirror that was put into storage; null where none was. */
+  readonly stored: { readonly key: string; readonly run: number } | null;
+  /** All open findings, the worst first, or as many as are worth it; null where drift was not judged. */
+  readonly findings: { readonly total: number; readonly listed: readonly ProjectedFinding[] } | null;
+  /** What brings the projection to `run`: all records (`isWhole`), or those that changed. Null where it stays. */
+  readonly records: {
+    readonly run: number;
+    readonly isWhole: boolean;
+    readonly present: Iterable<ProjectedRecord>;
+    readonly removed: readonly ProjectedKey[];
+  } | null;
+  readonly changes: readonly ProjectedChange[];
+  /** When the cell is due next, in milliseconds from now. A quarantined cell waits an hour at least. */
+  readonly dueInMs: number;
+}
+
+export interface PublishResult {
+  readonly state: CellState;
+  /** Jobs that failed one after another. */
+  readonly failures: number;
+  /** True once, when this failure put the cell into quarantine: tell it. */
+  readonly isNewlyQuarantined: boolean;
+  /** True when this job ended a quarantine. */
+  readonly isReleased: boolean;
+}
+
+/** So many failed jobs in a row put a cell into quarantine: it is retried once an hour. */
+const FAILURES_TO_QUARANTINE = 5;
+const QUARANTINE = sql`interval '1 hour'`;
+
+/** Records that one statement takes: about a megabyte of JSON. */
+const CHUNK = 1000;
+
+/** Null where the fence was lost. */
+export async function publish(db: Database, publication: Publication): Promise<PublishResult | null> {
+  const { records: projection } = publication;
+  if (projection === null) return publishRest(db, publication, []);
+  const chunks = inChunks(projection.present, CHUNK);
+  const first = chunks.next();
+  const firstChunk = first.done === true ? [] : first.value;
+  const second = first.done === true ? first : chunks.next();
+  if (second.done === true && !projection.isWhole) return publishRest(db, publication, firstChunk);
+  return db.transaction(async (tx) => {
+    const held = await tx
+      .select({ id: groups.id })
+      .from(groups)
+      .where(and(eq(groups.id, publication.group), eq(groups.fence, publication.fence)))
+      .for('update');
+    if (held.length === 0) return null;
+    if (projection.isWhole) await tx.delete(records).where(eq(records.cell, publication.cell));
+    if (second.done !== true) {
+      await tx.execute(upsertRecords(publication.cell, firstChunk));
+      let chunk = second;
+      for (let next = chunks.next(); next.done !== true; next = chunks.next()) {
+        await tx.execute(upsertRecords(publication.cell, chunk.value));
+        chunk = next;
+      }
+      return publishRest(tx, publication, chunk.value);
+    }
+    return publishRest(tx, publication, firstChunk);
+  });
+}
+
+function* inChunks<T>(all: Iterable<T>, size: number): Generator<T[], undefined> {
+  let chunk: T[] = [];
+  for (const each of all) {
+    chunk.push(each);
+    if (chunk.length < size) continue;
+    yield chunk;
+    chunk = [];
+  }
+  if (chunk.length > 0) yield chunk;
+  return undefined;
+}
+
+/** Everything but the records of earlier chunks, in one statement. */
+async function publishRest(
+  db: Database | Transaction,
+  publication: Publication,
+  present: readonly ProjectedRecord[],
+): Promise<PublishResult | null> {
+  const { cell, group, fence, worker, mirror, stored, error, dueInMs } = publication;
+  const last = publication.runs.at(-1);
+  const failed = error ?? (last?.outcome === 'failed' ? { code: last.errorCode, message: last.error } : null);
+  const isFailed = sql`${failed !== null}::boolean`;
+  const failures = sql`case when ${isFailed} then ${cells.failures} + 1 else 0 end`;
+  const isQuarantined = sql`(${isFailed} and ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE})`;
+  const due = sql`now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond'`;
+  const isComplete = publication.runs.some(({ outcome }) => outcome === 'complete');
+  const isPublished = publication.runs.some(({ outcome }) => outcome !== 'failed');
+  const set: readonly (SQL | null)[] = [
+    sql`failures = ${failures}`,
+    sql`error_code = ${failed?.code ?? null}`,
+    sql`error = ${failed?.message ?? null}`,
+    sql`quarantined_at = case when ${isQuarantined} then coalesce(${cells.quarantinedAt}, now()) end`,
+    sql`state = case when ${cells.state} = 'checked_out' then ${cells.state} when ${isQuarantined} then 'quarantined' else 'active' end`,
+    sql`due_at = case when ${isQuarantined} then greatest(${due}, now() + ${QUARANTINE}) else ${due} end`,
+    last === undefined ? null : sql`last_outcome = ${last.outcome}`,
+    isPublished ? sql`published_at = now()` : null,
+    isComplete ? sql`complete_at = now()` : null,
+    mirror === null
+      ? null
+      : sql`last_run = ${mirror.run}, root = ${mirror.root}, mirror_version = ${mirror.version}, record_count = ${mirror.recordCount}`,
+    stored === null ? null : sql`stored_key = ${stored.key}, stored_run = ${stored.run}, stored_at = now()`,
+    publication.findings === null ? null : sql`finding_count = ${publication.findings.total}`,
+    publication.records === null ? null : sql`projected_run = ${publication.records.run}`,
+  ];
+  const parts: SQL[] = [
+    sql`prior as (select state from ${cells} where id = ${cell})`,
+    sql`fenced as (update ${groups} set held_at = now() where id = ${group} and fence = ${fence} returning id)`,
+    sql`published as (update ${cells} set ${sql.join(
+      set.filter((each) => each !== null),
+      sql`, `,
+    )} from fenced where ${cells.id} = ${cell} and ${cells.group} = fenced.id and ${cells.state} <> 'retired' returning ${cells.id}, ${cells.state}, ${cells.failures}, ${cells.showsValues})`,
+    ...runParts(publication, worker, fence),
+    ...findingParts(publication),
+    ...recordParts(publication, present),
+    ...changeParts(publication),
+  ];
+  const { rows } = await db.execute<{ state: CellState; failures: number; prior: CellState }>(
+    sql`with ${sql.join(parts, sql`, `)} select published.state, published.failures, prior.state as prior from published, prior`,
+  );
+  const [row] = rows;
+  if (row === undefined) return null;
+  return {
+    state: row.state,
+    failures: row.failures,
+    isNewlyQuarantined: row.state === 'quarantined' && row.prior !== 'quarantined',
+    isReleased: row.state === 'active' && row.prior === 'quarantined',
+  };
+}
+
+function runParts({ runs: given }: Publication, worker: string, fence: number): SQL[] {
+  if (given.length === 0) return [];
+  return [
+    sql`new_runs as (insert into ${runs} (cell_id, run, outcome, started_at, finished_at, requests, retries, added, changed, removed, unchanged, root, error_code, error, worker, fence)
+      select published.id, given.*, ${worker}, ${fence}::bigint from published, jsonb_to_recordset(${jsonParam(given)}::jsonb) as given (run int, outcome text, "startedAt" timestamptz, "finishedAt" timestamptz, requests int, retries int, added int, changed int, removed int, unchanged int, root text, "errorCode" text, error text)
+      on conflict do nothing)`,
+  ];
+}
+
+function findingParts({ cell, findings: given }: Publication): SQL[] {
+  if (given === null) return [];
+  const listed = given.listed.map((each) => ({
+    ...keyOf(each),
+    path: each.path,
+    name: each.name,
+    change: each.change,
+    severity: each.severity,
+    before: each.before === undefined ? null : new RawJson(each.before),
+    after: each.after === undefined ? null : new RawJson(each.after),
+  }));
+  return [
+    // Only once it is published: a lost fence takes nothing away.
+    sql`old_findings as (delete from ${findings} using published where cell_id = published.id returning kind, scope, remote_id, path, since)`,
+    sql`new_findings as (insert into ${findings} (cell_id, kind, scope, remote_id, path, name, change, severity, since, before, after)
+      select published.id, given.kind, given.scope, given.id, given.path, given.name, given.change, given.severity, coalesce(old.since, now()),
+        case when published.shows_values then given.before end, case when published.shows_values then given.after end
+      from published cross join jsonb_to_recordset(${jsonParam(listed)}::jsonb) as given (kind text, scope text, id text, path text, name text, change text, severity text, before jsonb, after jsonb)
+      left join (select kind, scope, remote_id, path, min(since) as since from ${findings} where cell_id = ${cell} group by 1, 2, 3, 4) old
+        on old.kind = given.kind and old.scope = given.scope and old.remote_id = given.id and old.path = given.path)`,
+  ];
+}
+
+const RECORD_FORM = sql`given (kind text, scope text, id text, name text, organization text, body jsonb)`;
+
+function recordParam(present: readonly ProjectedRecord[]): SQL {
+  return jsonParam(
+    present.map((each) => ({
+      ...keyOf(each),
+      name: each.name,
+      organization: each.organization,
+      body: each.body === null ? null : new RawJson(each.body),
+    })),
+  );
+}
+
+const REPLACED = sql`on conflict (cell_id, kind, scope, remote_id) do update set name = excluded.name, organization_id = excluded.organization_id, body = excluded.body`;
+
+function upsertRecords(cell: number, present: readonly ProjectedRecord[]): SQL {
+  return sql`insert into ${records} (cell_id, kind, scope, remote_id, name, organization_id, body)
+    select ${cell}, given.* from jsonb_to_recordset(${recordParam(present)}::jsonb) as ${RECORD_FORM} ${REPLACED}`;
+}
+
+function recordParts({ records: projection }: Publication, present: readonly ProjectedRecord[]): SQL[] {
+  if (projection === null) return [];
+  const parts: SQL[] = [];
+  if (present.length > 0) {
+    parts.push(sql`new_records as (insert into ${records} (cell_id, kind, scope, remote_id, name, organization_id, body)
+      select published.id, given.* from published, jsonb_to_recordset(${recordParam(present)}::jsonb) as ${RECORD_FORM} ${REPLACED})`);
+  }
+  if (projection.removed.length > 0) {
+    parts.push(sql`old_records as (delete from ${records} using published, jsonb_to_recordset(${jsonParam(projection.removed.map(keyOf))}::jsonb) as given (kind text, scope text, id text)
+      where cell_id = published.id and ${records.kind} = given.kind and ${records.scope} = given.scope and remote_id = given.id)`);
+  }
+  return parts;
+}
+
+function changeParts({ changes: given }: Publication): SQL[] {
+  if (given.length === 0) return [];
+  const rows = given.map(({ run, name, change, paths, ...key }) => ({
+    ...keyOf(key),
+    run,
+    name,
+    change,
+    paths,
+  }));
+  return [
+    sql`new_changes as (insert into ${changes} (cell_id, run, kind, scope, remote_id, name, change, paths)
+      select published.id, given.* from published, jsonb_to_recordset(${jsonParam(rows)}::jsonb) as given (run int, kind text, scope text, id text, name text, change text, paths jsonb)
+      on conflict do nothing)`,
+  ];
+}
+
+const ID_CHARACTERS = 500;
+
+/** Ids and scopes are in indexes, whose entries PostgreSQL limits to a third of a page. */
+function keyOf({ kind, scope, id }: ProjectedKey): ProjectedKey {
+  return { kind, scope: shortened(scope), id: shortened(id) };
+}
+
+function shortened(text: string): string {
+  if (text.length <= ID_CHARACTERS) return text;
+  const digest = createHash('sha256').update(text).digest('hex');
+  return `${text.slice(0, ID_CHARACTERS - digest.length - 1)}…${digest}`;
+}
+
+/** A text that is JSON already: it goes in as it is, so that numbers stay exact. */
+class RawJson {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** Rows as one parameter. */
+function jsonParam(rows: readonly object[]): SQL {
+  const texts = (rows as readonly Row[]).map((row) => {
+    const members = Object.entries(row).map(
+      ([name, value]) =>
+        `${JSON.stringify(name)}:${value instanceof RawJson ? value.text : JSON.stringify(value ?? null)}`,
+    );
+    return `{${members.join(',')}}`;
+  });
+  return sql`${storableJson(`[${texts.join(',')}]`)}`;
+}
+
+/** PostgreSQL's text holds neither U+0000 nor half of a surrogate pair: both become U+FFFD. */
+function storableJson(json: string): string {
+  if (!/\\u(?:0000|d[89a-f])/i.test(json)) return json.toWellFormed();
+  return json
+    .replaceAll(
+      /\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\(?:u([0-9a-f]{4})|.)/gi,
+      (escape, high, _low, unit) =>
+        high === undefined && unit !== undefined && /^(?:0000|d[89a-f]..)$/i.test(unit as string)
+          ? '\\ufffd'
+          : escape,
+    )
+    .toWellFormed();
+}

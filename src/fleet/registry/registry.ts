@@ -1,0 +1,432 @@
+/**
+ * The registry of a fleet: its cells, who works on them, and what their runs found, in PostgreSQL. Only PostgreSQL's clock
+ * counts: what a caller hands over are ages and durations, never times of its own.
+ *
+ * A worker takes a rate group (`holdGroup`), which raises the group's fence, and publishes under that number. Whoever took
+ * the group later has a higher one, so a worker that was frozen and wakes publishes nothing.
+ */
+import { and, asc, eq, getTableColumns, inArray, isNull, lte, min, ne, sql } from 'drizzle-orm';
+import { TidemarkError } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { Secret } from '../../core/secret.ts';
+import { type Connections, asRegistryError, openConnections } from './connection.ts';
+import { migrate, schemaState } from './migrations.ts';
+import { type Publication, type PublishResult, publish } from './publish.ts';
+import { type CellDocument, type CellState, cells, groups, workers } from './schema.ts';
+
+/** A cell whose configuration names no key but a reference to one. @internal */
+export interface Cell {
+  readonly id: number;
+  readonly name: string;
+  readonly group: number;
+  readonly address: string;
+  readonly profile: string;
+  /** Null for all. */
+  readonly organizations: readonly string[] | null;
+  /** `env:NAME` or `file:/path`. */
+  readonly secret: string;
+  readonly owner: string | null;
+  readonly schedule: string;
+  readonly document: CellDocument;
+  readonly showsValues: boolean;
+  readonly state: CellState;
+  readonly failures: number;
+  /** Root hash of the mirror as of `lastRun`, in hex; null before the first run. */
+  readonly root: string | null;
+  readonly lastRun: number | null;
+  /** The run that the registry's records show. */
+  readonly projectedRun: number | null;
+  readonly storedKey: string | null;
+  readonly storedRun: number | null;
+  readonly mirrorVersion: number | null;
+}
+
+/** A group that was taken. @internal */
+export interface HeldGroup {
+  readonly group: number;
+  readonly fence: number;
+  /** As the holder before left it; null where none did. */
+  readonly rateLog: JsonValue;
+  /** Milliseconds since that was written. */
+  readonly rateLogAgeMs: number;
+  /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
+  readonly cells: readonly Cell[];
+}
+
+/** @internal */
+export interface WorkerDescription {
+  readonly name: string;
+  readonly host: string;
+  /** Of the program. */
+  readonly version: string;
+}
+
+/** A worker that was not heard of for so long counts as gone. */
+const WORKER_SILENT_MS = 120_000;
+
+const cellColumns = {
+  id: cells.id,
+  name: cells.name,
+  group: cells.group,
+  address: cells.address,
+  profile: cells.profile,
+  organizations: cells.organizations,
+  secret: cells.secret,
+  owner: cells.owner,
+  schedule: cells.schedule,
+  document: cells.document,
+  showsValues: cells.showsValues,
+  state: cells.state,
+  failures: cells.failures,
+  root: cells.root,
+  lastRun: cells.lastRun,
+  projectedRun: cells.projectedRun,
+  storedKey: cells.storedKey,
+  storedRun: cells.storedRun,
+  mirrorVersion: cells.mirrorVersion,
+} as const;
+
+const now = sql`now()`;
+const after = (ms: number) => sql`now() + ${Math.max(0, Math.round(ms))} * interval '1 millisecond'`;
+const isWorkable = inArray(cells.state, ['active', 'quarantined']);
+
+interface RegistryOptions {
+  /** Connections at a time. */
+  readonly maxConnections?: number;
+  /** Creates and upgrades the tables; without it, a registry that lacks some is an error. */
+  readonly migrates?: boolean;
+}
+
+/** @internal */
+export class Registry {
+  readonly #connections: Connections;
+  /** What opening it did to the tables; null where they were as they should be. */
+  readonly migrated: { readonly from: number; readonly to: number } | null;
+
+  private constructor(connections: Connections, migrated: Registry['migrated']) {
+    this.#connections = connections;
+    this.migrated = migrated;
+  }
+
+  /**
+   * Connects, and checks the version of the tables.
+   * @throws TidemarkError `registry_unreachable`, `registry_denied`, `registry_missing`, `registry_older`, `registry_newer`,
+   *   `registry_version`
+   */
+  static async open(
+    url: Secret,
+    { maxConnections = 4, migrates = false }: RegistryOptions = {},
+  ): Promise<Registry> {
+    const connections = openConnections(url, maxConnections);
+    const { db, place } = connections;
+    try {
+      const { version, latest } = await schemaState(db, place);
+      if (version >= latest) return new Registry(connections, null);
+      if (migrates) return new Registry(connections, await migrate(connections));
+      throw version === 0
+        ? new TidemarkError('registry_missing', `the registry ${place} has no tables yet`, {
+            hint: 'run `tidemark fleet apply FILE`, which creates them',
+          })
+        : new TidemarkError(
+            'registry_older',
+            `the registry ${place} has schema ${version}, this Tidemark needs ${latest}`,
+            { hint: 'run `tidemark fleet apply FILE` with this version, which upgrades it' },
+          );
+    } catch (error) {
+      await connections.close();
+      throw asRegistryError(error, place);
+    }
+  }
+
+  /** Server and database, without user and password. */
+  get place(): string {
+    return this.#connections.place;
+  }
+
+  async close(): Promise<void> {
+    await this.#connections.close();
+  }
+
+  async #query<T>(work: (db: Connections['db']) => Promise<T>): Promise<T> {
+    try {
+      return await work(this.#connections.db);
+    } catch (error) {
+      throw asRegistryError(error, this.place);
+    }
+  }
+
+  // For workers.
+
+  /** Groups that have a cell which is due, the one that waits longest first. Not those that a person checked out. */
+  async dueGroups(limit: number): Promise<readonly number[]> {
+    const rows = await this.#query(async (db) =>
+      db
+        .select({ group: cells.group })
+        .from(cells)
+        .innerJoin(groups, eq(groups.id, cells.group))
+        .where(and(isWorkable, lte(cells.dueAt, now), isNull(groups.checkedOutCell)))
+        .groupBy(cells.group)
+        .orderBy(asc(min(cells.dueAt)))
+        .limit(limit),
+    );
+    return rows.map(({ group }) => group);
+  }
+
+  /**
+   * Takes a group for a worker: whoever held it can publish no more. Null where a person has it, or it is gone.
+   * Only the one job that the queue gives out for the group calls this.
+   */
+  async holdGroup(group: number, worker: string): Promise<HeldGroup | null> {
+    return this.#query(async (db) => {
+      const held = db.$with('held').as(
+        db
+          .update(groups)
+          .set({ fence: sql`${groups.fence} + 1`, holder: worker, heldAt: now })
+          .where(and(eq(groups.id, group), isNull(groups.checkedOutCell)))
+          .returning({
+            id: groups.id,
+            fence: groups.fence,
+            rateLog: groups.rateLog,
+            rateLogAt: groups.rateLogAt,
+          }),
+      );
+      const rows = await db
+        .with(held)
+        .select({
+          fence: held.fence,
+          rateLog: held.rateLog,
+          ageMs: sql<string | null>`extract(epoch from now() - ${held.rateLogAt}) * 1000`,
+          cell: cellColumns,
+        })
+        .from(held)
+        .leftJoin(cells, and(eq(cells.group, held.id), isWorkable, lte(cells.dueAt, now)))
+        .orderBy(asc(cells.dueAt));
+      return heldGroup(group, rows);
+    });
+  }
+
+  /**
+   * Gives a group back. Nothing where somebody else took it meanwhile.
+   * @param rateLog what the next holder's limiter has to know, with ages in place of times
+   */
+  async releaseGroup(group: number, fence: number, rateLog: JsonValue): Promise<void> {
+    await this.#query(async (db) =>
+      db
+        .update(groups)
+        .set({ holder: null, rateLog, rateLogAt: now })
+        .where(and(eq(groups.id, group), eq(groups.fence, fence))),
+    );
+  }
+
+  /**
+   * Publishes what a job did on a cell, in one transaction: its runs, findings, records, changes, the key of its stored
+   * mirror, when it is due next, and whether it failed. Null, and nothing published, where the fence was lost, or the cell was
+   * retired or given another key meanwhile.
+   */
+  async publish(publication: Publication): Promise<PublishResult | null> {
+    return this.#query(async (db) => publish(db, publication));
+  }
+
+  /** Moves when a cell is due, `ms` from now. False where there is no such cell to work on. */
+  async setDue(cell: number, ms: number): Promise<boolean> {
+    const rows = await this.#query(async (db) =>
+      db
+        .update(cells)
+        .set({ dueAt: after(ms) })
+        .where(and(eq(cells.id, cell), ne(cells.state, 'retired')))
+        .returning({ id: cells.id }),
+    );
+    return rows.length > 0;
+  }
+
+  /** Says that the worker is there, and learns whether it should finish and leave. A start of a worker calls `join` first. */
+  async heartbeat({ name, host, version }: WorkerDescription): Promise<{ readonly isDraining: boolean }> {
+    const rows = await this.#query(async (db) =>
+      db
+        .insert(workers)
+        .values({ name, host, version })
+        .onConflictDoUpdate({ target: workers.name, set: { host, version, seenAt: now } })
+        .returning({ isDraining: workers.isDraining }),
+    );
+    return { isDraining: rows[0]?.isDraining === true };
+  }
+
+  /** A worker starts; what an earlier process of its name was asked for is over. */
+  async join({ name, host, version }: WorkerDescription): Promise<void> {
+    const fresh = { host, version, startedAt: now, seenAt: now, isDraining: false };
+    await this.#query(async (db) =>
+      db
+        .insert(workers)
+        .values({ name, host, version })
+        .onConflictDoUpdate({ target: workers.name, set: fresh }),
+    );
+  }
+
+  /** A worker ended. */
+  async leave(name: string): Promise<void> {
+    await this.#query(async (db) => db.delete(workers).where(eq(workers.name, name)));
+  }
+
+  /** Asks a worker to finish what it does and leave. False where there is none of that name. */
+  async drain(name: string): Promise<boolean> {
+    const rows = await this.#query(async (db) =>
+      db
+        .update(workers)
+        .set({ isDraining: true })
+        .where(eq(workers.name, name))
+        .returning({ name: workers.name }),
+    );
+    return rows.length > 0;
+  }
+
+  // For people.
+
+  /** The cell of that name, or undefined. */
+  async cell(name: string): Promise<Cell | undefined> {
+    const rows = await this.#query(async (db) =>
+      db.select(cellColumns).from(cells).where(eq(cells.name, name)),
+    );
+    return rows[0];
+  }
+
+  /**
+   * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person publishes
+   * under the fence, as a worker does.
+   * @param isForced takes the group from a worker that is at work on it, which then cannot publish
+   * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` where a worker is at work on its group or a person
+   *   has it
+   */
+  async checkout(
+    name: string,
+    holder: string,
+    { isForced = false }: { readonly isForced?: boolean } = {},
+  ): Promise<HeldGroup> {
+    return this.#query(async (db) =>
+      db.transaction(async (tx) => {
+        const [found] = await tx
+          .select({
+            cell: cellColumns,
+            ...getTableColumns(groups),
+            checkoutHolder: cells.checkoutHolder,
+            isAtWork: sql<boolean>`${groups.holder} is not null and exists (select from ${workers} where ${workers.name} = ${groups.holder} and ${workers.seenAt} > now() - ${WORKER_SILENT_MS} * interval '1 millisecond')`,
+            ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
+          })
+          .from(groups)
+          .innerJoin(cells, eq(cells.group, groups.id))
+          .where(eq(cells.name, name))
+          .for('update');
+        if (found === undefined || found.cell.state === 'retired')
+          throw unknownCell(name, found !== undefined);
+        if (found.checkedOutCell !== null) {
+          const [other] = await tx
+            .select({ name: cells.name, holder: cells.checkoutHolder })
+            .from(cells)
+            .where(eq(cells.id, found.checkedOutCell));
+          const which =
+            other?.name === name ? 'is' : `shares its key with ${other?.name ?? 'a cell'}, which is`;
+          throw new TidemarkError('cell_held', `${name} ${which} checked out by ${other?.holder ?? holder}`, {
+            hint: `they run \`tidemark fleet checkin ${other?.name ?? name}\` first`,
+          });
+        }
+        if (found.isAtWork && !isForced) {
+          throw new TidemarkError('cell_held', `worker ${found.holder} is at work on ${name}`, {
+            hint: 'wait for it to end, then run the command again',
+            isRetryable: true,
+          });
+        }
+        const [taken] = await tx
+          .update(groups)
+          .set({ fence: sql`${groups.fence} + 1`, holder, heldAt: now, checkedOutCell: found.cell.id })
+          .where(eq(groups.id, found.id))
+          .returning({ fence: groups.fence });
+        await tx
+          .update(cells)
+          .set({ state: 'checked_out', checkoutHolder: holder, checkoutAt: now })
+          .where(eq(cells.id, found.cell.id));
+        const rows = [
+          { fence: taken?.fence ?? 0, rateLog: found.rateLog, ageMs: found.ageMs, cell: found.cell },
+        ];
+        return heldGroup(found.id, rows) as HeldGroup;
+      }),
+    );
+  }
+
+  /**
+   * What `checkout` returned, for who publishes or gives the cell back later.
+   * @throws TidemarkError `usage` for a cell that is not checked out
+   */
+  async checkedOut(name: string): Promise<HeldGroup & { readonly holder: string }> {
+    const rows = await this.#query(async (db) =>
+      db
+        .select({
+          fence: groups.fence,
+          rateLog: groups.rateLog,
+          ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
+          cell: cellColumns,
+          holder: cells.checkoutHolder,
+        })
+        .from(groups)
+        .innerJoin(cells, eq(cells.id, groups.checkedOutCell))
+        .where(eq(cells.name, name)),
+    );
+    const held = heldGroup(rows[0]?.cell.group ?? 0, rows);
+    if (held === null) throw notCheckedOut(name);
+    return { ...held, holder: rows[0]?.holder ?? '' };
+  }
+
+  /**
+   * Gives a checked-out cell back to the workers, due at once. What the person did is published before, under the fence.
+   * @throws TidemarkError `usage` for a cell that is not checked out
+   */
+  async checkin(name: string): Promise<void> {
+    await this.#query(async (db) =>
+      db.transaction(async (tx) => {
+        const rows = await tx
+          .update(cells)
+          .set({
+            state: sql`case when ${cells.quarantinedAt} is null then 'active' else 'quarantined' end`,
+            checkoutHolder: null,
+            checkoutAt: null,
+            dueAt: now,
+          })
+          .where(and(eq(cells.name, name), eq(cells.state, 'checked_out')))
+          .returning({ id: cells.id, group: cells.group });
+        const [cell] = rows;
+        if (cell === undefined) throw notCheckedOut(name);
+        await tx
+          .update(groups)
+          .set({ fence: sql`${groups.fence} + 1`, holder: null, checkedOutCell: null })
+          .where(and(eq(groups.id, cell.group), eq(groups.checkedOutCell, cell.id)));
+      }),
+    );
+  }
+}
+
+function unknownCell(name: string, isRetired: boolean): TidemarkError {
+  return new TidemarkError('usage', isRetired ? `${name} is retired` : `there is no cell ${name}`, {
+    hint: 'see `tidemark fleet status`',
+  });
+}
+
+function notCheckedOut(name: string): TidemarkError {
+  return new TidemarkError('usage', `${name} is not checked out`, { hint: 'see `tidemark fleet status`' });
+}
+
+interface HeldRow {
+  readonly fence: number | null;
+  readonly rateLog: unknown;
+  readonly ageMs: string | null;
+  readonly cell: Cell | null;
+}
+
+function heldGroup(group: number, rows: readonly HeldRow[]): HeldGroup | null {
+  const [first] = rows;
+  if (first === undefined || first.fence === null) return null;
+  return {
+    group,
+    fence: first.fence,
+    rateLog: (first.rateLog ?? null) as JsonValue,
+    rateLogAgeMs: Number(first.ageMs ?? 0),
+    cells: rows.flatMap(({ cell }) => (cell === null ? [] : [cell])),
+  };
+}

@@ -1,0 +1,172 @@
+/**
+ * A PostgreSQL server of the tests' own, from the system's package: in a temporary directory, on a free port of the loopback
+ * and with a password, and a database for each test. Where PostgreSQL is not installed, `POSTGRES` is null and tests skip.
+ */
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, onTestFinished } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
+import { Registry } from '../../src/fleet/registry/registry.ts';
+
+const PASSWORD = 'Loopback-4711';
+
+/** The directory of the newest installed version's programs; null where there is none. */
+export const POSTGRES =
+  globSync('/usr/lib/postgresql/*/bin')
+    .filter((directory) => existsSync(join(directory, 'initdb')))
+    .sort((a, b) => Number(/\d+/.exec(b)) - Number(/\d+/.exec(a)))[0] ?? null;
+
+/** For the name of a group of tests. */
+export const WITHOUT_POSTGRES = POSTGRES === null ? ' (left out: PostgreSQL is not installed)' : '';
+
+/** The account that the server runs as, since it refuses root; undefined for one's own. */
+function account(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const id = (flag: string): number =>
+    Number(spawnSync('id', [flag, 'postgres'], { encoding: 'utf8' }).stdout.trim() || 65_534);
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+export class PostgresServer {
+  readonly port: number;
+  readonly directory: string;
+  #child: ChildProcess | null = null;
+  #databases = 0;
+
+  private constructor(port: number, directory: string) {
+    this.port = port;
+    this.directory = directory;
+  }
+
+  /** Makes a cluster and starts it; it is stopped and removed after the file's tests. */
+  static async start(options: readonly string[] = []): Promise<PostgresServer> {
+    if (POSTGRES === null) throw new Error('PostgreSQL is not installed');
+    const directory = mkdtempSync(join(tmpdir(), 'pg-'));
+    chmodSync(directory, 0o700);
+    const user = account();
+    const password = join(directory, 'password');
+    writeFileSync(password, PASSWORD);
+    if (user !== undefined) for (const each of [directory, password]) chownSync(each, user.uid, user.gid);
+    const data = join(directory, 'data');
+    const made = spawnSync(
+      join(POSTGRES, 'initdb'),
+      [
+        '-D',
+        data,
+        '-U',
+        'root',
+        `--pwfile=${password}`,
+        '-A',
+        'scram-sha-256',
+        '-E',
+        'UTF8',
+        '--locale=C',
+        '-N',
+      ],
+      { ...user, cwd: directory, encoding: 'utf8', env: { PATH: process.env['PATH'], TZ: 'UTC' } },
+    );
+    if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
+    const server = new PostgresServer(await freePort(), directory);
+    afterAll(async () => {
+      await server.stop();
+      rmSync(directory, { recursive: true, force: true });
+    });
+    await server.resume(options);
+    return server;
+  }
+
+  /** Starts the server of this cluster, and waits until it answers. */
+  async resume(options: readonly string[] = []): Promise<void> {
+    const all = [
+      ...['-D', join(this.directory, 'data'), '-p', String(this.port), '-k', this.directory],
+      ...[
+        'listen_addresses=127.0.0.1',
+        'fsync=off',
+        'synchronous_commit=off',
+        'full_page_writes=off',
+      ].flatMap((option) => ['-c', option]),
+      ...options.flatMap((option) => ['-c', option]),
+    ];
+    const child = spawn(join(POSTGRES ?? '', 'postgres'), all, {
+      ...account(),
+      cwd: this.directory,
+      env: { PATH: process.env['PATH'], TZ: 'UTC' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let log = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (log += text));
+    this.#child = child;
+    for (;;) {
+      if (child.exitCode !== null) throw new Error(`PostgreSQL ended: ${log}`);
+      const client = new pg.Client({ connectionString: this.url('postgres').reveal() });
+      try {
+        await client.connect();
+        await client.end();
+        return;
+      } catch {
+        // It is still starting.
+        await sleep(50);
+      }
+    }
+  }
+
+  /** As a machine that goes away: open connections end at once. */
+  async stop(): Promise<void> {
+    const child = this.#child;
+    if (child === null || child.exitCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGQUIT');
+    await ended;
+    this.#child = null;
+  }
+
+  url(database: string, user = 'root', password = PASSWORD): Secret {
+    return new Secret(`postgresql://${user}:${password}@127.0.0.1:${this.port}/${database}`);
+  }
+
+  /** A new empty database. */
+  async database(): Promise<Secret> {
+    this.#databases += 1;
+    const name = `fleet${this.#databases}`;
+    await this.execute('postgres', `CREATE DATABASE ${name}`);
+    return this.url(name);
+  }
+
+  async execute(database: string | Secret, statement: string): Promise<Record<string, unknown>[]> {
+    const url = typeof database === 'string' ? this.url(database) : database;
+    const client = new pg.Client({ connectionString: url.reveal() });
+    await client.connect();
+    try {
+      return (await client.query<Record<string, unknown>>(statement)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** A registry with its tables in a new database, closed after the test. */
+  async registry(): Promise<Registry> {
+    return openedRegistry(await this.database());
+  }
+}
+
+/** The registry in this database, closed after the test. */
+export async function openedRegistry(url: Secret): Promise<Registry> {
+  const registry = await Registry.open(url, { migrates: true });
+  onTestFinished(async () => registry.close());
+  return registry;
+}

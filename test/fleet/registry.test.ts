@@ -1,0 +1,593 @@
+/** The registry against a real PostgreSQL: its tables, the lease of a group, what is published. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { asTidemarkError } from '../../src/core/errors.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { openConnections } from '../../src/fleet/registry/connection.ts';
+import { migrate, schemaState, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
+import type {
+  ProjectedChange,
+  ProjectedFinding,
+  ProjectedKey,
+  ProjectedRecord,
+  Publication,
+  PublishedRun,
+} from '../../src/fleet/registry/publish.ts';
+import {
+  type Cell,
+  type HeldGroup,
+  Registry,
+  type WorkerDescription,
+} from '../../src/fleet/registry/registry.ts';
+import { missingMigrations } from '../tools/check-migrations.ts';
+import { POSTGRES, PostgresServer, WITHOUT_POSTGRES, openedRegistry } from './postgres.ts';
+
+let server: PostgresServer;
+let count = 0;
+
+/** A cell as `fleet apply` makes it, straight in the tables. */
+async function addCell(
+  url: Secret,
+  name = `cell-${(count += 1)}`,
+  secret = `env:KEY_${count}`,
+): Promise<number> {
+  const [group] = await server.execute(
+    url,
+    `INSERT INTO tidemark.groups (origin, secret) VALUES ('https://svc.example.com', '${secret}')
+     ON CONFLICT (origin, secret) DO UPDATE SET origin = excluded.origin RETURNING id`,
+  );
+  const [cell] = await server.execute(
+    url,
+    `INSERT INTO tidemark.cells (name, group_id, address, profile, secret, schedule)
+     VALUES ('${name}', ${String(group?.['id'])}, 'https://svc.example.com', 'svc', '${secret}', '0 * * * *') RETURNING id`,
+  );
+  return Number(cell?.['id']);
+}
+
+function run(number: number, more: Partial<PublishedRun> = {}): PublishedRun {
+  return {
+    run: number,
+    outcome: 'complete',
+    startedAt: '2026-03-01T12:00:00.000Z',
+    finishedAt: '2026-03-01T12:00:02.500Z',
+    requests: 34,
+    retries: 1,
+    added: 2,
+    changed: 0,
+    removed: 0,
+    unchanged: 0,
+    root: 'ab'.repeat(32),
+    errorCode: null,
+    error: null,
+    ...more,
+  };
+}
+
+function publication(held: HeldGroup, more: Partial<Publication> = {}): Publication {
+  return {
+    cell: held.cells[0]?.id ?? 0,
+    group: held.group,
+    fence: held.fence,
+    worker: 'w1',
+    runs: [],
+    error: null,
+    mirror: null,
+    stored: null,
+    findings: null,
+    records: null,
+    changes: [],
+    dueInMs: 3_600_000,
+    ...more,
+  };
+}
+
+const record = (id: string, more: Partial<ProjectedRecord> = {}): ProjectedRecord => ({
+  kind: 'roles',
+  scope: 'organization_id=o1',
+  id,
+  name: `Role ${id}`,
+  organization: 'o1',
+  body: `{"id":"${id}"}`,
+  ...more,
+});
+
+async function rejection(work: Promise<unknown>): Promise<{ code: string; message: string; hint: string }> {
+  const error = asTidemarkError(
+    await work.then(
+      () => {
+        throw new Error('nothing was thrown');
+      },
+      (thrown: unknown) => thrown,
+    ),
+  );
+  return { code: error.code, message: error.message, hint: error.hint ?? '' };
+}
+
+describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+  });
+
+  describe('its tables', () => {
+    it('have a migration for everything that the schema has', () => {
+      expect(missingMigrations('fleet')).toEqual([]);
+    });
+
+    it('are made once by two who do it at once, and then are as they should be', async () => {
+      const url = await server.database();
+      const opened = await Promise.all([1, 2, 3].map(async () => openedRegistry(url)));
+      const done = opened.map(({ migrated }) => migrated).filter((each) => each?.from === 0 && each.to > 0);
+      expect(done).toHaveLength(1);
+      expect((await openedRegistry(url)).migrated).toBeNull();
+    });
+
+    it('are made in schemas that somebody else created, by a user who may create none', async () => {
+      const url = await server.database();
+      const database = new URL(url.reveal()).pathname.slice(1);
+      await server.execute(
+        url,
+        `CREATE ROLE limited LOGIN PASSWORD 'limited'; CREATE SCHEMA tidemark AUTHORIZATION limited; CREATE SCHEMA tidemark_query AUTHORIZATION limited;`,
+      );
+      const registry = await openedRegistry(server.url(database, 'limited', 'limited'));
+      expect(registry.migrated).toEqual({ from: 0, to: shippedMigrations().length });
+      const other = new URL((await server.database()).reveal()).pathname.slice(1);
+      expect(
+        await rejection(Registry.open(server.url(other, 'limited', 'limited'), { migrates: true })),
+      ).toEqual({
+        code: 'registry_denied',
+        message: `the registry 127.0.0.1:${server.port}/${other} does not allow it: permission denied for database ${other}`,
+        hint: expect.stringContaining('CREATE on the database') as string,
+      });
+    });
+
+    const next = { hash: 'next', sql: ['ALTER TABLE tidemark.cells ADD COLUMN note text'] };
+
+    it('may be newer by what an older program can ignore', async () => {
+      const url = await server.database();
+      const older = await openedRegistry(url);
+      const connections = openConnections(url, 1);
+      const all = [...shippedMigrations(), next];
+      expect(await migrate(connections, all)).toEqual({ from: all.length - 1, to: all.length });
+      await addCell(url);
+      expect(await older.dueGroups(10)).toHaveLength(1);
+      expect((await openedRegistry(url)).migrated).toBeNull();
+      await connections.close();
+    });
+
+    it('refuse an older program where they changed too much for it', async () => {
+      const url = await server.database();
+      await openedRegistry(url);
+      const connections = openConnections(url, 1);
+      const all = [...shippedMigrations(), next];
+      await migrate(connections, all, all.length);
+      expect(await rejection(Registry.open(url))).toMatchObject({ code: 'registry_newer' });
+      await connections.close();
+    });
+
+    it('are refused as older, without a word to change them, and as made by others', async () => {
+      const url = await server.database();
+      expect(await rejection(Registry.open(url))).toMatchObject({ code: 'registry_missing' });
+      await openedRegistry(url);
+      const connections = openConnections(url, 1);
+      const all = [...shippedMigrations(), next];
+      expect(await schemaState(connections.db, '', all)).toEqual({
+        version: all.length - 1,
+        latest: all.length,
+      });
+      await connections.close();
+      await server.execute(url, `UPDATE tidemark.schema_versions SET hash = 'x'`);
+      expect(await rejection(Registry.open(url))).toMatchObject({ code: 'registry_version' });
+    });
+  });
+
+  describe('a connection', () => {
+    it.each([
+      [
+        'a wrong password',
+        () => server.url('postgres', 'root', 'nope'),
+        'registry_denied',
+        'refuses the user or the password',
+      ],
+      [
+        'an unknown user',
+        () => server.url('postgres', 'nobody', 'x'),
+        'registry_denied',
+        'refuses the user or the password',
+      ],
+      [
+        'no password',
+        () => new Secret(`postgresql://root@127.0.0.1:${server.port}/postgres`),
+        'registry_denied',
+        'asks for a password',
+      ],
+      [
+        'a missing database',
+        () => server.url('missing'),
+        'registry_missing',
+        'database "missing" does not exist',
+      ],
+      [
+        'a closed port',
+        () => new Secret('postgresql://root:secret@127.0.0.1:1/x'),
+        'registry_unreachable',
+        'ECONNREFUSED',
+      ],
+      [
+        'a missing socket',
+        () => new Secret('postgresql:///x?host=/nowhere'),
+        'registry_unreachable',
+        'ENOENT',
+      ],
+      [
+        'TLS where there is none',
+        () => new Secret(`${server.url('postgres').reveal()}?sslmode=require`),
+        'registry_unreachable',
+        'does not offer TLS',
+      ],
+      ['no address at all', () => new Secret('secret'), 'config_invalid', 'is no address'],
+    ])('with %s', async (_name, url, code, text) => {
+      const found = await rejection(Registry.open(url()));
+      expect(found).toMatchObject({ code, message: expect.stringContaining(text) as string });
+      expect(JSON.stringify(found)).not.toMatch(/nope|secret|Loopback/);
+      expect(found.message).not.toContain('\n');
+    });
+  });
+
+  describe('a group', () => {
+    it('is handed out with its due cells, and its rate log with its age', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      const first = await addCell(url, 'a', 'env:ONE');
+      await addCell(url, 'b', 'env:ONE');
+      await addCell(url, 'c', 'env:TWO');
+      const groups = await registry.dueGroups(10);
+      expect(groups).toHaveLength(2);
+      const held = await registry.holdGroup(groups[0]!, 'w1');
+      expect(held).toMatchObject({
+        fence: 1,
+        rateLog: null,
+        cells: [{ name: 'a', id: first }, { name: 'b' }],
+      });
+      await registry.releaseGroup(groups[0]!, 1, { starts: [12, 3] });
+      await registry.setDue(first, 60_000);
+      const again = await registry.holdGroup(groups[0]!, 'w2');
+      expect(again).toMatchObject({ fence: 2, rateLog: { starts: [12, 3] }, cells: [{ name: 'b' }] });
+      expect(again?.rateLogAgeMs).toBeGreaterThanOrEqual(0);
+      expect(again?.rateLogAgeMs).toBeLessThan(60_000);
+    });
+
+    it('whose cells are not due is held without one, and one that is gone is not', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      const cell = await addCell(url);
+      const [group] = await registry.dueGroups(1);
+      await registry.setDue(cell, 1000_000);
+      expect(await registry.dueGroups(1)).toEqual([]);
+      expect(await registry.holdGroup(group!, 'w1')).toMatchObject({ fence: 1, cells: [] });
+      expect(await registry.holdGroup(4711, 'w1')).toBeNull();
+    });
+
+    it('that somebody took meanwhile takes nothing from who had it before', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url);
+      const [group] = await registry.dueGroups(1);
+      const frozen = (await registry.holdGroup(group!, 'w1'))!;
+      const later = (await registry.holdGroup(group!, 'w2'))!;
+      const late = publication(frozen, {
+        runs: [run(1)],
+        records: { run: 1, isWhole: true, present: [record('r1')], removed: [] },
+        findings: { total: 0, listed: [] },
+        mirror: { run: 1, root: 'aa', version: 1, recordCount: 1 },
+      });
+      expect(await registry.publish(late)).toBeNull();
+      await registry.releaseGroup(group!, frozen.fence, { stale: true });
+      const tables = ['runs', 'records', 'findings', 'changes'];
+      for (const table of tables)
+        expect(await server.execute(url, `SELECT FROM tidemark.${table}`)).toEqual([]);
+      expect(await server.execute(url, 'SELECT holder, rate_log FROM tidemark.groups')).toEqual([
+        { holder: 'w2', rate_log: null },
+      ]);
+      expect(await registry.publish(publication(later, { runs: [run(1)] }))).toMatchObject({
+        state: 'active',
+      });
+      expect(await registry.cell('cell-1')).not.toMatchObject({ root: 'aa' });
+    });
+
+    it('is raced for by a publication and a new holder, and one of them waits', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url);
+      const [group] = await registry.dueGroups(1);
+      for (let round = 1; round <= 20; round += 1) {
+        const held = (await registry.holdGroup(group!, 'w1'))!;
+        const cell = (await server.execute(url, 'SELECT id FROM tidemark.cells'))[0]?.['id'];
+        const late = publication(held, {
+          cell: Number(cell),
+          runs: [run(round)],
+          worker: `at ${held.fence}`,
+        });
+        const [published] = await Promise.all([registry.publish(late), registry.holdGroup(group!, 'w2')]);
+        const [row] = await server.execute(url, `SELECT fence FROM tidemark.runs WHERE run = ${round}`);
+        expect(row === undefined).toBe(published === null);
+      }
+    });
+  });
+
+  describe('a publication', () => {
+    async function held(): Promise<{ url: Secret; registry: Registry; group: HeldGroup }> {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url);
+      const [group] = await registry.dueGroups(1);
+      return { url, registry, group: (await registry.holdGroup(group!, 'w1'))! };
+    }
+
+    it('has runs, findings, records, changes and the cell, and once only', async () => {
+      const { url, registry, group } = await held();
+      const key: ProjectedKey = { kind: 'roles', scope: '', id: 'r1' };
+      const changed: ProjectedChange = {
+        ...key,
+        run: 2,
+        name: 'Role r1',
+        change: 'changed',
+        paths: ['/name'],
+      };
+      const all = publication(group, {
+        runs: [run(1), run(2, { outcome: 'partial', added: 1 })],
+        mirror: { run: 2, root: 'cd'.repeat(32), version: 3, recordCount: 241 },
+        stored: { key: 'cells/a/2.zst', run: 2 },
+        findings: {
+          total: 7,
+          listed: [
+            {
+              kind: 'roles',
+              scope: 'organization_id=o1',
+              id: 'r1',
+              path: '/name',
+              name: 'Role r1',
+              change: 'changed',
+              severity: 'high',
+              before: '"a"',
+              after: '"b"',
+            },
+          ],
+        },
+        records: { run: 2, isWhole: false, present: [record('r1'), record('r2')], removed: [record('r0')] },
+        changes: [changed],
+      });
+      expect(await registry.publish(all)).toEqual({
+        state: 'active',
+        failures: 0,
+        isNewlyQuarantined: false,
+        isReleased: false,
+      });
+      // An answer that was lost: the same again.
+      expect(await registry.publish(all)).toMatchObject({ state: 'active' });
+      const ask = async (query: string) => server.execute(url, query);
+      expect(await ask('SELECT run, outcome, worker, fence::int FROM tidemark.runs ORDER BY run')).toEqual([
+        { run: 1, outcome: 'complete', worker: 'w1', fence: 1 },
+        { run: 2, outcome: 'partial', worker: 'w1', fence: 1 },
+      ]);
+      expect(await ask('SELECT remote_id, body FROM tidemark.records ORDER BY 1')).toEqual([
+        { remote_id: 'r1', body: { id: 'r1' } },
+        { remote_id: 'r2', body: { id: 'r2' } },
+      ]);
+      expect(await ask('SELECT path, before, after FROM tidemark.findings')).toEqual([
+        { path: '/name', before: null, after: null },
+      ]);
+      expect(await ask('SELECT run, paths FROM tidemark.changes')).toEqual([{ run: 2, paths: ['/name'] }]);
+      const cell: Cell | undefined = await registry.cell(group.cells[0]!.name);
+      expect(cell).toMatchObject({
+        root: 'cd'.repeat(32),
+        lastRun: 2,
+        projectedRun: 2,
+        storedKey: 'cells/a/2.zst',
+        storedRun: 2,
+        mirrorVersion: 3,
+      });
+      expect(
+        await ask(
+          "SELECT record_count::int, finding_count, last_outcome, due_at > now() + interval '59 minutes' AS later FROM tidemark.cells",
+        ),
+      ).toEqual([{ record_count: 241, finding_count: 7, last_outcome: 'partial', later: true }]);
+    });
+
+    it('keeps since when a finding is open, shows values where the cell allows it, and drops what is gone', async () => {
+      const { url, registry, group } = await held();
+      const finding = (path: string): ProjectedFinding => ({
+        kind: 'roles',
+        scope: '',
+        id: 'r1',
+        path,
+        name: 'R',
+        change: 'changed',
+        severity: 'low',
+        before: '1.0',
+        after: '12345678901234567890',
+      });
+      await registry.publish(
+        publication(group, { findings: { total: 2, listed: [finding('/a'), finding('/b')] } }),
+      );
+      await server.execute(
+        url,
+        `UPDATE tidemark.findings SET since = '2026-01-01T00:00Z'; UPDATE tidemark.cells SET shows_values = true`,
+      );
+      const long = `/${'x'.repeat(20_000)}`;
+      await registry.publish(
+        publication(group, { findings: { total: 2, listed: [finding('/b'), finding(long)] } }),
+      );
+      const rows = await server.execute(
+        url,
+        'SELECT path, since, before::text, after::text FROM tidemark.findings ORDER BY since',
+      );
+      expect(rows).toEqual([
+        { path: '/b', since: new Date('2026-01-01T00:00Z'), before: '1.0', after: '12345678901234567890' },
+        { path: long, since: expect.any(Date) as Date, before: '1.0', after: '12345678901234567890' },
+      ]);
+      await registry.publish(publication(group));
+      expect(await server.execute(url, 'SELECT FROM tidemark.findings')).toHaveLength(2);
+      await registry.publish(publication(group, { findings: { total: 0, listed: [] } }));
+      expect(await server.execute(url, 'SELECT FROM tidemark.findings')).toEqual([]);
+    });
+
+    it('takes what PostgreSQL does not, in names, ids and bodies', async () => {
+      const { url, registry, group } = await held();
+      const odd = record('n\u0000ul \ud800', {
+        name: '\\u0000 stays, \u0000 does not',
+        body: '{"a":"\\u0000","b":"\\\\u0000","c":"\\ud83d\\ude00","d":"\\udc00","e":12345678901234567890.10}',
+      });
+      const long = record('i'.repeat(9000));
+      await registry.publish(
+        publication(group, { records: { run: 1, isWhole: true, present: [odd, long], removed: [] } }),
+      );
+      const rows = await server.execute(
+        url,
+        'SELECT remote_id AS id, name, body::text FROM tidemark.records ORDER BY 1 DESC',
+      );
+      expect(rows[0]).toEqual({
+        id: 'n\ufffdul \ufffd',
+        name: '\\u0000 stays, \ufffd does not',
+        body: '{"a": "\ufffd", "b": "\\\\u0000", "c": "😀", "d": "\ufffd", "e": 12345678901234567890.10}',
+      });
+      expect(String(rows[1]?.['id'])).toMatch(/^i{435}…[0-9a-f]{64}$/);
+    });
+
+    it('replaces a projection of any size, in one transaction', async () => {
+      const { url, registry, group } = await held();
+      const many = (total: number) => Array.from({ length: total }, (_each, index) => record(`r${index}`));
+      const projection = (total: number, isWhole: boolean) => ({
+        run: 1,
+        isWhole,
+        present: many(total),
+        removed: [],
+      });
+      await registry.publish(publication(group, { records: projection(3500, false) }));
+      expect(await server.execute(url, 'SELECT count(*)::int AS n FROM tidemark.records')).toEqual([
+        { n: 3500 },
+      ]);
+      await registry.publish(publication(group, { records: projection(12, true) }));
+      expect(await server.execute(url, 'SELECT count(*)::int AS n FROM tidemark.records')).toEqual([
+        { n: 12 },
+      ]);
+      function* broken(): Generator<ProjectedRecord> {
+        yield* many(2500);
+        throw new Error('the mirror broke');
+      }
+      const breaking = publication(group, {
+        records: { run: 2, isWhole: true, present: broken(), removed: [] },
+      });
+      await expect(registry.publish(breaking)).rejects.toThrow('the mirror broke');
+      expect(await server.execute(url, 'SELECT count(*)::int AS n FROM tidemark.records')).toEqual([
+        { n: 12 },
+      ]);
+    });
+  });
+
+  describe('a cell that fails', () => {
+    it('five times is quarantined, told once, retried hourly, and released by a job that does not', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      const cell = await addCell(url);
+      const [group] = await registry.dueGroups(1);
+      const fail = async () => {
+        await registry.setDue(cell, 0);
+        const held = (await registry.holdGroup(group!, 'w1'))!;
+        return registry.publish(
+          publication(held, {
+            cell,
+            error: { code: 'unauthorized', message: 'the key was refused' },
+            dueInMs: 60_000,
+          }),
+        );
+      };
+      for (let times = 1; times <= 4; times += 1)
+        expect(await fail()).toEqual({
+          state: 'active',
+          failures: times,
+          isNewlyQuarantined: false,
+          isReleased: false,
+        });
+      expect(await fail()).toMatchObject({ state: 'quarantined', failures: 5, isNewlyQuarantined: true });
+      const due = await server.execute(
+        url,
+        `SELECT due_at > now() + interval '59 minutes' AS later, error_code FROM tidemark.cells`,
+      );
+      expect(due).toEqual([{ later: true, error_code: 'unauthorized' }]);
+      expect(await fail()).toMatchObject({ state: 'quarantined', failures: 6, isNewlyQuarantined: false });
+      await registry.setDue(cell, 0);
+      const held = (await registry.holdGroup(group!, 'w1'))!;
+      const failedRun = publication(held, {
+        runs: [run(1, { outcome: 'failed', errorCode: 'unreachable' })],
+      });
+      expect(await registry.publish(failedRun)).toMatchObject({ failures: 7 });
+      expect(await registry.publish(publication(held, { runs: [run(2)] }))).toEqual({
+        state: 'active',
+        failures: 0,
+        isNewlyQuarantined: false,
+        isReleased: true,
+      });
+      expect(await server.execute(url, `SELECT quarantined_at, error_code FROM tidemark.cells`)).toEqual([
+        { quarantined_at: null, error_code: null },
+      ]);
+    });
+  });
+
+  describe('a checkout', () => {
+    it('keeps workers from the whole group, and gives it back due', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url, 'a', 'env:SAME');
+      await addCell(url, 'b', 'env:SAME');
+      const [group] = await registry.dueGroups(1);
+      await registry.join({ name: 'w1', host: 'here', version: '1' });
+      const working = (await registry.holdGroup(group!, 'w1'))!;
+      expect(await rejection(registry.checkout('a', 'ann'))).toMatchObject({
+        code: 'cell_held',
+        message: 'worker w1 is at work on a',
+      });
+      const taken = await registry.checkout('a', 'ann', { isForced: true });
+      expect(taken).toMatchObject({ fence: 2, cells: [{ name: 'a' }] });
+      expect(await registry.publish(publication(working, { runs: [run(1)] }))).toBeNull();
+      expect(await registry.dueGroups(1)).toEqual([]);
+      expect(await registry.holdGroup(group!, 'w1')).toBeNull();
+      expect(await rejection(registry.checkout('b', 'bob'))).toMatchObject({
+        message: 'b shares its key with a, which is checked out by ann',
+      });
+      expect(await registry.checkedOut('a')).toMatchObject({ fence: 2, holder: 'ann' });
+      expect(await registry.publish(publication(taken, { runs: [run(1)] }))).toMatchObject({
+        state: 'checked_out',
+      });
+      await registry.checkin('a');
+      expect(await registry.publish(publication(taken, { runs: [run(2)] }))).toBeNull();
+      expect(await registry.dueGroups(1)).toEqual([group]);
+      for (const ask of [registry.checkin('a'), registry.checkedOut('a')])
+        expect(await rejection(ask)).toMatchObject({ code: 'usage', message: 'a is not checked out' });
+      expect(await rejection(registry.checkout('x', 'ann'))).toMatchObject({ message: 'there is no cell x' });
+    });
+
+    it('passes over a worker that is gone', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url, 'a');
+      const [group] = await registry.dueGroups(1);
+      await registry.join({ name: 'w1', host: 'here', version: '1' });
+      await registry.holdGroup(group!, 'w1');
+      await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '10 minutes'`);
+      expect(await registry.checkout('a', 'ann')).toMatchObject({ fence: 2 });
+    });
+  });
+
+  it('tells a worker to drain, until it starts again', async () => {
+    const registry = await server.registry();
+    const worker: WorkerDescription = { name: 'w1', host: 'here', version: '0.1.0' };
+    await registry.join(worker);
+    expect(await registry.heartbeat(worker)).toEqual({ isDraining: false });
+    expect(await registry.drain('w1')).toBe(true);
+    expect(await registry.drain('w2')).toBe(false);
+    expect(await registry.heartbeat(worker)).toEqual({ isDraining: true });
+    await registry.join(worker);
+    expect(await registry.heartbeat(worker)).toEqual({ isDraining: false });
+    await registry.leave('w1');
+    expect(await registry.drain('w1')).toBe(false);
+  });
+});
