@@ -187,6 +187,18 @@ export interface ReplicaConfig {
   readonly tokenFile: string | null;
 }
 
+/** Many sources on several machines. */
+export interface FleetConfig {
+  /** URL of the registry's database. Null where none is configured, and where it could not be read. */
+  readonly database: Secret | null;
+  /** Why the database that is configured is not known; null where it is, and where none is. */
+  readonly databaseProblem: string | null;
+  /** Where mirrors are between jobs; nothing is removed there by age. Null where none is configured. */
+  readonly storage: TargetConfig | null;
+  /** Jobs that a worker does at a time. */
+  readonly slots: number;
+}
+
 export interface Config {
   /** Absolute path of the configuration file; null where there is none. */
   readonly file: string | null;
@@ -216,6 +228,7 @@ export interface Config {
   readonly pings: readonly PingConfig[];
   readonly http: HttpConfig;
   readonly replica: ReplicaConfig;
+  readonly fleet: FleetConfig;
   readonly log: ParsedOptions['log'];
   /** Names of the variables that secrets come from, by `${NAME}`. */
   readonly secretVariables: readonly string[];

@@ -55,6 +55,8 @@ const RIVALS: Readonly<Record<string, string>> = {
   exclude: 'include',
   token: 'tokenFile',
   tokenFile: 'token',
+  database: 'databaseFile',
+  databaseFile: 'database',
   triggerToken: 'triggerTokenFile',
   triggerTokenFile: 'triggerToken',
 };

@@ -15,6 +15,7 @@ import {
 import {
   type Config,
   type BackupConfig,
+  type FleetConfig,
   type HttpConfig,
   type KeepOptions,
   type ReplicaConfig,
@@ -102,6 +103,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     pings: checkPings(checking, parsed.pings, names),
     http,
     replica: checkReplica(checking, parsed, { http, sources }),
+    fleet: checkFleet(checking, parsed),
     log: parsed.log,
     secretVariables: secretVariables(tree),
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
@@ -371,6 +373,29 @@ function checkReplica(
   }
   const tokenFile = file === undefined ? null : absolutePath(checking, ['replica', 'tokenFile'], file);
   return { token, tokenFile };
+}
+
+/** Only the fleet's commands need its database: without it, they say why. */
+function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
+  const { tree, mistakes } = checking;
+  const problems = mistakes.removeUnset(tree, ['fleet', 'database']);
+  const read = fileSecret(checking, ['fleet'], 'database', fleet.databaseFile, (line) => problems.push(line));
+  const s3 = fleet.storage === undefined ? null : parseS3Address(fleet.storage);
+  return {
+    database: read === undefined ? (fleet.database ?? null) : new Secret(read),
+    databaseProblem: problems[0] ?? null,
+    storage:
+      fleet.storage === undefined
+        ? null
+        : s3 === null
+          ? {
+              type: 'directory',
+              path: absolutePath(checking, ['fleet', 'storage'], fleet.storage),
+              retention: null,
+            }
+          : { ...s3, objectLock: null, retention: null },
+    slots: fleet.slots,
+  };
 }
 
 /** Freezes plain values all the way down; except `Secret` and `URL` instances. */

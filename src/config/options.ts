@@ -296,6 +296,32 @@ export const OPTIONS = section('Tidemark configuration', {
       }),
     },
   ),
+  fleet: section(
+    'Many sources on several machines: `tidemark fleet` (docs/fleet.md). Nothing else reads this section.',
+    {
+      database: t.databaseUrl.optional().meta({
+        description:
+          'PostgreSQL database of the registry, as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with ?sslmode=verify-full to require TLS. Give it by reference, as ${VAR}.',
+        example: '${DATABASE_URL}',
+      }),
+      databaseFile: t.path.optional().meta({
+        description: 'File that holds this URL; instead of database.',
+        example: '/run/secrets/database-url',
+      }),
+      storage: address.optional().meta({
+        type: 'target',
+        expected: TARGET_ADDRESS,
+        description:
+          'Where mirrors are kept between jobs, below a prefix for each cell: S3-compatible storage, or a directory that all workers share. Credentials of S3 come from the environment, ~/.aws or a web identity.',
+        example: 's3://tidemark-fleet/cells?region=eu-central-1',
+      }),
+      slots: t.wholeNumber(1, 64).prefault(4).meta({
+        unit: 'jobs',
+        description: 'Jobs that one worker does at a time, each on another key.',
+        example: 4,
+      }),
+    },
+  ),
   log: section('Logs, on stderr.', {
     level: z.enum(LOG_LEVELS).prefault('info').meta({
       description: 'Least severe level that is written.',

@@ -203,6 +203,14 @@ export function secretUrl(...schemes: readonly string[]) {
     });
 }
 
+/** A PostgreSQL database; without a host, the server of this machine. */
+export const databaseUrl = z
+  .string()
+  .trim()
+  .refine((value) => /^postgres(ql)?:$/.test(URL.parse(value)?.protocol ?? ''))
+  .transform((value) => new Secret(value))
+  .meta({ isSecret: true, type: 'URL', expected: 'a URL that begins with postgresql://' });
+
 /** A whole number within bounds, both included. */
 export function wholeNumber(min: number, max: number) {
   const expected = `a whole number from ${min} to ${max}`;

@@ -18,7 +18,9 @@ describe('the options table', () => {
   it.each(rows)('$text: its default and its example are values of its type', ({ schema, about }) => {
     // Of a URL only a reference is shown.
     const example: unknown = JSON.parse(
-      JSON.stringify(about.example).replaceAll(/\$\{(\w+)\}/g, 'https://example.com/$1'),
+      JSON.stringify(about.example)
+        .replaceAll('${DATABASE_URL}', 'postgresql://db.example.com/tidemark')
+        .replaceAll(/\$\{(\w+)\}/g, 'https://example.com/$1'),
     );
     expect(z.safeParse(schema, example).error).toBeUndefined();
     const value = defaultOf(schema);
