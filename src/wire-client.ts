@@ -9,7 +9,7 @@ import { createReadClient, type ReadClient } from './api/read-client.ts';
 import { createWriteClient, type WriteClient } from './api/write-client.ts';
 import type { Kind } from './catalog/kinds.ts';
 import type { SourceConfig } from './config/config.ts';
-import { systemClock } from './core/clock.ts';
+import { type Clock, systemClock } from './core/clock.ts';
 import type { Logger } from './core/logger.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
@@ -23,10 +23,37 @@ function keyFingerprint(source: SourceConfig): string {
 
 /**
  * A client that can read and nothing else, limited by the source's rate together with all that use the log beside that path
- * (`Config.rateLogBeside`). Null: limited within this process only.
+ * (`Config.rateLogBeside`). Null: limited within this process only. A worker of a fleet has a clock of its own, and a lease without which nothing is
+ * sent.
  */
-export function openReadClient(source: SourceConfig, log: Logger, rateLogBeside: string | null): ReadClient {
-  return createReadClient(connectionOptions(source, log, rateLogBeside));
+export function openReadClient(
+  source: SourceConfig,
+  log: Logger,
+  rateLogBeside: string | null,
+  leased: Pick<ConnectionOptions, 'clock' | 'beforeSending'> = { clock: systemClock },
+): ReadClient {
+  return createReadClient({ ...connectionOptions(source, log, rateLogBeside, leased.clock), ...leased });
+}
+
+/**
+ * Counts against the limits of a key what another process may have sent until `at` (epoch milliseconds) and could not write
+ * down: as much as the limits of a minute allow.
+ */
+export function assumeRequests(source: SourceConfig, beside: string, at: number, clock: Clock): void {
+  const keeps = startsToKeep(source.rate);
+  if (keeps === 0) return;
+  const log = new SharedRateLog({ beside, fingerprint: keyFingerprint(source), keeps, clock });
+  try {
+    log.atomically(() => {
+      for (const limit of [{ ...source.rate, kinds: [null] }, ...(source.rate.kinds ?? [])]) {
+        const starts = log.starts(limit.kinds[0]);
+        const count = limit.perMinute > 0 ? limit.perMinute : limit.perHour;
+        for (let n = 0; n < count; n += 1) starts.add(Math.max(at, starts.nthLatest(1) ?? at));
+      }
+    });
+  } finally {
+    log.close();
+  }
 }
 
 /**
@@ -73,6 +100,7 @@ function connectionOptions(
   source: SourceConfig,
   log: Logger,
   rateLogBeside: string | null,
+  clock: Clock = systemClock,
 ): ConnectionOptions {
   const keeps = startsToKeep(source.rate);
   // A mirror that is still to be made, in a directory that is, has no log beside it.
@@ -83,7 +111,7 @@ function connectionOptions(
     rate: source.rate,
     retry: source.retry,
     userAgent: 'tidemark',
-    clock: systemClock,
+    clock,
     random: Math.random,
     log: log.child({ source: source.name }),
     ...(isShared
@@ -92,7 +120,7 @@ function connectionOptions(
             beside: rateLogBeside,
             fingerprint: keyFingerprint(source),
             keeps,
-            clock: systemClock,
+            clock,
           }),
         }
       : {}),

@@ -61,7 +61,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'backup',
     'git',
   ],
-  fleet: ['core', 'config', 'catalog', 'mirror', 'state', 'diff', 'report', 'backup', 'daemon'],
+  fleet: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'state', 'report', 'backup', 'daemon'],
   cli: [
     'core',
     'config',

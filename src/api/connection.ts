@@ -42,6 +42,8 @@ export interface ConnectionOptions {
   readonly log: Logger;
   /** Shared by the processes of this machine; left out, the rate is kept by this client alone. Closed with it. */
   readonly rateLog?: RateLog;
+  /** Called right before each request is sent; nothing is sent if it throws, or ends the process. */
+  readonly beforeSending?: () => void;
 }
 
 /** Opens nothing and sends nothing before the first request. */
@@ -60,6 +62,7 @@ export class Connection {
   readonly #counters: RequestCounters = createCounters();
   readonly #random: () => number;
   readonly #requestLog: RequestLog;
+  readonly #beforeSending: () => void;
 
   /** @throws TidemarkError `config_invalid` when the key cannot be in a header */
   constructor(options: ConnectionOptions) {
@@ -83,6 +86,7 @@ export class Connection {
     this.log = log;
     this.prefix = baseUrl.pathname.replace(/\/+$/, '');
     this.#random = options.random;
+    this.#beforeSending = options.beforeSending ?? (() => undefined);
     this.#requestLog = createRequestLog(log, this.neutral, clock);
     const maxWaitMs = (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000;
     this.#limiter = new Limiter({ rate, maxWaitMs, maxPauseMs: this.policy.maxWaitMs, clock, log, rateLog });
@@ -143,6 +147,7 @@ export class Connection {
     const task = (startedAt: number): Promise<Answer> => {
       const refusal = this.#breaker.refusal();
       if (refusal !== null) return Promise.reject(refusal);
+      this.#beforeSending();
       const sending = send();
       counters.requests += 1;
       return this.#requestLog.log(request, sending).then((answer) => checked(answer, startedAt));

@@ -26,6 +26,8 @@ export interface Backup {
   /** ISO 8601. */
   readonly madeAt: string;
   readonly run: number;
+  /** As in its name. */
+  readonly fence: number | null;
   readonly isEncrypted: boolean;
   readonly bytes: number;
   readonly state: BackupState;
@@ -61,10 +63,29 @@ export async function listBackups(target: BackupTarget): Promise<Backup[]> {
   return backups.toSorted(newestFirst);
 }
 
+/**
+ * The newest backups of one cell of a fleet, by fence, then run, then time: the names that come last, and `known`, with their
+ * manifests. Others are not read.
+ * @throws TidemarkError where the target is missing or cannot be listed
+ */
+export async function listNewestFenced(
+  target: BackupTarget,
+  most: number,
+  known: string | null,
+): Promise<Backup[]> {
+  const sizes = new Map((await target.list()).map(({ name, bytes }) => [name, bytes]));
+  const named = [...sizes.keys()]
+    .flatMap((name) => parseBackupName(name) ?? [])
+    .filter(({ name }) => sizes.has(manifestName(name)))
+    .toSorted((a, b) => (b.fence ?? 0) - (a.fence ?? 0) || b.run - a.run || (a.name < b.name ? 1 : -1));
+  const chosen = named.filter(({ name }, index) => index < most || name === known);
+  return await Promise.all(chosen.map((each) => describe(target, each, sizes.get(each.name) ?? null)));
+}
+
 /** One file in any directory; its name need not be that of a backup. */
 export async function readBackup(path: string): Promise<Backup> {
   const name = basename(path);
-  const named = parseBackupName(name) ?? { name, madeAt: '', run: 0, isEncrypted: false };
+  const named = parseBackupName(name) ?? { name, madeAt: '', run: 0, fence: null, isEncrypted: false };
   const target = directoryTarget(dirname(resolve(path)));
   const bytes = await target.bytesOf(name);
   if (bytes !== null) return await describe(target, named, bytes);

@@ -6,26 +6,44 @@ export interface BackupName {
   readonly madeAt: string;
   /** The latest published run in it. */
   readonly run: number;
+  /** The fence under which a worker of a fleet made it; null for all other backups. */
+  readonly fence: number | null;
   readonly isEncrypted: boolean;
 }
 
-const NAME = /^tidemark-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-run(\d{1,15})\.db\.zst(\.age)?$/;
+const NAME =
+  /^tidemark-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-run(\d{1,15})(?:-fence(\d{1,15}))?\.db\.zst(\.age)?$/;
 const MANIFEST_SUFFIX = '.json';
 
-/** `tidemark-20260301T120000Z-run42.db.zst`, with `.age` where it is encrypted: sorted by name they are sorted by time. */
-export function backupName(atMs: number, run: number, isEncrypted: boolean): string {
+/**
+ * `tidemark-20260301T120000Z-run42.db.zst`, with `.age` where it is encrypted: sorted by name they are sorted by time. With
+ * a fence, `…-run42-fence7.db.zst`: what two workers store never has one name.
+ */
+export function backupName(
+  atMs: number,
+  run: number,
+  isEncrypted: boolean,
+  fence: number | null = null,
+): string {
   const time = new Date(atMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
-  return `tidemark-${time}-run${run}.db.zst${isEncrypted ? '.age' : ''}`;
+  const by = fence === null ? '' : `-fence${fence}`;
+  return `tidemark-${time}-run${run}${by}.db.zst${isEncrypted ? '.age' : ''}`;
 }
 
 /** Undefined for a file that is not a backup. */
 export function parseBackupName(name: string): BackupName | undefined {
   const match = NAME.exec(name);
   if (match === null) return undefined;
-  const [, year, month, day, hour, minute, second, run, age] = match;
+  const [, year, month, day, hour, minute, second, run, fence, age] = match;
   const madeAt = `${year}-${month}-${day}T${hour}:${minute}:${second}.000Z`;
   if (Number.isNaN(Date.parse(madeAt))) return undefined;
-  return { name, madeAt, run: Number(run), isEncrypted: age !== undefined };
+  return {
+    name,
+    madeAt,
+    run: Number(run),
+    fence: fence === undefined ? null : Number(fence),
+    isEncrypted: age !== undefined,
+  };
 }
 
 /** The name of the manifest beside a backup. */

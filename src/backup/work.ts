@@ -20,6 +20,8 @@ export interface BackupJob {
   readonly recipients: readonly string[];
   /** Whose unfinished files these are: `mirrorId`. */
   readonly owner: string;
+  /** Of the worker of a fleet that makes it: part of the backup's name. */
+  readonly fence?: number | null;
 }
 
 export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking' | 'storing';
@@ -82,7 +84,7 @@ export async function createBackup(
     onBackup: ({ pages, pagesLeft }) => copying(pages - pagesLeft, pages),
     onVerify: ({ records, of }) => verifying(records, of),
   });
-  const name = freeName(places, madeAt, facts.run, job.recipients.length > 0);
+  const name = freeName(places, madeAt, facts.run, job);
   const packed = join(job.workDirectory, 'backup.packed');
   const digests = await pack(plainPath, packed, { recipients: job.recipients });
   onProgress({ phase: 'packing', share: 1 });
@@ -149,9 +151,14 @@ async function failureOf(work: () => Promise<void>): Promise<TidemarkError | nul
 }
 
 /** A free name: a second backup within one second is named after the next second; its manifest has the true time. */
-function freeName(places: readonly Place[], madeAt: number, run: number, isEncrypted: boolean): string {
+function freeName(
+  places: readonly Place[],
+  madeAt: number,
+  run: number,
+  { recipients, fence = null }: Pick<BackupJob, 'recipients' | 'fence'>,
+): string {
   for (let at = madeAt; ; at += 1000) {
-    const name = backupName(at, run, isEncrypted);
+    const name = backupName(at, run, recipients.length > 0, fence);
     if (!places.some(({ names }) => names.has(name) || names.has(manifestName(name)))) return name;
   }
 }

@@ -121,7 +121,9 @@ async function makeOne(
       const kept = { removed: [], cleanupError: null };
       outcomes.push({
         ...each,
-        ...(config === undefined || each.error !== null ? kept : await removeOld(config, manifest, clock)),
+        ...(config === undefined || each.error !== null
+          ? kept
+          : await removeOldBackups(config, manifest, clock)),
       });
     }
     const { file, run, bytes } = manifest;
@@ -188,16 +190,19 @@ async function withSweep<T>(
   }
 }
 
-async function removeOld(
+/** Removes what the target's retention does not keep, after a backup was stored there; with a fence, nothing of a higher one. */
+export async function removeOldBackups(
   config: TargetConfig,
   { mirror, file }: BackupManifest,
   clock: Clock,
+  fence: number | null = null,
 ): Promise<Pick<TargetOutcome, 'removed' | 'cleanupError'>> {
   const removed: string[] = [];
   if (config.retention === null) return { removed, cleanupError: null };
   try {
     const target = await openTarget(config, clock);
-    const all = await listBackups(target);
+    const listed = await listBackups(target);
+    const all = fence === null ? listed : listed.filter((each) => (each.fence ?? 0) <= fence);
     for (const { name } of backupsToRemove(all, config.retention, { mirror, justMade: file })) {
       await target.remove(name, mirror);
       removed.push(name);

@@ -404,6 +404,13 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
     outlivesOutput: () => true,
     load: async () => (await import('./daemon-job.ts')).daemonJob,
   },
+  {
+    name: 'fleet-cell',
+    isHidden: true,
+    description: 'Works on cells for the worker of a fleet that starts it',
+    outlivesOutput: () => true,
+    load: async () => (await import('./fleet-cell.ts')).fleetCell,
+  },
 ];
 
 // The commands about notices.

@@ -132,6 +132,93 @@ export function readStarts(
   }
 }
 
+/** What a rate log holds of the last hour, to be continued on another machine. No key can be told from it. */
+export interface RateLogState {
+  /** Starts of each limit, by its number in the file: how many milliseconds ago, oldest first. */
+  readonly ages: Readonly<Record<string, readonly number[]>>;
+  /** What a 429 left behind, by the same numbers, as the limiter wrote it: with times of the clock of the machine. */
+  readonly paces: Readonly<Record<string, string>>;
+}
+
+/** The whole log beside a mirror, for all keys in it; null where there is none that can be read. */
+export function exportRateLog(beside: string, clock: Clock): RateLogState | null {
+  const path = rateLogPath(beside);
+  if (!existsSync(path)) return null;
+  let connection: Connection | null = null;
+  try {
+    connection = connect(path, { isReadonly: true });
+    const now = clock.now();
+    const starts = connection
+      .prepare<[number], { id: number; at: number }>(
+        'SELECT limit_id AS id, at FROM starts WHERE at > ? ORDER BY limit_id, n',
+      )
+      .all(now - HOUR_MS - MARGIN_MS);
+    const paces = connection
+      .prepare<[], { id: number; text: string }>('SELECT limit_id AS id, text FROM pace')
+      .all();
+    return {
+      ages: Object.fromEntries(
+        [...Map.groupBy(starts, ({ id }) => String(id))].map(([id, rows]) => [
+          id,
+          rows.map(({ at }) => Math.max(0, now - at)),
+        ]),
+      ),
+      paces: Object.fromEntries(paces.map(({ id, text }) => [String(id), text])),
+    };
+  } catch (error) {
+    if (sqliteCode(error) === undefined) throw error;
+    return null;
+  } finally {
+    connection?.close();
+  }
+}
+
+/**
+ * Adds to the log beside a mirror what another machine knows of its limits; starts that both know count once.
+ * @param state as `exportRateLog` gave it, with its ages as of now
+ * @throws TidemarkError where the file cannot be written
+ */
+export function mergeRateLog(beside: string, state: RateLogState, clock: Clock): void {
+  const path = rateLogPath(beside);
+  translated(path, () => {
+    const now = clock.now();
+    const connection = openFile(path, now);
+    try {
+      connection
+        .transaction(() => {
+          for (const [id, ages] of Object.entries(state.ages)) mergeStarts(connection, Number(id), ages, now);
+          const put = connection.prepare('INSERT OR IGNORE INTO pace VALUES (?, ?)');
+          for (const [id, text] of Object.entries(state.paces)) put.run(Number(id), text);
+        })
+        .immediate();
+    } finally {
+      connection.close();
+    }
+  });
+}
+
+/** Clocks of two machines differ by less: starts that lie nearer to each other are taken for the same one. */
+const SAME_START_MS = 250;
+
+function mergeStarts(connection: Connection, id: number, ages: readonly number[], now: number): void {
+  const own = connection
+    .prepare<[number], number>('SELECT at FROM starts WHERE limit_id = ? ORDER BY n')
+    .pluck()
+    .all(id);
+  const merged = [...own];
+  // Both are sorted: each of ours stands for one of the others' at most.
+  let next = 0;
+  for (const at of ages.map((age) => now - age)) {
+    while (next < own.length && (own[next] ?? 0) < at - SAME_START_MS) next += 1;
+    if (next < own.length && (own[next] ?? 0) <= at + SAME_START_MS) next += 1;
+    else merged.push(at);
+  }
+  if (merged.length === own.length) return;
+  connection.prepare('DELETE FROM starts WHERE limit_id = ?').run(id);
+  const insert = connection.prepare('INSERT INTO starts VALUES (?, ?, ?)');
+  for (const [index, at] of merged.toSorted((a, b) => a - b).entries()) insert.run(id, index + 1, at);
+}
+
 function limitId(fingerprint: string, kind: string | null): number {
   return createHash('sha256')
     .update(`${fingerprint}\0${kind ?? ''}`)

@@ -20,7 +20,7 @@ import {
   readSweeps,
   readUnreadCollections,
 } from './run-rows.ts';
-import { type RunOptions, type RunWriter, openRun } from './run-writer.ts';
+import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import { readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
 
@@ -50,6 +50,7 @@ export function runStore(access: MirrorAccess) {
   });
   return {
     ...reads,
+    ...access.changes({ noteLost: noteLostRuns }),
 
     get: (run: number): RunRow | undefined => reads.list({ run })[0],
 

@@ -1,5 +1,5 @@
 /** A run that is under way: its stages, its publication, its end. */
-import { and, eq, isNull, max } from 'drizzle-orm';
+import { and, eq, isNull, max, sql } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../catalog/catalog.ts';
@@ -59,6 +59,31 @@ const FAIL_RUN = prepared((db) => {
     .update(runs)
     .set({ outcome: 'failed', finishedAt, errorCode, error, requests, retries })
     .where(eq(runs.run, run))
+    .prepare();
+});
+
+const LAST_RUN = prepared((db) =>
+  db
+    .select({ run: max(runs.run) })
+    .from(runs)
+    .prepare(),
+);
+
+const ADD_LOST_RUN = prepared((db) => {
+  const counts = { requests: 0, retries: 0, added: 0, changed: 0, removed: 0, unchanged: 0 };
+  const ended = { trigger: 'fleet', outcome: 'failed', errorCode: 'interrupted' } as const;
+  const at = sql`${param('at')}`;
+  return db
+    .insert(runs)
+    .values({
+      ...counts,
+      ...ended,
+      run: param('run'),
+      source: param('source'),
+      startedAt: at,
+      finishedAt: at,
+      error: param('error'),
+    })
     .prepare();
 });
 
@@ -143,6 +168,35 @@ interface PublishedRun {
    * for writing tidies up. Null as a rule.
    */
   readonly cleanupError: TidemarkError | null;
+}
+
+/** Numbers of lost runs that get a row of their own; of more, only the last ones. */
+const MOST_LOST = 100;
+
+/**
+ * Runs of a source up to that number whose mirror was lost, though others know of them: they get rows as failed runs, so that
+ * no later run has one of their numbers. Returns how many numbers there were.
+ */
+export function noteLostRuns(
+  writer: Connection,
+  source: RunOptions['source'],
+  upTo: number,
+  at: string,
+): number {
+  return writer
+    .transaction((): number => {
+      const { id } = PUT_SOURCE(writer).get({ ...source });
+      const last = LAST_RUN(writer).get()?.run ?? 0;
+      for (let run = Math.max(last + 1, upTo - MOST_LOST + 1); run <= upTo; run += 1) {
+        ADD_LOST_RUN(writer).run({
+          ...{ run, source: id, at },
+          error: 'its mirror was lost before it was stored: what it read is not here',
+        });
+        sealRow(writer, 'runs', [run]);
+      }
+      return Math.max(0, upTo - last);
+    })
+    .immediate();
 }
 
 /** What a run uses of the mirror. */

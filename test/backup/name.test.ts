@@ -22,10 +22,10 @@ describe('the name of a backup', () => {
 
   it('says when it was made, of which run, and whether it is encrypted', () => {
     fc.assert(
-      fc.property(times, runs, fc.boolean(), (at, run, isEncrypted) => {
-        const name = backupName(at, run, isEncrypted);
+      fc.property(times, runs, fc.boolean(), fc.option(runs), (at, run, isEncrypted, fence) => {
+        const name = backupName(at, run, isEncrypted, fence);
         const madeAt = new Date(Math.floor(at / 1000) * 1000).toISOString();
-        expect(parseBackupName(name)).toEqual({ name, madeAt, run, isEncrypted });
+        expect(parseBackupName(name)).toEqual({ name, madeAt, run, fence, isEncrypted });
         expect(backupOfManifest(manifestName(name))?.name).toBe(name);
         expect(parseBackupName(manifestName(name))).toBeUndefined();
         for (const each of [name, manifestName(name)]) {

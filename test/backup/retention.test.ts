@@ -17,6 +17,7 @@ function backup(at: number, run: number, mirror = 'm', state: Backup['state'] = 
     path: `/backups/${name}`,
     madeAt: new Date(at).toISOString(),
     run,
+    fence: null,
     isEncrypted: false,
     bytes: 1,
     state,

@@ -3,7 +3,7 @@ import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { Finding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
-import { maskedPlace, withMaskedId } from '../../report/mask.ts';
+import { isPersonKind, maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
@@ -83,15 +83,13 @@ function summaryOf(drift: SourceDrift): DriftSummary {
 function findingSummary({ definitions }: SourceDrift, finding: Finding): FindingSummary {
   const definition = definitions(finding.kind);
   const { fingerprint, severity, kind, scope, id, name, change, path } = withMaskedId(finding, definition);
-  // Who is named by an address is a person.
-  const isPerson = definition.nameFrom.some((pointer) => pointer.includes('email'));
   return {
     fingerprint,
     severity,
     kind,
     scope,
     id,
-    name: isPerson ? null : name,
+    name: isPersonKind(definition) ? null : name,
     change,
     path: maskedPlace(path, definition),
   };

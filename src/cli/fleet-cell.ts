@@ -1,0 +1,115 @@
+/** `tidemark fleet-cell`: the child process in which a worker of a fleet works on cells, one after the other. Not for users. */
+import { hostname } from 'node:os';
+import process from 'node:process';
+import { loadConfig } from '../config/load.ts';
+import { onlyMirrorConfig } from '../config/mirrors.ts';
+import { afterRealTime, type Clock, systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { workOnCell } from '../fleet/cell-work.ts';
+import type { CellOrder, FromCellProcess, ToCellProcess } from '../fleet/cell.ts';
+import { assumeRequests, openReadClient } from '../wire-client.ts';
+import type { CommandContext } from './context.ts';
+import { commandLog } from './source-probe.ts';
+
+/** How long work may take to stop after its worker has ended; then the process exits. */
+const ORPHAN_MS = 5_000;
+
+/**
+ * Works on the cells that it is sent over the channel, until that is closed.
+ * @throws TidemarkError `usage` where no worker has started it
+ */
+export async function fleetCell(context: CommandContext): Promise<ExitCode> {
+  if (!process.connected) {
+    throw new TidemarkError('usage', 'fleet-cell is what a worker of a fleet starts for its cells', {
+      hint: 'run `tidemark fleet work`',
+    });
+  }
+  context.onHangup?.(() => undefined);
+  const lease = new Lease(() => context.leave?.(EXIT.interrupted));
+  const current: { stop: AbortController; onKnown: ((isKnown: boolean) => void) | null } = {
+    stop: new AbortController(),
+    onKnown: null,
+  };
+  const orders: CellOrder[] = [];
+  let wake = (): void => undefined;
+  const channel = { isOpen: true };
+  const stop = (why: string): void => current.stop.abort(new TidemarkError('interrupted', why));
+  process.once('disconnect', () => {
+    channel.isOpen = false;
+    stop('the worker ended');
+    afterRealTime(ORPHAN_MS, () => context.leave?.(EXIT.interrupted));
+    wake();
+  });
+  process.on('message', (message: ToCellProcess) => {
+    if (message.type === 'lease') lease.renew(message);
+    else if (message.type === 'stop') stop('the worker was stopped');
+    else if (message.type === 'known') current.onKnown?.(message.isKnown);
+    else {
+      orders.push(message.order);
+      wake();
+    }
+  });
+  send({ type: 'ready' });
+  for (;;) {
+    const order = orders.shift();
+    if (order === undefined) {
+      if (!channel.isOpen) return EXIT.done;
+      await new Promise<void>((resolve) => (wake = resolve));
+      continue;
+    }
+    current.stop = new AbortController();
+    const clock = shifted(order.clockAheadMs);
+    const log = commandLog(context, 'warn').child({ cell: order.cell });
+    const result = await workOnCell(order, {
+      clock,
+      random: Math.random,
+      log,
+      loadConfig: (file, env) => onlyMirrorConfig(loadConfig({ file, env, cwd: context.cwd })),
+      openReadClient: (source, sourceLog, rateLog) =>
+        openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => lease.require() }),
+      assumeRequests: (source, rateLog, until) => assumeRequests(source, rateLog, until, clock),
+      isKnown: (root) =>
+        new Promise((resolve) => {
+          current.onKnown = resolve;
+          send({ type: 'is known', root });
+        }),
+      host: hostname(),
+      pid: context.pid,
+      signal: current.stop.signal,
+    });
+    send({ type: 'result', result });
+  }
+}
+
+/**
+ * The time until which the worker holds the rate group. Once it is over, another worker may send requests with the same key:
+ * the process ends before it sends another one, wherever it is. Nothing is lost by that, as by any other kill.
+ */
+class Lease {
+  readonly #leave: () => void;
+  #until = Number.POSITIVE_INFINITY;
+  #untilMonotonicMs = Number.POSITIVE_INFINITY;
+
+  constructor(leave: () => void) {
+    this.#leave = leave;
+  }
+
+  renew({ until, forMs }: { readonly until: number; readonly forMs: number }): void {
+    this.#until = until;
+    this.#untilMonotonicMs = systemClock.monotonicMs() + forMs;
+  }
+
+  require(): void {
+    // By both clocks: one may be set back, and the other stands still while the machine sleeps.
+    if (systemClock.now() > this.#until || systemClock.monotonicMs() > this.#untilMonotonicMs) this.#leave();
+  }
+}
+
+function shifted(aheadMs: number): Clock {
+  return { ...systemClock, now: () => systemClock.now() + aheadMs };
+}
+
+function send(message: FromCellProcess): void {
+  // The callback ignores the error of sending to a worker that has ended.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
+}

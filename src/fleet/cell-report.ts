@@ -1,0 +1,255 @@
+/** What the work on a cell left in its mirror, as the registry is to know it: runs, changes, records, findings. */
+import { createHash } from 'node:crypto';
+import { activityKinds } from '../catalog/catalog.ts';
+import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
+import type { ErrorMessage } from '../core/child-process.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { parseCron } from '../daemon/schedule/cron.ts';
+import { recordName } from '../diff/change.ts';
+import { parseState } from '../diff/states.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import { isPersonKind, maskedAt, maskedBody, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
+import { driftBetween } from '../state/drift.ts';
+import { diffPoints, openMirrorState } from '../state/mirror-diff.ts';
+import { pointOf } from '../state/point.ts';
+import { BASELINE, LATEST } from '../state/reference.ts';
+import { isPublished, previousRun } from '../state/runs.ts';
+import type {
+  CellChange,
+  CellFinding,
+  CellOrder,
+  CellRecord,
+  CellRecordKey,
+  CellReport,
+  CellRun,
+  Projection,
+} from './cell.ts';
+
+interface ReportOptions {
+  readonly order: Pick<CellOrder, 'cell' | 'known' | 'showsValues'>;
+  readonly config: Config;
+  readonly clock: Clock;
+  /** When the work began, by that clock. */
+  readonly begun: number;
+  readonly signal: AbortSignal;
+}
+
+/** Records of a cell that the registry shows at most: the rest is for the cell's own mirror. */
+const MOST_PROJECTED = 50_000;
+const MOST_FINDINGS = 10_000;
+const MOST_CHANGES = 10_000;
+/** Starts are spread over an interval of the schedule, but over no more than this. */
+const LONGEST_SPREAD_MS = 3_600_000;
+
+/** Reads it from the mirror of the configuration. */
+export async function reportOf(
+  options: ReportOptions,
+): Promise<Omit<CellReport, 'chain' | 'lostRuns' | 'storage' | 'requests'>> {
+  const { order, config, clock, begun } = options;
+  const { cell, known } = order;
+  const mirror = openMirror(config.mirror, { mode: 'read', command: 'fleet', clock });
+  try {
+    const runs = mirror.runs
+      .list({ source: cell })
+      .filter(({ run, outcome }) => run > (known?.lastRun ?? 0) && outcome !== 'running')
+      .reverse();
+    const latest = mirror.runs.latest(cell);
+    const definitions = definitionsFor(config, cell);
+    const context = { ...options, mirror, definitions };
+    return {
+      runs: runs.map(runOf),
+      root: latest?.root ?? null,
+      schemaVersion: latest === undefined ? null : mirror.schemaVersion,
+      recordCount: latest === undefined ? 0 : recordCount(mirror, latest.run, cell),
+      changes: runs.filter(isPublished).flatMap((run) => changesOf(context, run)),
+      projection: latest === undefined ? null : projectionOf(context, latest.run),
+      findings: latest === undefined ? null : await findingsOf(context),
+      dueAt: dueAtOf(mirror, cell, config),
+      error: errorOf(mirror, isoTime(begun)),
+    };
+  } finally {
+    mirror.close();
+  }
+}
+
+interface ReportContext extends ReportOptions {
+  readonly mirror: Mirror;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+}
+
+/** Number of the newest run of a source, whatever its outcome; 0 for none. */
+export function newestRun(mirror: Mirror, source: string): number {
+  return mirror.runs.list({ source, limit: 1 })[0]?.run ?? 0;
+}
+
+function runOf(row: RunRow): CellRun {
+  const { run, startedAt, requests, retries, added, changed, removed, unchanged, root, errorCode, error } =
+    row;
+  return {
+    run,
+    outcome: row.outcome === 'running' ? 'failed' : row.outcome,
+    startedAt,
+    finishedAt: row.finishedAt ?? startedAt,
+    ...{ requests, retries, added, changed, removed, unchanged, root, errorCode, error },
+  };
+}
+
+function recordCount(mirror: Mirror, run: number, source: string): number {
+  return mirror.records.countsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
+}
+
+/** A scope as the registry's tables have it. */
+function scopeText(scope: Scope): string {
+  const text = new URLSearchParams();
+  for (const key of SCOPE_KEYS) {
+    const value = scope[key];
+    if (value !== undefined) text.set(key, value);
+  }
+  return text.toString();
+}
+
+function keyOf(
+  { kind, scope, id }: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
+  definition: ResourceDefinition,
+): CellRecordKey {
+  return { kind, scope: scopeText(scope), id: maskedId(id, definition) };
+}
+
+/** Nothing of a first run, in which everything is new. */
+function changesOf({ mirror, order, definitions }: ReportContext, run: RunRow): CellChange[] {
+  const from = previousRun(mirror, run);
+  if (from === undefined || run.added + run.changed + run.removed === 0) return [];
+  const document = diffPoints(
+    mirror,
+    { ref: `run:${from.run}`, run: from.run },
+    { ref: `run:${run.run}`, run: run.run },
+    { mode: 'default', filter: { sources: [order.cell] }, definitions },
+  );
+  return document.changes.slice(0, MOST_CHANGES).map((change) => {
+    const definition = definitions(change.kind);
+    const shown = withMaskedId(change, definition);
+    return {
+      ...keyOf(change, definition),
+      run: run.run,
+      name: shown.name,
+      change: change.change,
+      paths: change.change === 'changed' ? change.fields.map(({ path }) => path) : [],
+    };
+  });
+}
+
+/** The records that differ from those that the registry shows; all where it shows none that this mirror can name. */
+function projectionOf(context: ReportContext, run: number): Projection | null {
+  const { mirror, order, definitions } = context;
+  const { cell, known } = order;
+  const shown = known?.projectedRun ?? null;
+  if (shown === run) return null;
+  const activity = activityKinds();
+  const kinds = KINDS.filter((kind) => !activity.includes(kind));
+  const filter = { sources: [cell], kinds };
+  const from = shown === null ? undefined : mirror.runs.get(shown);
+  const isWhole = from === undefined || !isPublished(from);
+  if (isWhole && recordCount(mirror, run, cell) > MOST_PROJECTED) return null;
+  const records: CellRecord[] = [];
+  const removed: CellRecordKey[] = [];
+  const add = (record: Parameters<typeof parseState>[0]): void => {
+    const definition = definitions(record.kind);
+    const { body } = parseState(record);
+    const key = keyOf(record, definition);
+    const name = recordName(definition, body, record.id);
+    records.push({
+      ...key,
+      name: name === record.id ? key.id : name,
+      organization: record.scope.organization_id ?? (record.kind === 'organizations' ? record.id : null),
+      body: JSON.stringify(maskedBody(body, definition)),
+    });
+  };
+  if (isWhole) for (const record of mirror.records.readAt(run, filter)) add(record);
+  else {
+    for (const change of mirror.records.changesBetween(from.run, run, filter)) {
+      if (change.after === undefined) removed.push(keyOf(change, definitions(change.kind)));
+      else add({ ...change, body: change.after });
+      if (records.length > MOST_PROJECTED) return null;
+    }
+  }
+  return { run, isWhole, records, removed };
+}
+
+/** As the daemon's drift finds them. */
+async function findingsOf(context: ReportContext): Promise<CellReport['findings']> {
+  const { mirror, order, config, definitions, clock, signal } = context;
+  const source = order.cell;
+  if (mirror.snapshots.baseline() === undefined) return null;
+  const [from, to] = [BASELINE, LATEST].map((reference) =>
+    openMirrorState(mirror, source, pointOf(mirror, reference, { source })),
+  );
+  if (from === undefined || to === undefined) throw new Error('two states are two');
+  try {
+    const { open } = await driftBetween(config, mirror, { from, to }, true, {
+      source,
+      filter: {},
+      mode: 'default',
+      fields: [],
+      now: clock.now(),
+      signal,
+    });
+    const rows = open.slice(0, MOST_FINDINGS).map((finding): CellFinding => {
+      const definition = definitions(finding.kind);
+      const { name } = withMaskedId(finding, definition);
+      const { change, path, severity, from: before, to: after } = finding;
+      const key = keyOf(finding, definition);
+      const valueOf = (value: typeof before) =>
+        value === undefined ? undefined : maskedAt(path, value, definition);
+      const [shownBefore, shownAfter] = order.showsValues ? [valueOf(before), valueOf(after)] : [];
+      return {
+        ...key,
+        // Who is named by an address is a person.
+        name: isPersonKind(definition) ? key.id : name,
+        change,
+        path: maskedPlace(path, definition),
+        severity,
+        ...(shownBefore === undefined ? {} : { before: shownBefore }),
+        ...(shownAfter === undefined ? {} : { after: shownAfter }),
+      };
+    });
+    return { count: open.length, rows };
+  } finally {
+    from.close();
+    to.close();
+  }
+}
+
+/** The next due time of all schedules, each later by the cell's own share of its interval, so that starts are spread. */
+function dueAtOf(mirror: Mirror, cell: string, { retention }: Config): string | null {
+  const share = createHash('sha256').update(cell).digest().readUInt32BE() / 2 ** 32;
+  const times = mirror.daemon
+    .schedules()
+    .filter(({ schedule }) => schedule !== 'forget' || retention !== null)
+    .map(({ cron, zone, dueAt }) => {
+      const spreadMs = Math.min(parseCron(cron, zone).intervalMs, LONGEST_SPREAD_MS);
+      return Date.parse(dueAt) + Math.floor(share * spreadMs);
+    });
+  return times.length === 0 ? null : isoTime(Math.min(...times));
+}
+
+/** What the newest job that failed since then failed with. */
+function errorOf(mirror: Mirror, since: string): ErrorMessage | null {
+  const failed = mirror.daemon
+    .jobs({ limit: 20 })
+    .find(({ outcome, startedAt }) => startedAt >= since && (outcome === 'failed' || outcome === 'refused'));
+  if (failed === undefined) return null;
+  return {
+    // Written by this program alone.
+    code: (failed.errorCode ?? 'internal') as ErrorCode,
+    message: failed.error ?? `${failed.name} failed`,
+    hint: null,
+    isRetryable: true,
+  };
+}

@@ -1,0 +1,410 @@
+/** The work on one cell, in the process that a worker keeps for it: bring the mirror, do what is due, store it, report. */
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { ReadClient } from '../api/read-client.ts';
+import { type Backup, listNewestFenced } from '../backup/list.ts';
+import { restoreBackup } from '../backup/opened-backup.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
+import { openTarget } from '../backup/targets/open.ts';
+import { openWorkDirectory } from '../backup/work-directory.ts';
+import { createBackup } from '../backup/work.ts';
+import { removeOldBackups } from '../backup/writer.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import { toErrorMessage } from '../core/child-process.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { Secret } from '../core/secret.ts';
+import { plural } from '../core/wording.ts';
+import { startDaemon } from '../daemon/daemon.ts';
+import type { LockHolder } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
+import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
+import { newestRun, reportOf } from './cell-report.ts';
+import type { CellConfig, CellOrder, CellResult, CellStorage, ChainState, KnownMirror } from './cell.ts';
+
+export interface CellEffects {
+  /** PostgreSQL's time, as well as this machine knows it. */
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+  /** @throws TidemarkError `config_invalid` */
+  readonly loadConfig: (file: string, env: Readonly<Record<string, string>>) => Config;
+  readonly openReadClient: (source: SourceConfig, log: Logger, rateLog: string) => ReadClient;
+  /** As `assumeRequests`. */
+  readonly assumeRequests: (source: SourceConfig, rateLog: string, until: number) => void;
+  /** Whether the registry knows a run of this cell with that root hash. */
+  readonly isKnown: (root: string) => Promise<boolean>;
+  readonly host: string;
+  readonly pid: number;
+  /** Ends the work early: what was read is not published, and what is published stays. */
+  readonly signal: AbortSignal;
+}
+
+/** The variable by which the configuration file of a cell refers to the key. It is no variable of any process. */
+const KEY_VARIABLE = 'CELL_API_KEY';
+/** Backups that are looked at for one that continues what the registry knows. */
+const LOOKED_AT = 4;
+/** Old backups are looked for after each of these many runs: looking reads all manifests. */
+const CLEANED_EVERY = 8;
+
+/** Does what is due of one cell. What goes wrong is part of the result. */
+export async function workOnCell(order: CellOrder, effects: CellEffects): Promise<CellResult> {
+  const begun = effects.clock.now();
+  try {
+    const config = readCellConfig(order, effects);
+    const source = config.sources[0];
+    if (source === undefined) throw new TidemarkError('internal', 'a cell has one source');
+    countRequests(order, source, effects);
+    const { chain, lostRuns } = await bringMirror(order, config.mirror, effects);
+    noteLostRuns(order, source, effects);
+    await doWhatIsDue(config, order, effects);
+    const storage = await store(order, effects);
+    const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
+    return {
+      status: 'worked',
+      report: { chain, lostRuns, ...report, storage, requests: exportRateLog(order.rateLog, effects.clock) },
+    };
+  } catch (thrown) {
+    const status = thrown instanceof Unworkable ? thrown.status : 'failed';
+    return { status, error: toErrorMessage(thrown instanceof Unworkable ? thrown.error : thrown) };
+  }
+}
+
+/** Ends the work before it began. */
+class Unworkable extends Error {
+  readonly status: 'left' | 'quarantined';
+  readonly error: TidemarkError;
+
+  constructor(status: 'left' | 'quarantined', error: TidemarkError) {
+    super(error.message);
+    this.status = status;
+    this.error = error;
+  }
+}
+
+// The configuration of a cell: a file without its key, which stays in memory.
+
+/** The text of the configuration file of a cell, JSON as YAML takes it. */
+function cellConfigText(cell: string, config: CellConfig, mirror: string, key: string): string {
+  const { source, schedules, retention, drift } = config;
+  const document = {
+    mirror,
+    sources: [{ ...source, name: cell, apiKey: key }],
+    schedules,
+    ...(retention === undefined ? {} : { retention }),
+    ...(drift === undefined ? {} : { drift }),
+  };
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+function readCellConfig(
+  { cell, config, mirror, configFile, secret }: CellOrder,
+  effects: CellEffects,
+): Config {
+  try {
+    mkdirSync(dirname(mirror), { recursive: true, mode: 0o700 });
+    writeFileSync(configFile, cellConfigText(cell, config, mirror, `\${${KEY_VARIABLE}}`), { mode: 0o600 });
+  } catch (error) {
+    throw asFileError(error, configFile, 'written');
+  }
+  return effects.loadConfig(configFile, { [KEY_VARIABLE]: secret });
+}
+
+// The limits of the key, which go on from the holder of the group before.
+
+function countRequests(
+  { rateLog, requests, uncountedUntil }: CellOrder,
+  source: SourceConfig,
+  effects: CellEffects,
+): void {
+  const { clock } = effects;
+  if (requests !== null) mergeRateLog(rateLog, requests, clock);
+  if (uncountedUntil !== null) effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
+}
+
+// The mirror: from the local cache, else from storage, else a new one. It has to continue what the registry knows.
+
+interface Brought {
+  readonly chain: ChainState;
+  readonly lostRuns: number;
+}
+
+/** How a mirror's chain relates to what the registry knows; `other`: it is another chain. */
+type Relation = ChainState | 'other';
+
+async function bringMirror(order: CellOrder, path: string, effects: CellEffects): Promise<Brought> {
+  const { known } = order;
+  const cached = await cachedRelation(order, path, effects);
+  if (cached === 'equal' || cached === 'ahead') return { chain: cached, lostRuns: 0 };
+  const stored = await fetchMirror(order, path, effects, cached === 'behind');
+  const chain = stored ?? (cached === 'behind' ? 'behind' : null);
+  if (chain === 'equal' || chain === 'ahead') return { chain, lostRuns: 0 };
+  if (known === null) return { chain: 'new', lostRuns: 0 };
+  const lostRuns = known.lastRun - lastRunIn(path, order, effects);
+  const missing = known.root === null ? [] : [`up to the one with the root ${known.root}`];
+  effects.log.warn(
+    { cell: order.cell, lastRun: known.lastRun, lostRuns },
+    [
+      `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows`,
+      ...missing,
+      'the next sync goes on without them',
+    ].join(', '),
+  );
+  return { chain: 'behind', lostRuns };
+}
+
+/** Null where there is no cached mirror that can be used. */
+async function cachedRelation(
+  order: CellOrder,
+  path: string,
+  effects: CellEffects,
+): Promise<Relation | null> {
+  if (!existsSync(path)) return null;
+  try {
+    return await relationOf(path, order, effects);
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    if (error.code === 'mirror_newer') throw new Unworkable('left', error);
+    if (error.code !== 'mirror_corrupt' && error.code !== 'mirror_missing') throw error;
+    effects.log.warn({ cell: order.cell, code: error.code }, `${error.message}: it is fetched again`);
+    return null;
+  }
+}
+
+async function relationOf(path: string, { cell, known }: CellOrder, effects: CellEffects): Promise<Relation> {
+  const mirror = openCell(path, 'read', effects);
+  try {
+    const root = mirror.runs.latest(cell)?.root ?? null;
+    if (known === null || known.root === null) return root === null ? 'new' : 'ahead';
+    if (root === known.root) return 'equal';
+    const seal = mirror.findSeal(known.root);
+    if (seal?.status === 'run' || seal?.status === 'replaced') return 'ahead';
+    return root === null || (await effects.isKnown(root)) ? 'behind' : 'other';
+  } finally {
+    mirror.close();
+  }
+}
+
+function lastRunIn(path: string, { cell }: CellOrder, effects: CellEffects): number {
+  if (!existsSync(path)) return 0;
+  const mirror = openCell(path, 'read', effects);
+  try {
+    return newestRun(mirror, cell);
+  } finally {
+    mirror.close();
+  }
+}
+
+function openCell(path: string, mode: 'read' | 'write', { clock, host, pid }: CellEffects): Mirror {
+  return openMirror(path, { mode, command: 'fleet', clock, host, pid });
+}
+
+/**
+ * Puts the best mirror of the storage in the place of the cached one: one that ends as the registry knows, or goes on from
+ * there, else the newest that the registry knows an earlier run of. Null where storage has none that is better than the
+ * cached one.
+ * @throws Unworkable where storage cannot be read, or holds another chain only
+ */
+async function fetchMirror(
+  order: CellOrder,
+  path: string,
+  effects: CellEffects,
+  hasCached: boolean,
+): Promise<Exclude<Relation, 'other'> | null> {
+  const { known } = order;
+  const backups = await storedBackups(order, effects);
+  let others: Backup | null = null;
+  for (const backup of inOrderOfWorth(backups, known)) {
+    const isOlder = known !== null && backup.run < known.lastRun && backup.manifest?.root !== known.root;
+    if (isOlder && hasCached && backup.run <= lastRunIn(path, order, effects)) continue;
+    const fetched = `${path}.fetched`;
+    removeMirror(fetched);
+    try {
+      await fetchOne(backup, fetched, order, effects);
+      const relation = await relationOf(fetched, order, effects);
+      if (relation !== 'other') {
+        removeMirror(path);
+        renameSync(fetched, path);
+        effects.log.info({ cell: order.cell, file: backup.name, chain: relation }, 'the mirror was fetched');
+        return relation;
+      }
+      others ??= backup;
+    } finally {
+      removeMirror(fetched);
+    }
+  }
+  if (others === null || hasCached) return null;
+  throw new Unworkable(
+    'quarantined',
+    new TidemarkError(
+      'mirror_corrupt',
+      `${others.path} does not continue what the registry knows of ${order.cell}: its root is ${others.manifest?.root ?? 'unknown'}, and the registry has ${known?.root ?? 'none'}`,
+      { hint: `look at both with \`tidemark fleet checkout ${order.cell}\`` },
+    ),
+  );
+}
+
+async function storedBackups({ storage, known }: CellOrder, effects: CellEffects): Promise<Backup[]> {
+  try {
+    if (storage.type === 'directory' && !existsSync(storage.path)) {
+      requireStorage(storage.path);
+      return [];
+    }
+    const target = await openTarget(storage, effects.clock);
+    const backups = await listNewestFenced(target, LOOKED_AT, known?.stored?.key ?? null);
+    return backups.filter(({ state }) => state === 'whole');
+  } catch (thrown) {
+    throw new Unworkable('left', asTidemarkError(thrown));
+  }
+}
+
+/** What may go on from the registry's run comes first, newest first; then the one that ends with it; then the rest. */
+function inOrderOfWorth(backups: readonly Backup[], known: KnownMirror | null): readonly Backup[] {
+  if (known === null || known.root === null) return backups;
+  const exact = backups.filter(({ manifest }) => manifest?.root === known.root);
+  const later = backups.filter((each) => !exact.includes(each) && each.run > known.lastRun);
+  return [...later, ...exact, ...backups.filter((each) => !exact.includes(each) && !later.includes(each))];
+}
+
+async function fetchOne(
+  backup: Backup,
+  to: string,
+  { identities }: CellOrder,
+  { clock, signal, host, pid }: CellEffects,
+): Promise<void> {
+  try {
+    await restoreBackup(backup, to, {
+      identities: identities.map((each) => new Secret(each)),
+      clock,
+      signal,
+      holder: holderOf({ clock, host, pid }),
+    });
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    throw error.code === 'mirror_corrupt' ? error : new Unworkable('left', error);
+  }
+}
+
+function holderOf({ clock, host, pid }: Pick<CellEffects, 'clock' | 'host' | 'pid'>): LockHolder {
+  return { command: 'fleet', pid, host, since: isoTime(clock.now()) };
+}
+
+/** A mirror and all that is beside it. */
+function removeMirror(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock'])
+    rmSync(`${path}${suffix}`, { force: true });
+}
+
+/** Numbers of runs that the registry has and the mirror has not, failed ones too, are not given again. */
+function noteLostRuns(order: CellOrder, source: SourceConfig, effects: CellEffects): void {
+  const { known } = order;
+  if (known === null || lastRunIn(order.mirror, order, effects) >= known.lastRun) return;
+  const mirror = openCell(order.mirror, 'write', effects);
+  try {
+    const { name, baseUrl } = source;
+    mirror.runs.noteLost({ name, baseUrl: baseUrl.href }, known.lastRun, isoTime(effects.clock.now()));
+  } finally {
+    mirror.close();
+  }
+}
+
+// What is due, by the cell's own schedules: the daemon does it, once, without processes of its own.
+
+async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffects): Promise<void> {
+  const { clock, random, log, host, pid, signal } = effects;
+  const daemon = await startDaemon(
+    {
+      clock,
+      random,
+      log,
+      loadConfig: () => config,
+      openMirror: (_config, mode, command, actor) =>
+        openMirror(config.mirror, {
+          ...{ mode, command, clock, host, pid },
+          ...(actor === undefined ? {} : { actor }),
+        }),
+      openReadClient: (source, sourceLog) => effects.openReadClient(source, sourceLog, order.rateLog),
+      env: {},
+      host,
+      pid,
+    },
+    { isOnce: true, startHttp: null, observers: [], backup: null },
+  );
+  const stop = (): void => void daemon.stop();
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  try {
+    await daemon.done;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+// The mirror goes to storage where it has something new. Without storage the run counts all the same.
+
+const NOTHING_STORED: CellStorage = { stored: null, error: null };
+
+async function store(order: CellOrder, effects: CellEffects): Promise<CellStorage> {
+  const { cell, known, fence, storage: target, recipients, mirror: path } = order;
+  const { clock, signal } = effects;
+  const mirror = openCell(path, 'read', effects);
+  let owner: string;
+  try {
+    const latest = mirror.runs.latest(cell);
+    if (latest === undefined) return NOTHING_STORED;
+    if (known?.stored?.run === latest.run && known.root === latest.root) return NOTHING_STORED;
+    owner = mirrorId(mirror);
+  } finally {
+    mirror.close();
+  }
+  try {
+    if (target.type === 'directory') makeDirectories(target.path);
+    const work = openWorkDirectory(path, 'backups', holderOf(effects));
+    try {
+      const job = {
+        mirrorPath: path,
+        workDirectory: work.directory,
+        targets: [target],
+        recipients,
+        owner,
+        fence,
+      };
+      const { manifest } = await createBackup(job, { clock, signal, onProgress: () => undefined });
+      if (manifest.run % CLEANED_EVERY === 0) {
+        const { cleanupError } = await removeOldBackups(target, manifest, clock, fence);
+        if (cleanupError !== null) effects.log.warn({ cell, code: cleanupError.code }, cleanupError.message);
+      }
+      const { file: key, run, bytes } = manifest;
+      return { stored: { key, run, bytes }, error: null };
+    } finally {
+      work.close();
+    }
+  } catch (error) {
+    return { stored: null, error: toErrorMessage(error) };
+  }
+}
+
+/** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */
+function requireStorage(path: string): void {
+  const storage = dirname(dirname(path));
+  if (existsSync(storage)) return;
+  throw new TidemarkError('file_system', `the storage ${storage} does not exist`, {
+    hint: 'mount what belongs there, or make the directory',
+  });
+}
+
+/** Makes the cell's directory in a storage that is one. */
+function makeDirectories(path: string): void {
+  requireStorage(path);
+  for (const each of [dirname(path), path]) {
+    if (existsSync(each)) continue;
+    try {
+      mkdirSync(each, { mode: 0o700 });
+    } catch (error) {
+      throw asFileError(error, each, 'made');
+    }
+  }
+}

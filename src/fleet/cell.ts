@@ -1,0 +1,180 @@
+/**
+ * A cell: one source with a mirror file, a schedule and backups of its own. What a worker tells the process that works on a
+ * cell, and what that process answers: plain values only.
+ */
+import type { Severity } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { TargetConfig } from '../config/config.ts';
+import type { ErrorMessage } from '../core/child-process.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { RateLogState } from '../mirror/rate-log.ts';
+
+/** Sections of a configuration file, as the registry has them of one cell. No secret is in it. */
+export interface CellConfig {
+  /** As an element of `sources`, without name and key. */
+  readonly source: Readonly<Record<string, unknown>>;
+  readonly schedules: Readonly<Record<string, unknown>>;
+  readonly retention?: Readonly<Record<string, unknown>> | undefined;
+  readonly drift?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What the registry knows of a cell's mirror. */
+export interface KnownMirror {
+  /** Number of the newest run of which it knows, whatever its outcome. */
+  readonly lastRun: number;
+  /** Root hash of the newest published run, in hex; null where none was published. */
+  readonly root: string | null;
+  /** The run whose records the registry shows; null where it shows none. */
+  readonly projectedRun: number | null;
+  /** Name of the newest backup in storage, and the run that it holds; null where there is none. */
+  readonly stored: { readonly key: string; readonly run: number } | null;
+}
+
+export interface CellOrder {
+  /** Name of the cell, of its source, and of its place in storage. */
+  readonly cell: string;
+  readonly config: CellConfig;
+  /** The key of the service. */
+  readonly secret: string;
+  /** Absolute path of the cached mirror, and of the configuration file that is written beside it. */
+  readonly mirror: string;
+  readonly configFile: string;
+  /** The path beside which the log of requests of the rate group is. */
+  readonly rateLog: string;
+  /** What the holder of the group before knew of its limits. */
+  readonly requests: RateLogState | null;
+  /** Until when a holder that vanished may have sent requests that nobody counted, epoch milliseconds; null without one. */
+  readonly uncountedUntil: number | null;
+  /** Null for a cell that no worker has published yet. */
+  readonly known: KnownMirror | null;
+  /** Of the rate group: part of the names of backups. */
+  readonly fence: number;
+  /** Where backups of this cell go. */
+  readonly storage: TargetConfig;
+  /** age recipients of the backups; empty for none. */
+  readonly recipients: readonly string[];
+  /** age identities that open them. */
+  readonly identities: readonly string[];
+  /** PostgreSQL's clock minus this machine's. */
+  readonly clockAheadMs: number;
+  /** True where findings may hold values. */
+  readonly showsValues: boolean;
+}
+
+export interface CellRun {
+  readonly run: number;
+  readonly outcome: 'complete' | 'partial' | 'failed';
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly requests: number;
+  readonly retries: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** In hex; null unless published. */
+  readonly root: string | null;
+  readonly errorCode: ErrorCode | null;
+  readonly error: string | null;
+}
+
+/** A place in the registry's tables: the scope as `organization_id=…&role_id=…`, an id that is a secret itself masked. */
+export interface CellRecordKey {
+  readonly kind: Kind;
+  readonly scope: string;
+  readonly id: string;
+}
+
+export interface CellChange extends CellRecordKey {
+  readonly run: number;
+  readonly name: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  /** RFC 6901 pointers of what differs; empty for a record that came or went. */
+  readonly paths: readonly string[];
+}
+
+export interface CellFinding extends CellRecordKey {
+  readonly name: string;
+  readonly change: CellChange['change'];
+  readonly path: string;
+  readonly severity: Severity;
+  /** Masked, and only where the cell allows it. */
+  readonly before?: JsonValue;
+  readonly after?: JsonValue;
+}
+
+export interface CellRecord extends CellRecordKey {
+  readonly name: string;
+  readonly organization: string | null;
+  /** JSON text, without secrets. */
+  readonly body: string;
+}
+
+/** How the records of a cell that the registry shows are to change. */
+export interface Projection {
+  readonly run: number;
+  /** True where `records` are all that there are. */
+  readonly isWhole: boolean;
+  readonly records: readonly CellRecord[];
+  readonly removed: readonly CellRecordKey[];
+}
+
+/** What became of the backup in storage. */
+export interface CellStorage {
+  /** Null where nothing had to be stored, or could be. */
+  readonly stored: { readonly key: string; readonly run: number; readonly bytes: number } | null;
+  /** Why it could not; the run counts all the same. */
+  readonly error: ErrorMessage | null;
+}
+
+export interface CellReport {
+  /** How the mirror's chain followed what the registry knew. */
+  readonly chain: ChainState;
+  /** Runs that the registry knew of and no mirror that could be reached has. */
+  readonly lostRuns: number;
+  /** Ended runs that the registry does not know of, oldest first. */
+  readonly runs: readonly CellRun[];
+  /** Of the newest published run; null where there is none. */
+  readonly root: string | null;
+  readonly schemaVersion: number | null;
+  readonly recordCount: number;
+  readonly changes: readonly CellChange[];
+  /** Null where nothing changed, or there are too many records to show. */
+  readonly projection: Projection | null;
+  /** Open findings; null where there is no baseline. */
+  readonly findings: { readonly count: number; readonly rows: readonly CellFinding[] } | null;
+  /** When a schedule of the cell is due next, by PostgreSQL's clock, ISO 8601; null for never. */
+  readonly dueAt: string | null;
+  readonly storage: CellStorage;
+  /** Of the job that failed; null where none did. */
+  readonly error: ErrorMessage | null;
+  /** Of the rate group's requests; null where nothing limits them. */
+  readonly requests: RateLogState | null;
+}
+
+/**
+ * `new`: neither had anything. `equal`: both end with the same run. `ahead`: the mirror has runs that a worker did not live
+ * to publish. `behind`: runs were lost with the mirror of another worker.
+ */
+export type ChainState = 'new' | 'equal' | 'ahead' | 'behind';
+
+export type CellResult =
+  | { readonly status: 'worked'; readonly report: CellReport }
+  /** Nothing could be done. `left`: another worker may be able to; `quarantined`: a person has to look. */
+  | { readonly status: 'failed' | 'left' | 'quarantined'; readonly error: ErrorMessage };
+
+// Messages between the worker and the process that works on cells for it.
+
+export type ToCellProcess =
+  | { readonly type: 'order'; readonly order: CellOrder }
+  /** No request is sent after that time, epoch milliseconds, nor longer than `forMs` after this message, without another one. */
+  | { readonly type: 'lease'; readonly until: number; readonly forMs: number }
+  | { readonly type: 'stop' }
+  | { readonly type: 'known'; readonly isKnown: boolean };
+
+export type FromCellProcess =
+  | { readonly type: 'ready' }
+  /** Whether the registry knows a run of this cell with that root hash. */
+  | { readonly type: 'is known'; readonly root: string }
+  | { readonly type: 'result'; readonly result: CellResult };

@@ -1,0 +1,221 @@
+/** The work on one cell: which mirror it goes on from, what it stores, and what it reports. */
+import { readFileSync, readdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openMirror } from '../../src/mirror/open.ts';
+import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
+
+describe('a cell', () => {
+  it('is synced when it is due, stored under the fence, and reported with its records', async () => {
+    const { work, registry, storage, service, pass } = await fleet();
+    const first = registry.publish(await work('a', 7));
+    expect(first).toMatchObject({
+      chain: 'new',
+      lostRuns: 0,
+      runs: [{ run: 1, outcome: 'complete', added: 4 }],
+      recordCount: 4,
+      changes: [],
+      findings: null,
+      error: null,
+      storage: { error: null, stored: { run: 1 } },
+    });
+    expect(first.storage.stored?.key).toMatch(/^tidemark-20260301T120000Z-run1-fence7\.db\.zst$/);
+    expect(readdirSync(storage.type === 'directory' ? storage.path : '').toSorted()).toEqual(
+      [first.storage.stored?.key, `${first.storage.stored?.key}.json`].toSorted(),
+    );
+    expect(first.projection).toMatchObject({ run: 1, isWhole: true, removed: [] });
+    expect(first.projection?.records.map(({ kind, id }) => `${kind} ${id}`).toSorted()).toContain(
+      'proxy_records r1',
+    );
+
+    // Before it is due again nothing is asked, and nothing stored.
+    const asked = service.seen.length;
+    const idle = registry.publish(await work('a', 8));
+    expect(idle).toMatchObject({ chain: 'equal', runs: [], projection: null, storage: { stored: null } });
+    expect(service.seen.length).toBe(asked);
+
+    service.set(KIND, [
+      { id: 'r1', name: 'Reader of all' },
+      { id: 'r3', name: 'New' },
+    ]);
+    pass();
+    const second = registry.publish(await work('a', 9));
+    expect(second.runs).toMatchObject([{ run: 2, added: 1, changed: 1, removed: 1 }]);
+    expect(second.changes.map(({ id, change, paths }) => ({ id, change, paths }))).toEqual([
+      { id: 'r1', change: 'changed', paths: ['/name'] },
+      { id: 'r2', change: 'removed', paths: [] },
+      { id: 'r3', change: 'added', paths: [] },
+    ]);
+    expect(second.projection).toMatchObject({ run: 2, isWhole: false, removed: [{ kind: KIND, id: 'r2' }] });
+    expect(second.projection?.records.map(({ id }) => id)).toEqual(['r1', 'r3']);
+  });
+
+  it('has its next due time within two intervals, at a place of its own', async () => {
+    const { work, registry, clock } = await fleet();
+    const { dueAt } = registry.publish(await work('a', 1));
+    const inMs = Date.parse(dueAt ?? '') - clock.now();
+    expect(inMs).toBeGreaterThanOrEqual(INTERVAL_MS);
+    expect(inMs).toBeLessThan(2 * INTERVAL_MS);
+  });
+
+  it('keeps its key out of every file', async () => {
+    const { work, registry, directory } = await fleet();
+    registry.publish(await work('a', 1));
+    const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((each) =>
+      each.isFile(),
+    );
+    expect(files.length).toBeGreaterThan(4);
+    for (const { parentPath, name } of files)
+      expect(readFileSync(join(parentPath, name)).includes(KEY), name).toBe(false);
+  });
+
+  it('goes on from storage on another worker, and its chain with it', async () => {
+    const { work, registry, pass, verified } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    const report = registry.publish(await work('b', 2));
+    expect(report).toMatchObject({ chain: 'equal', runs: [{ run: 2, outcome: 'complete' }] });
+    expect(report.projection).toMatchObject({ isWhole: false, records: [], removed: [] });
+    expect(await verified('b')).toMatchObject({ run: 2, root: report.root, problems: 0 });
+    // And back: the first worker's cache is older than what the registry knows.
+    pass();
+    const third = registry.publish(await work('a', 3));
+    expect(third).toMatchObject({ chain: 'equal', lostRuns: 0, runs: [{ run: 3 }] });
+    expect(await verified('a')).toMatchObject({ run: 3, problems: 0 });
+  });
+
+  it('publishes the run of a worker that died before it could', async () => {
+    const { work, registry, pass, service } = await fleet();
+    registry.publish(await work('a', 1));
+    service.set(KIND, [
+      { id: 'r1', name: 'Changed' },
+      { id: 'r2', name: 'Second' },
+    ]);
+    pass();
+    // Its result never reaches the registry; its mirror is in storage.
+    await work('a', 2);
+    const asked = service.seen.length;
+    const report = registry.publish(await work('b', 3));
+    expect(report).toMatchObject({ chain: 'ahead', runs: [{ run: 2, changed: 1 }], changes: [{ id: 'r1' }] });
+    expect(service.seen.length, 'nothing is due again').toBe(asked);
+    // The same where only the cache has it.
+    pass();
+    service.set(KIND, [{ id: 'r1', name: 'Changed' }]);
+    const { storage } = await fleet();
+    await work('b', 4, { storage });
+    expect(registry.publish(await work('b', 5))).toMatchObject({
+      chain: 'ahead',
+      runs: [{ run: 3, removed: 1 }],
+    });
+  });
+
+  it('leaves the run of a frozen worker aside once another one has published', async () => {
+    const { work, registry, pass, verified, service } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    // It read the change, and was frozen before it stored anything.
+    service.set(KIND, [{ id: 'r1', name: 'Once' }]);
+    const frozen = await work('a', 2, { storage: NO_STORAGE });
+    service.set(KIND, [{ id: 'r1', name: 'Later' }]);
+    const other = registry.publish(await work('b', 3));
+    expect(other).toMatchObject({ chain: 'equal', runs: [{ run: 2 }] });
+    // It wakes: its own result may not be published (the fence), and its mirror follows the registry's again.
+    expect(frozen.status).toBe('worked');
+    pass();
+    const back = registry.publish(await work('a', 4));
+    expect(back.chain).toBe('equal');
+    expect(await verified('a')).toMatchObject({ root: registry.known?.root, problems: 0 });
+  });
+
+  it('says which runs were lost with a dead worker, and gives none of their numbers again', async () => {
+    const { work, registry, pass, verified, mirrorOf } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    // Storage is away: the run counts, and its backup is behind.
+    const second = registry.publish(await work('a', 2, { storage: NO_STORAGE }));
+    expect(second).toMatchObject({
+      runs: [{ run: 2 }],
+      storage: { stored: null, error: { code: 'file_system' } },
+    });
+    rmSync(dirname(mirrorOf('a')), { recursive: true });
+    pass();
+    const third = registry.publish(await work('b', 3));
+    expect(third).toMatchObject({ chain: 'behind', lostRuns: 1, runs: [{ run: 3, outcome: 'complete' }] });
+    expect(third.projection).toMatchObject({ isWhole: true });
+    expect(await verified('b')).toMatchObject({ run: 3, problems: 0 });
+    const mirror = openMirror(mirrorOf('b'), { mode: 'read', command: 'test', clock: (await fleet()).clock });
+    expect(mirror.runs.list({}).map(({ run, outcome }) => `${run} ${outcome}`)).toEqual([
+      '3 complete',
+      '2 failed',
+      '1 complete',
+    ]);
+    mirror.close();
+  });
+
+  it('is stored later where storage was away, with all that happened meanwhile', async () => {
+    const { work, registry, pass } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    registry.publish(await work('a', 2, { storage: NO_STORAGE }));
+    // Nothing is due, yet the backup is behind.
+    const later = registry.publish(await work('a', 3));
+    expect(later).toMatchObject({ runs: [], storage: { stored: { run: 2 }, error: null } });
+  });
+
+  it('is left to others where the cache is old and storage away', async () => {
+    const { work, registry, pass } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    registry.publish(await work('b', 2));
+    pass();
+    const result = await work('a', 3, { storage: NO_STORAGE });
+    expect(result).toMatchObject({ status: 'left' });
+  });
+
+  it('is quarantined where storage has another chain', async () => {
+    const one = await fleet();
+    const other = await fleet();
+    one.registry.publish(await one.work('a', 1));
+    other.service.set(KIND, [{ id: 'x', name: 'Other' }]);
+    other.registry.publish(await other.work('a', 1));
+    const result = await one.work('b', 2, { storage: other.storage });
+    expect(result).toMatchObject({ status: 'quarantined', error: { code: 'mirror_corrupt' } });
+    if (result.status === 'worked') throw new Error('it was worked on');
+    expect(result.error.message).toContain(CELL);
+  });
+
+  it('reports a refused key as its error, and the run that failed', async () => {
+    const { work, registry, service, pass } = await fleet();
+    registry.publish(await work('a', 1));
+    service.quirks.push((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
+      return true;
+    });
+    pass();
+    const report = registry.publish(await work('a', 2));
+    expect(report.error?.code).toBe('unauthorized');
+    expect(report.runs).toMatchObject([{ run: 2, outcome: 'failed', root: null }]);
+    // Another worker, without that failed run: its number is not given again.
+    service.quirks.length = 0;
+    pass();
+    expect(registry.publish(await work('b', 3)).runs).toMatchObject([{ run: 3, outcome: 'complete' }]);
+  });
+
+  it('carries the starts of requests to the next worker', async () => {
+    const { work, registry, pass, service, clock } = await fleet();
+    const first = registry.publish(await work('a', 1));
+    const countOf = (report: typeof first): number =>
+      Math.max(...Object.values(report.requests?.ages ?? {}).map((ages) => ages.length));
+    expect(countOf(first)).toBe(service.seen.length);
+    pass(60_000);
+    const older = Object.fromEntries(
+      Object.entries(first.requests?.ages ?? {}).map(([id, each]) => [id, each.map((age) => age + 60_000)]),
+    );
+    const requests = { ages: older, paces: {} };
+    expect(countOf(registry.publish(await work('b', 2, { requests })))).toBe(service.seen.length);
+    const again = registry.publish(await work('b', 3, { requests }));
+    expect(countOf(again), 'each counts once').toBe(service.seen.length);
+    const taken = registry.publish(await work('b', 4, { uncountedUntil: clock.now() - 30_000 }));
+    expect(countOf(taken)).toBe(service.seen.length + 1000);
+  });
+});
