@@ -25,7 +25,7 @@ import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { newestRun, reportOf } from './cell-report.ts';
 import type { CellConfig, CellOrder, CellResult, CellStorage, ChainState, KnownMirror } from './cell.ts';
 
-export interface CellEffects {
+interface CellEffects {
   /** PostgreSQL's time, as well as this machine knows it. */
   readonly clock: Clock;
   readonly random: () => number;
