@@ -15,6 +15,7 @@ const TOKEN = 'a-token-of-some-length';
 const PAGES = [
   '/',
   '/drift',
+  '/drift?severity=critical&kind=members&q=level',
   '/changes?days=30',
   '/runs',
   '/runs/11',
@@ -351,6 +352,88 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await page.evaluate('scrollY')).toBe(300);
     expect(await page.evaluate("document.querySelector('article') === window.first")).toBe(true);
     expect(problem).toEqual([]);
+  });
+
+  const shownRecords = (page: Page): Promise<string[]> => page.locator('article h3').allInnerTexts();
+
+  it('drift is filtered by severity, change, kind and text while it is typed, and what is selected stays', async () => {
+    const { page, problem } = await open('/drift');
+    const all = await shownRecords(page);
+    expect(all.length).toBeGreaterThan(5);
+    await page.keyboard.press('/');
+    await page.keyboard.type('LEVEL members');
+    await expect.poll(() => shownRecords(page)).not.toEqual(all);
+    const members = await shownRecords(page);
+    for (const text of await page.locator('article').allInnerTexts())
+      expect(text).toMatch(/member.*\/level/is);
+    expect(await page.getByRole('status').first().innerText()).toBe(
+      `${members.length} of ${all.length} records shown. Show all`,
+    );
+    expect(page.url()).toBe(`${http.url}/drift?q=LEVEL+members`);
+    expect(await page.evaluate('document.activeElement.name')).toBe('q');
+    // The address alone gives the same page.
+    await page.reload();
+    expect(await shownRecords(page)).toEqual(members);
+    await page.getByRole('searchbox').focus();
+    await page.keyboard.press('Escape');
+    await expect.poll(() => shownRecords(page)).toEqual(all);
+    expect(page.url()).toBe(`${http.url}/drift`);
+    const picked = page.locator('article.is-critical').first();
+    const name = await picked.locator('h3').innerText();
+    const value = await picked.getByLabel('Select').getAttribute('value');
+    await picked.getByLabel('Select').check();
+    await page.getByRole('group', { name: 'Severity' }).getByLabel('high').check();
+    await expect.poll(() => page.getByRole('status').first().innerText()).toContain(' of ');
+    expect(await shownRecords(page)).toContain(name);
+    expect(await page.locator('article.is-critical').count()).toBe(1);
+    expect(await page.locator('article.is-medium').count()).toBe(0);
+    await page.getByRole('button', { name: 'Plan a restore' }).click();
+    await page.waitForURL(/\/restore\?/);
+    expect(new URL(page.url()).searchParams.getAll('record')).toEqual([value]);
+    expect(problem).toEqual([]);
+  });
+
+  it('drift is filtered without script too', async () => {
+    const { page } = await open('/drift', { hasScripts: false });
+    await page.getByRole('group', { name: 'Severity' }).getByLabel('critical').check();
+    await page
+      .getByRole('group', { name: 'Kind' })
+      .getByLabel(/^Members/)
+      .check();
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.waitForURL(/severity=critical&kind=members/);
+    expect(await page.locator('article').count()).toBeGreaterThan(0);
+    expect(await page.locator('article').count()).toBe(await page.locator('article.is-critical').count());
+    expect(
+      await page
+        .getByRole('group', { name: 'Kind' })
+        .getByLabel(/^Members/)
+        .isChecked(),
+    ).toBe(true);
+    await page.getByRole('searchbox').fill('nothing is called that');
+    await page.keyboard.press('Enter');
+    await expect.poll(() => page.locator('main').innerText()).toContain('Nothing matches the filter.');
+    await page.getByRole('link', { name: 'Show all' }).click();
+    expect(page.url()).toBe(`${http.url}/drift`);
+  });
+
+  it('a box of a record stays that of the record when others come before it', async () => {
+    const own = await World.create();
+    await tellStory(own);
+    const side = await own.listen();
+    const { page } = await open('/drift', { url: side.url });
+    const pairs = (): Promise<unknown> =>
+      page.evaluate(
+        `[...document.querySelectorAll('article')].map((each) => [each.querySelector('h3').textContent, each.querySelector('input')?.value])`,
+      );
+    await own.send('PATCH', `/api/organizations/${KITTIWAKE_ID}/`, { name: 'Renamed' });
+    own.clock.at += MINUTE_MS;
+    await own.sync();
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => page.locator('article', { hasText: 'Renamed' }).count()).toBeGreaterThan(0);
+    const live = await pairs();
+    await page.reload();
+    expect(live).toEqual(await pairs());
   });
 
   it('shows what a sync found without being asked again, and says when nobody answers', async () => {

@@ -210,12 +210,12 @@ export function jobButtons(to: string): Html {
   return markup`<div class="actions">${buttons}</div>`;
 }
 
-/** Folded: asks for a reason and perhaps a date. */
-export function acceptForm(source: string, fingerprints: readonly string[]): Html {
+/** Folded: asks for a reason and perhaps a date. `to`: the page that follows. */
+export function acceptForm(source: string, fingerprints: readonly string[], to: string): Html {
   const hidden = fingerprints.map((each) => ['fingerprint', each] as const);
   const form = actionForm(
     'accept',
-    [['source', source], ['to', '/drift'], ...hidden],
+    [['source', source], ['to', to], ...hidden],
     markup`<label class="grow">Reason<input name="reason" required maxlength="${MOST_REASON}"></label>
 <label>Until (optional)<input type="date" name="until"></label><button>Accept</button>`,
   );

@@ -185,6 +185,21 @@ export function selectHtml(
   return markup`<label>${label}<select name="${name}">${items}</select></label>`;
 }
 
+/** Boxes of a filter, as [value, text]; none for a single value, which would narrow nothing, unless it is chosen. */
+export function chipsHtml<T extends string>(
+  label: string,
+  name: string,
+  options: readonly (readonly [T, HtmlPart])[],
+  chosen: readonly T[],
+): Html {
+  if (options.length < 2 && chosen.length === 0) return NOTHING;
+  const chips = options.map(([value, text]) => {
+    const checked = chosen.includes(value) ? trusted(' checked') : NOTHING;
+    return markup`<label class="chip"><input type="checkbox" name="${name}" value="${value}"${checked}><span>${text}</span></label>`;
+  });
+  return markup`<fieldset class="chips"><legend>${label}</legend>${chips}</fieldset>`;
+}
+
 // Records.
 
 export type DefinitionOf = (kind: Kind) => ResourceDefinition;
@@ -230,11 +245,13 @@ interface ArticleFacts {
   readonly severity: Severity | null;
   /** What can be done about the change. */
   readonly actions?: HtmlPart;
+  /** By which the script recognizes the article in a newer page, wherever it stands. */
+  readonly id?: string;
 }
 
 /** One changed record with its fields. `change` is masked already. */
 export function changeArticle(change: RecordChange, facts: ArticleFacts): Html {
-  const { definition, place, severity, actions = null } = facts;
+  const { definition, place, severity, actions = null, id: anchor } = facts;
   const { created_again: again } = change;
   const fields = fieldsForPeople(change, definition);
   const style = trusted(severity === null ? 'record' : `record is-${severity}`);
@@ -245,7 +262,8 @@ export function changeArticle(change: RecordChange, facts: ArticleFacts): Html {
     ? name
     : markup`<a href="${recordPath(change.kind, change.id)}">${name}</a>`;
   const tags = markup`<span class="tag ${change.change}">${SIGN[change.change]} ${change.change}</span>`;
-  return markup`<article class="${style}">
+  const own = anchor === undefined ? NOTHING : markup` id="${anchor}"`;
+  return markup`<article class="${style}"${own}>
 <header>${link}${tags}${severity === null ? NOTHING : severityTag(severity)}</header>
 <p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : `in ${place}`}</p>
 ${again === undefined ? NOTHING : markup`<p>${capital(recreatedText(again, change.id))}</p>`}

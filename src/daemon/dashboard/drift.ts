@@ -1,21 +1,35 @@
-/** Drift of every source as of its latest run: worst first, with the old and new value of each field. */
-import { SEVERITIES } from '../../catalog/definition.ts';
-import { scopeKey } from '../../catalog/catalog.ts';
-import { plural } from '../../core/wording.ts';
+/** Drift of every source as of its latest run: worst first, with the old and new value of each field, and a filter. */
+import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
+import { isKind, scopeKey } from '../../catalog/catalog.ts';
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { count, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
-import { comparedText, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
-import { SEVERITY_SIGN } from '../../report/document.ts';
+import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
+import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { formLine, FORMS_HEADING } from '../../report/notes.ts';
 import { isSecretId } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
+import { fieldLine } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { age } from '../http/wording.ts';
 import { acceptForm, actionForm } from './actions.ts';
-import { changeArticle, emptyHtml, faint, nameHtml, placeOf, tableHtml, timeHtml } from './components.ts';
+import {
+  capital,
+  changeArticle,
+  chipsHtml,
+  emptyHtml,
+  faint,
+  nameHtml,
+  placeOf,
+  selectHtml,
+  tableHtml,
+  timeHtml,
+} from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
@@ -23,11 +37,68 @@ const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
 const SKIPPED_SHOWN = 20;
 
-interface ShownRecords {
-  readonly most?: number;
-  /** Values of `selectionOf`; all without. */
-  readonly only?: readonly string[];
-  readonly actionsOf?: (change: RecordChange) => HtmlPart;
+/** What the page is narrowed to. A list without entries, an empty text and no source narrow nothing. */
+interface DriftFilter {
+  readonly severities: readonly Severity[];
+  readonly changes: readonly RecordChange['change'][];
+  readonly kinds: readonly Kind[];
+  /** Lower case; each has to occur in the record's name, kind, id, place, fields or values. */
+  readonly words: readonly string[];
+  /** As it was typed. */
+  readonly text: string;
+  readonly source: string | null;
+  /** The same as a path of this page. */
+  readonly path: string;
+}
+
+const CHANGES = ['added', 'removed', 'changed'] as const;
+const MOST_TEXT = 200;
+/** Characters of a value that the text is looked for in: as many as a page shows unfolded at most. */
+const SEARCHED_CHARACTERS = 10_000;
+
+/** The filter of a query; what it does not know is left out. */
+export function driftFilter(query: URLSearchParams, sources: readonly string[]): DriftFilter {
+  const chosen = <T extends string>(name: string, values: readonly T[]): T[] => {
+    const asked = new Set(query.getAll(name));
+    return values.filter((value) => asked.has(value));
+  };
+  const severities = chosen('severity', SEVERITIES);
+  const changes = chosen('change', CHANGES);
+  const kinds = query.getAll('kind').filter(isKind);
+  const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
+  const source = sources.find((each) => each === query.get('source')) ?? null;
+  const same = new URLSearchParams();
+  if (text !== '') same.set('q', text);
+  if (source !== null) same.set('source', source);
+  for (const each of severities) same.append('severity', each);
+  for (const each of changes) same.append('change', each);
+  for (const each of kinds) same.append('kind', each);
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return {
+    severities,
+    changes,
+    kinds,
+    words,
+    text,
+    source,
+    path: same.size === 0 ? '/drift' : `/drift?${same.toString()}`,
+  };
+}
+
+/** A changed record of a source, ready to be shown: secrets are masked in all but `original`. */
+interface DriftRecord extends ReportChange {
+  readonly definition: ResourceDefinition;
+}
+
+function fits({ change, definition, severity, name, id, place }: DriftRecord, filter: DriftFilter): boolean {
+  const { severities, changes, kinds, words } = filter;
+  const isIn = <T>(chosen: readonly T[], value: T): boolean => chosen.length === 0 || chosen.includes(value);
+  if (!isIn(severities, severity) || !isIn(changes, change.change) || !isIn(kinds, change.kind)) return false;
+  if (words.length === 0) return true;
+  const facts = [change.kind, definition.title.one, name, id, place, change.change, severity];
+  const fields = change.fields.map((field) => fieldLine(field, SEARCHED_CHARACTERS));
+  const text = [...facts, ...fields].join('\n').toLowerCase();
+  return words.every((word) => text.includes(word));
 }
 
 /** Names a changed record of a source in a form. */
@@ -35,20 +106,37 @@ export function selectionOf({ kind, scope, id }: RecordChange): string {
   return [kind, scopeKey(scope), id].join(' ');
 }
 
-/** One article for each record, worst first. */
-export function driftArticles(mirror: Mirror, drift: SourceDrift, shown: ShownRecords = {}): Html[] {
-  const { most = RECORDS_SHOWN, only, actionsOf } = shown;
-  const parentName = parentNames(mirror, drift.source, drift.definitions);
+/** All records with open findings, worst first. */
+function driftRecords(mirror: Mirror, drift: SourceDrift): DriftRecord[] {
   return sectionsOf(drift.document, optionsOf(mirror, drift))
-    .flatMap(({ definition, changes }) => changes.map((report) => ({ definition, ...report })))
-    .filter(({ original }) => only?.includes(selectionOf(original)) !== false)
-    .sort((a, b) => compareSeverities(a.severity, b.severity))
-    .slice(0, most)
-    .map(({ change, original, definition, severity, id, name }) => {
-      const place = placeOf(change.scope, drift.definitions, parentName);
-      const actions = actionsOf?.(original) ?? null;
-      return changeArticle({ ...change, id, name }, { definition, place, severity, actions });
-    });
+    .flatMap(({ definition, changes }) => changes.map((report) => ({ ...report, definition })))
+    .sort((a, b) => compareSeverities(a.severity, b.severity));
+}
+
+/** One article for each record, worst first. `only`: values of `selectionOf`. */
+export function driftArticles(
+  mirror: Mirror,
+  drift: SourceDrift,
+  { most = RECORDS_SHOWN, only }: { readonly most?: number; readonly only?: readonly string[] } = {},
+): Html[] {
+  const records = driftRecords(mirror, drift).filter(
+    ({ original }) => only?.includes(selectionOf(original)) !== false,
+  );
+  return articlesOf(mirror, drift, records.slice(0, most));
+}
+
+function articlesOf(
+  mirror: Mirror,
+  drift: SourceDrift,
+  records: readonly DriftRecord[],
+  more: (record: DriftRecord) => { readonly id?: string; readonly actions?: HtmlPart } = () => ({}),
+): Html[] {
+  const parentName = parentNames(mirror, drift.source, drift.definitions);
+  return records.map((record) => {
+    const { change, definition, severity, id, name } = record;
+    const place = placeOf(change.scope, drift.definitions, parentName);
+    return changeArticle({ ...change, id, name }, { definition, place, severity, ...more(record) });
+  });
 }
 
 interface SourceOptions {
@@ -56,6 +144,14 @@ interface SourceOptions {
   readonly now: number;
   /** True for a person who is logged in. */
   readonly canAct: boolean;
+  readonly filter: DriftFilter;
+}
+
+interface ShownSource {
+  readonly drift: SourceDrift;
+  readonly all: readonly DriftRecord[];
+  /** Those that fit the filter. */
+  readonly records: readonly DriftRecord[];
 }
 
 /** What no open finding says of a source, and as of when. */
@@ -72,7 +168,7 @@ export function driftPage(
   mirror: Mirror,
   drifts: readonly SourceDrift[],
   problem: readonly string[],
-  { now, canAct }: { readonly now: number; readonly canAct: boolean },
+  { now, canAct, filter }: Omit<SourceOptions, 'hasOthers'>,
 ): PageContent {
   const baseline = mirror.snapshots.baseline();
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
@@ -90,24 +186,95 @@ export function driftPage(
     drifts.length === 0 && problem.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
       : NOTHING;
-  const sources = drifts.map((drift) =>
-    sourceHtml(mirror, drift, { hasOthers: drifts.length > 1, now, canAct }),
-  );
-  return { title, body: markup`${heading}${problems}${nothing}${sources}` };
+  const shown = drifts.map((drift): ShownSource => {
+    const all = driftRecords(mirror, drift);
+    return { drift, all, records: all.filter((record) => fits(record, filter)) };
+  });
+  const hasOthers = drifts.length > 1;
+  const isNarrowed = filter.path !== '/drift';
+  const sources = shown
+    .filter(({ drift: { source }, records }) =>
+      filter.source === null ? !isNarrowed || records.length > 0 : source === filter.source,
+    )
+    .map((each) => sourceHtml(mirror, each, { hasOthers, now, canAct, filter }));
+  return {
+    title,
+    body: markup`${heading}${problems}${nothing}${filterHtml(shown, filter)}${sources}`,
+  };
 }
 
-function sourceHtml(mirror: Mirror, drift: SourceDrift, { hasOthers, now, canAct }: SourceOptions): Html {
+/** A form that the server answers; the script sends it while it is being filled in. */
+function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
+  const all = shown.flatMap((each) => each.all);
+  if (all.length === 0) return NOTHING;
+  const isNarrowed = filter.path !== '/drift';
+  const severities = SEVERITIES.filter(
+    (each) => filter.severities.includes(each) || all.some(({ severity }) => severity === each),
+  );
+  const changes = CHANGES.filter(
+    (each) => filter.changes.includes(each) || all.some(({ change }) => change.change === each),
+  );
+  const ofKind = Map.groupBy(all, ({ change }) => change.kind);
+  const kinds = KINDS.filter((each) => filter.kinds.includes(each) || ofKind.has(each));
+  const titleOf = (kind: Kind): string =>
+    capital((ofKind.get(kind)?.[0]?.definition ?? shown[0]?.drift.definitions(kind))?.title.many ?? kind);
+  const sign = (text: string): Html => markup`<i aria-hidden="true">${text}</i>`;
+  const sources = [['', 'all'] as const, ...shown.map(({ drift: { source } }) => [source, source] as const)];
+  const matching = shown
+    .filter(({ drift }) => filter.source === null || drift.source === filter.source)
+    .reduce((sum, { records }) => sum + records.length, 0);
+  const status = isNarrowed
+    ? markup`${count(matching)} of ${plural(all.length, 'record')} shown. <a href="/drift">Show all</a>`
+    : plural(all.length, 'record');
+  const none = isNarrowed && matching === 0 ? emptyHtml('Nothing matches the filter.', '') : NOTHING;
+  return markup`<form class="search" id="filter" method="get" action="/drift" role="search" data-filter>
+<label class="grow">Filter<input type="search" name="q" value="${filter.text}" autocomplete="off" spellcheck="false"
+ maxlength="${MOST_TEXT}" placeholder="Name, kind, id, field or value" aria-keyshortcuts="/"></label>
+${shown.length > 1 ? selectHtml('Source', 'source', sources, filter.source ?? '') : NOTHING}
+<button>Filter</button>
+${chipsHtml(
+  'Severity',
+  'severity',
+  severities.map((each) => [each, markup`${sign(SEVERITY_SIGN[each])} ${each}`]),
+  filter.severities,
+)}
+${chipsHtml(
+  'Change',
+  'change',
+  changes.map((each) => [each, markup`${sign(SIGN[each])} ${each}`]),
+  filter.changes,
+)}
+${chipsHtml(
+  'Kind',
+  'kind',
+  kinds.map((each) => [each, markup`${titleOf(each)} ${faint(count(ofKind.get(each)?.length ?? 0))}`]),
+  filter.kinds,
+)}</form>
+<p class="faint" role="status" aria-live="polite">${status}</p>${none}`;
+}
+
+function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: SourceOptions): Html {
+  const { hasOthers, now, canAct, filter } = options;
   const { document, ignored, source } = drift;
   const heading = hasOthers ? markup`<h2>${nameHtml(source)}</h2>` : markup`<h2 class="side">Findings</h2>`;
-  const more = document.changes.length - RECORDS_SHOWN;
+  const more = records.length - RECORDS_SHOWN;
   const ignoredText = ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`;
   const rest =
     more > 0
-      ? markup`<p class="faint">and ${plural(more, 'more record')}: <code>tidemark drift</code> shows all</p>`
+      ? markup`<p class="faint">and ${plural(more, 'more record')}: narrow the filter, or <code>tidemark drift</code> shows all</p>`
       : NOTHING;
-  return markup`<section>${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
+  const fingerprints = Map.groupBy(drift.open, (finding) => selectionOf({ fields: [], ...finding }));
+  const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), ({ original }) => {
+    const own = (fingerprints.get(selectionOf(original)) ?? []).map(({ fingerprint }) => fingerprint);
+    const [first] = own;
+    return {
+      ...(first === undefined ? {} : { id: `finding-${first}` }),
+      actions: actionsHtml(drift, original, own, canAct ? filter.path : null),
+    };
+  });
+  return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
 ${severitiesHtml(drift)}${resultHtml(mirror, drift, now)}${planForm(drift)}
-${driftArticles(mirror, drift, { actionsOf: (change) => actionsHtml(drift, change, canAct) })}
+${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
 }
 
@@ -122,17 +289,20 @@ function planId(source: string): string {
   return `plan-${encodeURIComponent(source)}`;
 }
 
-function actionsHtml(drift: SourceDrift, change: RecordChange, canAct: boolean): Html {
+/** @param acceptTo the page after findings were accepted; null for somebody who may not accept any */
+function actionsHtml(
+  drift: SourceDrift,
+  change: RecordChange,
+  fingerprints: readonly string[],
+  acceptTo: string | null,
+): Html {
   const definition = drift.definitions(change.kind);
   // A secret id is never written out: such a record is restored by its kind, on the command line.
   const select = isSecretId(definition)
     ? NOTHING
     : markup`<label class="pick"><input type="checkbox" name="record" form="${planId(drift.source)}"
  value="${selectionOf(change)}">Select</label>`;
-  const fingerprints = drift.open.flatMap((finding) =>
-    selectionOf({ ...change, ...finding }) === selectionOf(change) ? [finding.fingerprint] : [],
-  );
-  const accept = canAct ? acceptForm(drift.source, fingerprints) : NOTHING;
+  const accept = acceptTo === null ? NOTHING : acceptForm(drift.source, fingerprints, acceptTo);
   return markup`<div class="actions">${select}${accept}</div>`;
 }
 

@@ -23,7 +23,7 @@ import type { PageRestores } from '../http/restores.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { hintHtml } from './components.ts';
-import { driftPage } from './drift.ts';
+import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
 import { markup } from './html.ts';
 import { ICON, mainHtml, PAGE_POLICY, type PageContent, pageHtml } from './layout.ts';
@@ -102,15 +102,12 @@ export function createDashboard(parts: DashboardParts): Hono {
       canAct: parts.needsLogin,
     });
   });
-  page('/drift', async () => {
+  page('/drift', async (context) => {
     const mirror = view.mirror();
-    const { drifts, problem } = await parts.drift.ofAll(
-      mirror,
-      view.config(),
-      knownSources(view, mirror),
-      clock.now(),
-    );
-    return driftPage(mirror, drifts, problem, { now: clock.now(), canAct: parts.needsLogin });
+    const sources = knownSources(view, mirror);
+    const { drifts, problem } = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
+    const filter = driftFilter(queryOf(context), sources);
+    return driftPage(mirror, drifts, problem, { now: clock.now(), canAct: parts.needsLogin, filter });
   });
   page('/restore', async (context) => (await restoreOf(parts, queryOf(context))).content, '/drift');
   const facts = (): Parameters<typeof journalPage>[0] => ({

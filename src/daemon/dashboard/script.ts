@@ -2,12 +2,15 @@
 
 /**
  * Loads the same page every few seconds while it is visible, and turns the old content into the new one node by node: what did
- * not change stays, with focus, scroll position, selection and what the reader unfolded. It waits while a form is being filled.
+ * not change stays, with focus, scroll position, selection and what the reader unfolded. What has an id is recognized by it,
+ * wherever it stands. It waits while a form is being filled, except for a filter (`data-filter`): that is sent as it is filled
+ * in, what is selected on the page stays, `/` leads to its text box and Escape clears it.
  */
 export const DASHBOARD_SCRIPT = `
 'use strict';
 (() => {
   const EVERY_MS = 10_000;
+  const TYPED_MS = 150;
   // The server writes UTC, which stays as the title.
   const localize = (root) => {
     for (const time of root.querySelectorAll('time[data-clock]')) {
@@ -24,9 +27,11 @@ export const DASHBOARD_SCRIPT = `
   const later = window.setTimeout.bind(window);
   let waiting = 0;
   let underWay = false;
+  let isAskedAgain = false;
   const KEPT = { DETAILS: ['open'], INPUT: ['value'], OPTION: ['selected'] };
   const attributes = (from, to) => {
-    const kept = from.type === 'hidden' ? [] : KEPT[from.nodeName] || [];
+    // What is sent for a box or with a form is the server's; what a person typed is not.
+    const kept = ['hidden', 'checkbox'].includes(from.type) ? [] : KEPT[from.nodeName] || [];
     const isKept = (name) => kept.includes(name);
     for (const { name } of [...from.attributes]) {
       if (!to.hasAttribute(name) && !isKept(name)) from.removeAttribute(name);
@@ -46,21 +51,50 @@ export const DASHBOARD_SCRIPT = `
     }
     if (from.isEqualNode(to)) return;
     attributes(from, to);
-    const [old, young] = [[...from.childNodes], [...to.childNodes]];
-    young.forEach((child, index) => {
-      if (old[index] === undefined) from.append(child.cloneNode(true));
-      else become(old[index], child);
-    });
-    for (const child of old.slice(young.length)) child.remove();
+    const byId = new Map([...from.children].filter(({ id }) => id !== '').map((child) => [child.id, child]));
+    const isLeft = new Set(byId.values());
+    let at = from.firstChild;
+    for (const child of to.childNodes) {
+      const same = child.id ? byId.get(child.id) : undefined;
+      if (same !== undefined) {
+        isLeft.delete(same);
+        if (same === at) at = at.nextSibling;
+        else from.insertBefore(same, at);
+        become(same, child);
+        continue;
+      }
+      // One with an id is only ever turned into itself.
+      while (at !== null && isLeft.has(at)) at = at.nextSibling;
+      if (at === null || child.id) from.insertBefore(child.cloneNode(true), at);
+      else {
+        const next = at.nextSibling;
+        become(at, child);
+        at = next;
+      }
+    }
+    while (at !== null) {
+      const next = at.nextSibling;
+      if (!isLeft.has(at)) at.remove();
+      at = next;
+    }
+    for (const gone of isLeft) if (!isInUse(gone)) gone.remove();
   };
-  const update = async () => {
-    if (underWay || document.hidden) return;
-    if (main.querySelector('details.act[open], main input:checked') !== null) {
+  // Selected for something, or being filled in.
+  const isInUse = (element) =>
+    element.matches('details.act[open]') || element.querySelector('details.act[open], input:checked:not(.chip > input)') !== null;
+  const update = async (isAsked = false) => {
+    if (document.hidden) return;
+    if (underWay) {
+      isAskedAgain ||= isAsked;
+      return;
+    }
+    if (!isAsked && isInUse(main)) {
       clearTimeout(waiting);
       waiting = later(update, EVERY_MS);
       return;
     }
     underWay = true;
+    isAskedAgain = false;
     try {
       const headers = { 'X-Tidemark-Fragment': '1', Accept: 'text/html' };
       const answer = await fetch(location.href, { headers, redirect: 'manual' });
@@ -84,8 +118,45 @@ export const DASHBOARD_SCRIPT = `
       underWay = false;
       clearTimeout(waiting);
       waiting = later(update, EVERY_MS);
+      if (isAskedAgain) void update(true);
     }
   };
+  const filter = (form) => {
+    const entries = [...new FormData(form)].filter(([, value]) => value !== '');
+    const query = new URLSearchParams(entries).toString();
+    const address = form.getAttribute('action') + (query === '' ? '' : '?' + query);
+    if (address === location.pathname + location.search) return;
+    history.replaceState(null, '', address);
+    void update(true);
+  };
+  let typing = 0;
+  document.addEventListener('input', ({ target }) => {
+    const form = target.form;
+    if (!form || form.dataset.filter === undefined) return;
+    clearTimeout(typing);
+    typing = later(() => filter(form), target.type === 'search' ? TYPED_MS : 0);
+  });
+  document.addEventListener('submit', (event) => {
+    if (event.target.dataset.filter === undefined) return;
+    event.preventDefault();
+    clearTimeout(typing);
+    filter(event.target);
+  });
+  document.addEventListener('keydown', (event) => {
+    const box = main.querySelector('form[data-filter] input[type=search]');
+    if (box === null || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.nodeName) && event.target.type !== 'checkbox';
+    if (event.key === '/' && !isTyping) {
+      event.preventDefault();
+      box.focus();
+      box.select();
+    } else if (event.key === 'Escape' && event.target.form === box.form) {
+      box.value = '';
+      for (const chip of box.form.querySelectorAll('.chip input')) chip.checked = false;
+      for (const select of box.form.querySelectorAll('select')) select.selectedIndex = 0;
+      filter(box.form);
+    }
+  });
   // While a job runs its numbers come as events; another job, or another kind, needs another page.
   const shape = ({ running, queued }) =>
     JSON.stringify([

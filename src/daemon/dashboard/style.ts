@@ -161,6 +161,19 @@ button.quiet {
   background: none; color: var(--faint); border: 0; padding: .4rem 0; min-height: 0;
   text-decoration: underline; text-underline-offset: .15em;
 }
+.chips {
+  display: flex; flex-wrap: wrap; gap: .4rem; flex: 1 0 100%; border: 0; margin: 0; padding: 0; min-width: 0;
+}
+.chips legend { font-size: .875rem; color: var(--faint); padding: 0; margin-bottom: .15rem; }
+.search .chip {
+  display: inline-flex; gap: .4rem; align-items: center; min-height: 2rem; padding: .1rem .75rem; cursor: pointer;
+  border: 1px solid var(--line); border-radius: 99px; background: var(--raised); color: var(--ink);
+}
+.chip:hover { border-color: var(--faint); }
+.chip:has(:checked) { border-color: var(--focus); box-shadow: inset 0 0 0 1px var(--focus); }
+.chip:has(:focus-visible) { outline: 2px solid var(--focus); outline-offset: 2px; }
+.chip input { width: 1rem; height: 1rem; min-height: 0; margin: 0; padding: 0; flex: none; accent-color: var(--focus); }
+.chip .faint { font-size: inherit; font-variant-numeric: tabular-nums; }
 .actions { display: flex; flex-wrap: wrap; gap: .5rem .75rem; align-items: center; margin: .75rem 0 0; }
 .action { display: flex; flex-wrap: wrap; gap: .5rem .6rem; align-items: end; margin: 0; }
 .action label { display: grid; gap: .15rem; font-size: .875rem; color: var(--faint); min-width: 0; }
