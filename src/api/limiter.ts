@@ -19,7 +19,7 @@ import {
   paceAfterRefusal,
   parsePace,
   rateAt,
-} from './pace.ts';
+} from './rate-limit.ts';
 import { Limit, NO_WAIT, type Reservation, ReservedStart, tooLong, type Wait } from './rate-limit.ts';
 import { LogInUse, type RateLog } from './rate-log.ts';
 import { logWait } from './request-log.ts';

@@ -8,7 +8,7 @@ import {
   kindOption,
   wholeNumber,
 } from './command-row.ts';
-import { SHELLS } from './completion/shells.ts';
+import { SHELLS } from './completion/value-sort.ts';
 import { DIFF_COMMANDS } from './diff-commands.ts';
 import { recordArguments, recordOptions, secretsOption } from './record.ts';
 import { RESTORE_COMMANDS } from './restore-commands.ts';

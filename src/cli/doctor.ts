@@ -1,24 +1,39 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
-import { doctorDocument } from './doctor-text.ts';
-import { inspectMirror, openToInspect } from './doctor-text.ts';
-import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';
+import {
+  doctorDocument,
+  inspectMirror,
+  openToInspect,
+  problemReason,
+  renderHealth,
+  renderProblems,
+  renderReach,
+} from './doctor-text.ts';
 import { probeSource } from './source-probe.ts';
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { CATALOG } from '../catalog/catalog.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { asFileError } from '../core/file-errors.ts';
+import { count, plural } from '../core/wording.ts';
+import { parseYaml } from '../core/yaml.ts';
+import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
+import { wantedKinds } from '../sync/run-extent.ts';
+import { renderTable } from './table.ts';
 
 export async function doctor(
   context: CommandContext,
   options: { readonly openapi?: string },
 ): Promise<ExitCode> {
   if (options.openapi !== undefined) {
-    const { checkContract } = await import('./doctor-contract.ts');
     return await checkContract(context, options.openapi);
   }
   const config = readConfig(context, context.options);
@@ -63,5 +78,140 @@ export async function doctor(
     return code;
   } finally {
     opened.mirror?.close();
+  }
+}
+
+// `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing.
+
+/** The documents of the largest public interfaces have a tenth of this. */
+const LARGEST_BYTES = 64 * 1024 * 1024;
+
+async function checkContract(context: CommandContext, file: string): Promise<ExitCode> {
+  const definitions = mirroredDefinitions(context);
+  const contract = compareContract(definitions, readDocument(resolve(context.cwd, file)));
+  if (context.options.json === true)
+    await print(context, `${JSON.stringify(contractDocument(file, contract))}\n`);
+  else await print(context, `${render(contract, terminalWidth(context))}\n`);
+  return contract.differences.length === 0 ? EXIT.done : EXIT.differences;
+}
+
+function readDocument(path: string): unknown {
+  let text: string;
+  try {
+    if (statSync(path).size > LARGEST_BYTES) throw noDocument(path, 'is larger than 64 MiB');
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof TidemarkError) throw error;
+    const problem = asFileError(error, path, 'read');
+    throw new TidemarkError('usage', problem instanceof Error ? problem.message : String(problem), {
+      hint: 'name a readable file with --openapi',
+      cause: error,
+    });
+  }
+  try {
+    return /^\s*\{/.test(text) ? (JSON.parse(text) as unknown) : parseYaml(text);
+  } catch (error) {
+    throw noDocument(path, 'is neither JSON nor YAML', error);
+  }
+}
+
+function noDocument(path: string, what: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('usage', `${path} ${what}`, {
+    hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document, without anchors',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function contractDocument(file: string, contract: Contract): object {
+  return {
+    schema: 'tidemark.contract/1',
+    file,
+    openapi: contract.version,
+    title: contract.title,
+    compared: contract.compared,
+    differences: contract.differences,
+    outside: contract.outside,
+    without_fields: contract.withoutFields,
+  };
+}
+
+/** With its consequences for mirroring and restoring. */
+const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
+  [
+    'operation_only_in_catalog',
+    'the catalog has, the document does not',
+    'a list that is not offered makes a run partial (leave its kind out: kinds.exclude); a write that is missing fails in a restore',
+  ],
+  ['operation_only_in_document', 'the document offers, the catalog does not know', 'not read, not restored'],
+  [
+    'field_only_in_catalog',
+    'fields that only the catalog has',
+    'nothing to do for the mirror; a writable one may be refused when it is restored',
+  ],
+  [
+    'field_only_in_document',
+    'fields that only the document has',
+    'mirrored and compared as they come; `definitions` of the source can make one writable, volatile or secret',
+  ],
+  ['type', 'fields of another type', 'values are kept as they come; `definitions` corrects the type in SQL'],
+  [
+    'writable',
+    'fields that requests take, or do not',
+    'what the catalog calls writable is sent by a restore: `definitions` corrects it',
+  ],
+  ['read_only', 'fields that the document marks readOnly', 'a restore sends them: `definitions` corrects it'],
+];
+
+function render(contract: Contract, width: number | undefined): string {
+  const { version, title, compared, differences, outside, withoutFields } = contract;
+  const lines = [
+    `OpenAPI ${version}${title === null ? '' : `, ${title}`}: ${plural(compared.operations, 'operation')} and ${plural(compared.fields, 'field')} compared`,
+  ];
+  for (const [code, heading, meaning] of HEADINGS) {
+    const found = differences.filter((each) => each.code === code);
+    if (found.length === 0) continue;
+    const isField = found[0]?.field !== null;
+    lines.push(
+      '',
+      `${heading} (${count(found.length)})`,
+      isField
+        ? renderTable(
+            ['kind', 'field', 'catalog', 'document'],
+            found.map(({ kind, field, catalog, document }) => [kind ?? '·', field ?? '', catalog, document]),
+            [],
+            { width },
+          )
+        : renderTable(
+            ['kind', 'operation'],
+            found.map(({ kind, operation }) => [kind ?? '·', operation]),
+            [],
+            { width },
+          ),
+      `→ ${meaning}`,
+    );
+  }
+  lines.push('');
+  if (withoutFields.length > 0) lines.push(`no fields shown for: ${withoutFields.join(', ')}`);
+  if (outside > 0)
+    lines.push(
+      `${plural(outside, 'operation')} of the document ${outside === 1 ? 'is' : 'are'} of families that are not mirrored`,
+    );
+  lines.push(differences.length === 0 ? 'no differences' : plural(differences.length, 'difference'));
+  return lines.join('\n');
+}
+
+// The definitions that a command about kinds speaks of.
+
+/** What the first source mirrors, where there is a configuration; else the whole catalog. Needs no key. */
+function mirroredDefinitions(context: CommandContext): readonly ResourceDefinition[] {
+  try {
+    const [source] = readConfig(context, context.options, 'unused').sources;
+    if (source === undefined) return CATALOG;
+    const wanted = wantedKinds(source, null);
+    return source.definitions.filter(({ kind }) => wanted.has(kind));
+  } catch (error) {
+    const isNone = error instanceof TidemarkError && error.code === 'config_missing';
+    if (isNone && context.options.config === undefined) return CATALOG;
+    throw error;
   }
 }

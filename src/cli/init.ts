@@ -19,7 +19,7 @@ import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/err
 import { asFileError } from '../core/file-errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
-import { fittingProfile } from '../doctor/profile-signs.ts';
+import { fittingProfile } from '../doctor/source-reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { sourceDocument } from './doctor-text.ts';

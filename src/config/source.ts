@@ -5,16 +5,23 @@ import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { Secret } from '../core/secret.ts';
-import { type Checking, directoryOf, fileSecret, type FoundProfile } from './checking.ts';
-import { type Config, type KindRateLimits, type SourceConfig } from './config.ts';
+import {
+  type Checking,
+  directoryOf,
+  fileSecret,
+  type FoundProfile,
+  absolutePath,
+  readSecretText,
+  warnOfClearText,
+} from './checking.ts';
+import type { Config, KindRateLimits, SourceConfig, SecretRule } from './config.ts';
 import { checkGit } from './git.ts';
 import { type KindChoice, foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
 import type { KindOverrides } from './override-options.ts';
 import { findProfile, applyProfile } from './profile.ts';
-import { secretRules } from './secret-rules.ts';
-import { valueAt, type Path, type Tree } from './tree.ts';
+import { valueAt, type Path, type Tree, pathKey } from './tree.ts';
 
 /** Read once for all sources that name it. */
 function profileOf(checking: Checking, name: string, directory: string): FoundProfile {
@@ -230,4 +237,69 @@ export function definitionsFor(config: Config, source: string): (kind: Kind) => 
   const configured = config.configured.find(({ name }) => name === source)?.definitions ?? [];
   const byKind = new Map(configured.map((definition) => [definition.kind, definition]));
   return (kind) => byKind.get(kind) ?? definitionOf(kind);
+}
+
+// `sources[].secrets`: values for what the service never shows, for records that a restore has to create again.
+
+const POINTER = /^\/./;
+
+type SecretValue = string | { readonly file?: string | undefined };
+
+/**
+ * The rules with their values read; a value that is not there is left out, and a warning says so. So is a rule of which
+ * not all is known that tells its records: it would give their secrets to others.
+ */
+function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets']): SecretRule[] {
+  const unset = [...checking.tree.unset].map((key) => JSON.parse(key) as Path);
+  return Object.entries(given).flatMap(([kind, rules]) =>
+    rules.flatMap(({ match = {}, values }, index): SecretRule[] => {
+      const matchPath = [...at, kind, index, 'match'];
+      if (unset.some((path) => matchPath.every((part, depth) => path[depth] === part))) return [];
+      const path = [...at, kind, index, 'values'];
+      const rule = {
+        kind: kind as Kind,
+        match: Object.fromEntries(
+          Object.entries(match).map(([name, text]) => [POINTER.test(name) ? name : `/${name}`, text]),
+        ),
+        values: Object.fromEntries(
+          Object.entries(values).flatMap(([pointer, value]) => {
+            const secret = valueOf(checking, [...path, pointer], value);
+            return secret === null ? [] : [[pointer, secret]];
+          }),
+        ),
+      };
+      return [rule];
+    }),
+  );
+}
+
+function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | null {
+  const { tree, mistakes, warnings } = checking;
+  const filePath = [...path, 'file'];
+  if (value === '') {
+    warnings.push(`${place(tree, path)}empty: restores that need it stay blocked`);
+    return null;
+  }
+  if (typeof value === 'string') {
+    warnOfClearText(checking, path, '{file: PATH}');
+    return new Secret(value);
+  }
+  if (value.file === undefined || value.file === '') {
+    // A warning reports the unset variable already.
+    if (!tree.unset.has(pathKey(filePath))) mistakes.add(tree, path, 'expected {file: PATH}');
+    return null;
+  }
+  const file = absolutePath(checking, path, value.file);
+  const read = readSecretText(file);
+  checking.files.note(file, JSON.stringify(read));
+  if ('mistake' in read) {
+    warnings.push(`${place(tree, path)}${read.mistake}: restores that need it stay blocked`);
+    return null;
+  }
+  if (read.isOpen) {
+    warnings.push(
+      `${place(tree, path)}${value.file} can be read by every user of this machine; chmod 600 it`,
+    );
+  }
+  return new Secret(read.value);
 }

@@ -1,8 +1,6 @@
-/** The records of a mirror: current ones, removed ones, and all as of an earlier run. */
+/** The records of a mirror: current ones, removed ones, and all as of an earlier run; found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
-import { dueForCheck, uncheckedParents } from './due-checks.ts';
-import { findRecords, readNamed } from './found-records.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
   type PageReader,
@@ -20,7 +18,21 @@ import {
   readRemoved,
   readRemovedBodies,
   readRevisions,
+  type MirrorRecord,
+  type RecordRow,
 } from './records.ts';
+import { and, asc, desc, eq, isNotNull, notExists, sql } from 'drizzle-orm';
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { Connection } from './database.ts';
+import { type QueryBuilder, param, prepared, isAmong, unlessGiven } from './query.ts';
+import { checks, records } from './schema/record-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
+import { compareCollections } from '../catalog/order.ts';
+import { type RecordFilter, prepareSelection, selectCollections } from './record-filter.ts';
+import { storedScope } from './stored-names.ts';
+import { runs } from './schema/run-tables.ts';
 
 export type RecordStore = ReturnType<typeof recordStore>;
 
@@ -63,4 +75,192 @@ export function recordStore(access: MirrorAccess) {
     bodyIn: (list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined =>
       readPages((pages) => pages.record(list, id)),
   };
+}
+
+// Which parent records a kind that is read one by one was asked for, and which should be next.
+
+/**
+ * Ids of parent records that a kind read one by one should be read for: never checked ones first (newest first), then the
+ * longest unchecked. `scope` is that of the parent's collection.
+ */
+function dueForCheck(
+  connection: Connection,
+  source: string,
+  kind: Kind,
+  scope: Scope,
+  limit: number,
+): string[] {
+  const { from } = definitionOf(kind).discovery;
+  if (from === 'root') return [];
+  const parents = numberOf(connection, source, from, scope);
+  if (parents === undefined) return [];
+  const own = numberOf(connection, source, kind, scope) ?? 0;
+  const fresh = FRESH(connection).all({ parents, own, limit });
+  const oldest = OLDEST(connection).all({ own, limit: limit - fresh.length });
+  return [...fresh, ...oldest].map(({ id }) => id);
+}
+
+/** Never asked for: newest first. */
+const FRESH = prepared((db) => unchecked(db).orderBy(desc(records.record)).limit(param('limit')).prepare());
+
+const OLDEST = prepared((db) =>
+  db
+    .select({ id: records.remoteId })
+    .from(checks)
+    .innerJoin(records, eq(records.record, checks.record))
+    .where(and(eq(checks.collection, param('own')), isNotNull(records.hash)))
+    .orderBy(asc(checks.run), asc(checks.record))
+    .limit(param('limit'))
+    .prepare(),
+);
+
+/** Records of the collection `parents` for which the collection `own` has no answer yet. */
+function unchecked(db: QueryBuilder) {
+  const check = db
+    .select({ record: checks.record })
+    .from(checks)
+    .where(and(eq(checks.collection, param('own')), eq(checks.record, records.record)));
+  return db
+    .select({ id: records.remoteId })
+    .from(records)
+    .where(and(eq(records.collection, param('parents')), isNotNull(records.hash), notExists(check)))
+    .$dynamic();
+}
+
+const UNCHECKED = prepared((db) => unchecked(db).prepare());
+
+/**
+ * Ids of the current parent records that a kind read one by one was never read: of these the mirror knows nothing.
+ * None for kinds that are listed.
+ */
+function uncheckedParents(connection: Connection, source: string, kind: Kind, scope: Scope): string[] {
+  const { reading, discovery } = definitionOf(kind);
+  if (reading !== 'each' || discovery.from === 'root') return [];
+  const parents = numberOf(connection, source, discovery.from, scope) ?? 0;
+  const own = numberOf(connection, source, kind, scope) ?? 0;
+  return UNCHECKED(connection)
+    .all({ parents, own })
+    .map(({ id }) => id);
+}
+
+function numberOf(connection: Connection, source: string, kind: Kind, scope: Scope): number | undefined {
+  return NUMBER(connection).get({ source, kind, scope: scopeKey(scope) })?.id;
+}
+
+const NUMBER = prepared((db) =>
+  db
+    .select({ id: collections.id })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        eq(collections.kind, param('kind')),
+        eq(collections.scope, param('scope')),
+      ),
+    )
+    .prepare(),
+);
+
+// Records found by their id, or by a name in their bodies: what `show`, `log` and `blame` begin with.
+
+/**
+ * All records of a kind with the id `id` in the sources `sources` (a JSON array; null for all), current or removed.
+ * Look-ups by key only, from the few sources inwards (a cross join keeps the order), however many records there are.
+ * @internal
+ */
+export function lookUp(db: QueryBuilder) {
+  return db
+    .select({
+      source: sources.name,
+      scope: collections.scope,
+      collection: collections.id,
+      record: records.record,
+      run: records.run,
+      at: sql<string | null>`ifnull(${runs.finishedAt}, ${runs.startedAt})`,
+      body: records.body,
+    })
+    .from(sources)
+    .crossJoin(collections)
+    .crossJoin(records)
+    .leftJoin(runs, eq(runs.run, records.run))
+    .where(
+      and(
+        unlessGiven('sources', isAmong(sources.name, 'sources')),
+        eq(collections.source, sources.id),
+        eq(collections.kind, param('kind')),
+        eq(records.collection, collections.id),
+        eq(records.remoteId, param('id')),
+      ),
+    );
+}
+
+const LOOK_UP = prepared((db) => lookUp(db).prepare());
+
+/** Records of that kind and id, current or removed, in all scopes that the filter leaves; by source and scope. */
+function findRecords(connection: Connection, kind: Kind, id: string, filter: RecordFilter = {}): RecordRow[] {
+  const idsIn = prepareSelection(connection, { ...filter, kinds: [kind], ids: [id] });
+  return LOOK_UP(connection)
+    .all({ id, kind, sources: filter.sources === undefined ? null : JSON.stringify(filter.sources) })
+    .map(({ scope, at, ...row }) => ({
+      ...row,
+      kind,
+      id,
+      scope: storedScope(scope),
+      at: at ?? '',
+      isRemoved: row.body === null,
+    }))
+    .filter((row) => idsIn(row)?.includes(id) === true)
+    .sort(compareCollections);
+}
+
+interface NameQuestion {
+  readonly kind: Kind;
+  /** RFC 6901 pointers to the members that may hold the name. */
+  readonly pointers: readonly string[];
+  readonly name: string;
+}
+
+/**
+ * Current records of a kind of which one of the members, or the id, reads as the name, case aside. SQLite reads the
+ * members, a tenth of the time that parsing each body here would take. The caller says which of them decides.
+ */
+function* readNamed(
+  connection: Connection,
+  { kind, pointers, name }: NameQuestion,
+  filter: RecordFilter = {},
+): Generator<MirrorRecord> {
+  // SQLite's own comparison without case knows ASCII only.
+  connection.function('folded', { deterministic: true }, folded);
+  const paths = pointers.map(jsonPath);
+  // A member that SQLite has no path for: then every record may be it.
+  const isFilterable = paths.every((path) => path !== undefined);
+  const members = paths.map(() => 'OR folded(json_extract(body, ?)) = ?').join(' ');
+  const read = connection.prepare<unknown[], { id: string; body: string }>(
+    `SELECT remote_id AS id, body FROM records
+     WHERE collection = ? AND hash IS NOT NULL${isFilterable ? ` AND (folded(remote_id) = ? ${members})` : ''} ORDER BY remote_id`,
+  );
+  const wanted = folded(name);
+  const values = isFilterable ? [wanted, ...paths.flatMap((path) => [path, wanted])] : [];
+  for (const { id: collection, source, scope } of selectCollections(connection, {
+    ...filter,
+    kinds: [kind],
+  })) {
+    for (const row of read.iterate(collection, ...values)) yield { source, kind, scope, ...row };
+  }
+}
+
+function folded(value: unknown): unknown {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' ? value.toLowerCase() : null;
+}
+
+/** A pointer as SQLite's JSON path; undefined where its quoting cannot hold it. */
+function jsonPath(pointer: string): string | undefined {
+  const tokens = pointer
+    .split('/')
+    .slice(1)
+    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
+  if (tokens.some((token) => /["\\]|^\d+$/.test(token))) return undefined;
+  return `$${tokens.map((token) => `."${token}"`).join('')}`;
 }

@@ -7,7 +7,7 @@ import {
   rateAt,
   paceAfterRefusal,
   msUntilFaster,
-} from '../../src/api/pace.ts';
+} from '../../src/api/rate-limit.ts';
 
 const MINUTE = 60_000;
 const NOW = 1_000_000;

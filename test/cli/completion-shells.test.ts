@@ -3,9 +3,9 @@ import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Shell } from '../../src/cli/completion/shells.ts';
-import { SHELLS } from '../../src/cli/completion/shells.ts';
-import { BASH_SCRIPT } from '../../src/cli/completion/scripts.ts';
+import { type Shell } from '../../src/cli/completion/value-sort.ts';
+import { SHELLS } from '../../src/cli/completion/value-sort.ts';
+import { SCRIPTS } from '../../src/cli/completion.ts';
 import { program, scratch, tidemark } from '../journeys/harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
 
@@ -59,7 +59,7 @@ describe.skipIf(why('bash') !== 'bash')('the function of bash', () => {
   /** Calls it as readline would, with a program that answers `answer`; in a shell that knows `type` and little else. */
   function asked(words: readonly string[], line: string, answer: string): string[] {
     const directory = scratch();
-    writeFileSync(join(directory, 'script'), BASH_SCRIPT);
+    writeFileSync(join(directory, 'script'), SCRIPTS.bash);
     const call = [
       'set -u',
       'source ./script',

@@ -2,7 +2,7 @@
 import { fillPlaceholders } from 'drizzle-orm';
 import { describe, expect, it } from 'vitest';
 import { connect } from '../../src/mirror/database.ts';
-import { lookUp } from '../../src/mirror/found-records.ts';
+import { lookUp } from '../../src/mirror/record-store.ts';
 import { queryBuilder } from '../../src/mirror/query.ts';
 import { begin, ORG, open, scan, sweep, sync } from './fixture.ts';
 

@@ -59,3 +59,7 @@ export function valueSortOf(text: string, values: ValueSort | undefined): ValueS
 function placeholderOf(text: string): string | undefined {
   return /[<[]([a-z-]+)(?:\.\.\.)?[>\]]$/.exec(text)?.[1];
 }
+
+/** The shells that `tidemark completion` has a script for. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];

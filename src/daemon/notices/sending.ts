@@ -1,15 +1,11 @@
 /** Sends one message through one channel, whatever its type. */
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { sendDiscord, sendMattermost, sendSlack, sendTeams } from './channels/chat.ts';
 import { sendByCommand } from './channels/command.ts';
-import { sendDiscord } from './channels/discord.ts';
 import { sendEmail } from './channels/email.ts';
-import { sendMattermost } from './channels/mattermost.ts';
-import { sendOpsgenie } from './channels/opsgenie.ts';
-import { sendPagerDuty } from './channels/pagerduty.ts';
+import { sendOpsgenie, sendPagerDuty } from './channels/incident.ts';
 import type { Sender, SendingEffects } from './channels/shared.ts';
-import { sendSlack } from './channels/slack.ts';
-import { sendTeams } from './channels/teams.ts';
 import { sendWebhook } from './channels/webhook.ts';
 import type { Message } from './message.ts';
 

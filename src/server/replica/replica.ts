@@ -23,7 +23,7 @@ import { type Interface, type StoreView, createInterface } from '../interface.ts
 import type { PageSize } from '../page.ts';
 import type { PageWindow, ReadableStore, StorePage } from '../store.ts';
 import { permissionDenied, invalid, notFound, type WireError, notHeld } from '../wire-error.ts';
-import { HeldMirror } from './held-mirror.ts';
+import { HeldMirror } from './replica-state.ts';
 import { readState, type ReplicaState, type HeldCollection } from './replica-state.ts';
 
 /** wire-notes.md, Lists: 100 by default. A maximum, since memory is bounded by pages in flight. */

@@ -11,7 +11,7 @@ import {
 } from '../../../src/daemon/notices/message.ts';
 import { requireAccepted, scrubbed } from '../../../src/daemon/notices/channels/shared.ts';
 import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
-import { slackRequest } from '../../../src/daemon/notices/channels/slack.ts';
+import { slackRequest } from '../../../src/daemon/notices/channels/chat.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { mailOf } from '../../../src/daemon/notices/channels/email.ts';
 import { webhookRequest } from '../../../src/daemon/notices/channels/webhook.ts';
