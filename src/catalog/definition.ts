@@ -270,6 +270,11 @@ export interface RestoreRules<Name extends string> {
   readonly keepsHighest: string | null;
   /** True where the service takes a record's own name in other letters for a name that is taken, and refuses it. */
   readonly refusesLetterCase: boolean;
+  /**
+   * Where the service takes a natural key once, ignoring case, and refuses it for a second record: in a collection, or in
+   * the whole source; null where several records may have it.
+   */
+  readonly uniqueName: 'collection' | 'source' | null;
   /** True where creating a record takes the place of the one of that name: created first, none is lost if that is refused. */
   readonly replacesNamesake: boolean;
   /** True where the record of the key's own user is never changed or removed. */

@@ -17,6 +17,7 @@ export const PLAIN_RESTORE: RestoreRules<never> = {
   replacedBy: null,
   keepsHighest: null,
   refusesLetterCase: false,
+  uniqueName: null,
   replacesNamesake: false,
   protectsOwnUser: false,
   alternativePaths: {},

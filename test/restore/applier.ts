@@ -23,6 +23,7 @@ export interface Applied {
   readonly touched: ReadonlySet<string>;
 }
 
+/** By kind, the field that is unique: domains over the whole instance, the others in their collection. */
 const UNIQUE: Readonly<Record<string, string>> = {
   roles: 'name',
   domains: 'domain',
@@ -174,10 +175,13 @@ function created(
 function refuseTwins(record: ParsedRecord, live: readonly ParsedRecord[]): void {
   const field = UNIQUE[record.kind];
   if (field === undefined) return;
-  const name = (each: ParsedRecord): JsonValue | undefined =>
-    isJsonObject(each.body) ? each.body[field] : undefined;
+  const name = (each: ParsedRecord): string | undefined =>
+    isJsonObject(each.body) ? idText(each.body[field] ?? null).toLowerCase() : undefined;
   const counterpart = live.find(
-    (each) => each.kind === record.kind && sameScope(each.scope, record.scope) && name(each) === name(record),
+    (each) =>
+      each.kind === record.kind &&
+      (record.kind === 'domains' || sameScope(each.scope, record.scope)) &&
+      name(each) === name(record),
   );
   if (counterpart !== undefined)
     throw new Error(`400 ${record.kind} ${JSON.stringify(name(record))} is taken`);

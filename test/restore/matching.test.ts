@@ -174,6 +174,89 @@ describe('order', () => {
   });
 });
 
+describe('a name that the service takes once', () => {
+  const reasons = (plan: ReturnType<typeof planOf>) =>
+    plan.steps.map(({ action, id, obstacle, reason }) => [action, id, obstacle, reason]);
+
+  it('is not set while a record that the plan leaves as it is has it', () => {
+    // By the property test: a role was renamed, and another one was created under its old name.
+    const plan = planOf(
+      [organization, role('r1', 'R0')],
+      [organization, role('r1', 'R1'), role('extra', 'r0')],
+    );
+    expect(reasons(plan)).toEqual([
+      [
+        'blocked',
+        'r1',
+        'name_taken',
+        'role r0 (extra), which the desired state does not have, has its name: rename that one by hand, or remove it with ' +
+          '--prune and --max-removals; then restore again',
+      ],
+    ]);
+  });
+
+  it('is not set where a filter leaves out the record that has it', () => {
+    const states = [
+      [organization, role('r1', 'A'), role('r2', 'B')],
+      [organization, role('r1', 'x'), role('r2', 'A')],
+    ] as const;
+    const plan = planOf(...states, { isInScope: ({ id }) => id === 'r1' });
+    expect(reasons(plan)).toEqual([
+      [
+        'blocked',
+        'r1',
+        'name_taken',
+        'role A (r2) has its name, and this plan does not rename that one: restore both, with --id r1 --id r2',
+      ],
+    ]);
+    expect(planOf(...states).steps.map(({ action, id }) => [action, id])).toEqual([
+      ['update', 'r2'],
+      ['update', 'r1'],
+    ]);
+  });
+
+  it('is not created where a renamed record has it and a filter leaves that one out', () => {
+    const plan = planOf([organization, role('r1', 'A'), role('r2', 'B')], [organization, role('r2', 'A')], {
+      isInScope: ({ id }) => id === 'r1',
+    });
+    expect(plan.steps.map(({ action, obstacle }) => [action, obstacle])).toEqual([['blocked', 'name_taken']]);
+  });
+
+  it('is given to no record where two are to have it', () => {
+    const plan = planOf([organization, role('r1', 'A'), role('r2', 'a')], [organization]);
+    expect(reasons(plan)).toEqual([
+      ['blocked', 'r1', 'name_taken', expect.stringContaining('gives its name to role a (r2) as well')],
+      ['blocked', 'r2', 'name_taken', expect.stringContaining('gives its name to role A (r1) as well')],
+    ]);
+  });
+
+  it('is unique over all organizations for a domain', () => {
+    const domain = (id: string, name: string, org: string) =>
+      record('domains', id, { id, domain: name, is_verified: false }, { organization_id: org });
+    const other = record('organizations', 'org-2', { id: 'org-2', name: 'Other' }, {});
+    const plan = planOf(
+      [organization, other, domain('d1', 'k.example', ORG)],
+      [organization, other, domain('d2', 'K.example', 'org-2')],
+    );
+    expect(reasons(plan)).toEqual([
+      ['blocked', 'd1', 'name_taken', expect.stringContaining('domain K.example (d2, organization org-2)')],
+    ]);
+  });
+
+  it('does not hold for batch exports: swapped names are put back', () => {
+    const named = (id: string, name: string) => withBody(exported(id, 1), { name });
+    const project = record('projects', '1', { id: 1, name: 'P' });
+    const plan = planOf(
+      [organization, project, named('b1', 'A'), named('b2', 'B')],
+      [organization, project, named('b1', 'B'), named('b2', 'A')],
+    );
+    expect(plan.steps.map(({ action, id }) => [action, id])).toEqual([
+      ['update', 'b1'],
+      ['update', 'b2'],
+    ]);
+  });
+});
+
 describe('names that somebody swapped', () => {
   it('block both with a reason that names the other one and says what to do', () => {
     const plan = planOf(

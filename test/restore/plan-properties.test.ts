@@ -59,6 +59,8 @@ describe('for any two states', () => {
         const after = new Set(applied.live.map((each) => meaning(each, applied.live)));
         for (const record of desired) {
           if (stopped.has(`${record.kind} ${record.id}`)) continue;
+          // A role whose name could not be put back names its memberships otherwise.
+          if (stopped.has(`roles ${record.scope.role_id}`)) continue;
           restored += live.some((each) => each.id === record.id) ? 0 : 1;
           expect(after).toContain(meaning(record, desired));
         }

@@ -115,14 +115,14 @@ function organizationOf(
 
 export interface Event {
   readonly at: number;
-  readonly what: 'lose' | 'alter' | 'churn' | 'rename' | 'remake' | 'add';
+  readonly what: 'lose' | 'alter' | 'churn' | 'rename' | 'remake' | 'add' | 'swap';
   readonly value: number;
 }
 
 export const events: fc.Arbitrary<Event[]> = fc.array(
   fc.record({
     at: fc.nat(),
-    what: fc.constantFrom('lose', 'alter', 'churn', 'rename', 'remake', 'add' as const),
+    what: fc.constantFrom('lose', 'alter', 'churn', 'rename', 'remake', 'add', 'swap' as const),
     value: fc.nat(50),
   }),
   { maxLength: 12 },
@@ -147,11 +147,25 @@ export function happened(records: readonly ParsedRecord[], list: readonly Event[
     const set = (body: JsonObject): void => {
       live[index] = { ...target, body: { ...(target.body as JsonObject), ...body } };
     };
+    /** A name that the service takes once, for this record; nothing where another one has it. */
+    const rename = (field: string, name: string): void => {
+      const isTaken = live.some(
+        ({ kind, scope, body }) =>
+          kind === target.kind &&
+          (kind === 'domains' || scope.organization_id === target.scope.organization_id) &&
+          String((body as JsonObject)[field]).toLowerCase() === name.toLowerCase(),
+      );
+      if (!isTaken) set({ [field]: name });
+    };
     if (what === 'alter') set(ALTERED[target.kind]?.(value) ?? {});
     else if (what === 'churn')
       set({ created_at: `c${value}`, latest_runs: [{ id: value }], status: `s${value}`, metrics: value });
     else if (what === 'rename' && target.kind === 'roles')
-      set({ name: `R${value % 4}${value % 5 === 0 ? '' : `x${n}`}` });
+      rename('name', `R${value % 4}${value % 5 === 0 ? '' : `x${n}`}`);
+    else if (what === 'rename' && target.kind === 'domains')
+      rename('domain', `d${value % 3}.${ORGS[value % 2]}.example${value % 5 === 0 ? '' : `.x${n}`}`);
+    else if (what === 'rename' && target.kind === 'batch_exports') set({ name: `B${value % 4}` });
+    else if (what === 'swap') swapNames(live, target, value);
     else if (target.kind === 'organizations' || isOwner(target)) continue;
     else if (what === 'lose') live = without(live, target);
     else if (what === 'remake' && !['members', 'projects', 'roles'].includes(target.kind)) {
@@ -163,6 +177,24 @@ export function happened(records: readonly ParsedRecord[], list: readonly Event[
     }
   }
   return live;
+}
+
+/** Two records of a kind and an organization take each other's names. */
+function swapNames(live: ParsedRecord[], one: ParsedRecord, value: number): void {
+  const field = { roles: 'name', domains: 'domain', batch_exports: 'name' }[one.kind as string];
+  const others = live.filter(
+    ({ kind, scope, id }) =>
+      kind === one.kind && scope.organization_id === one.scope.organization_id && id !== one.id,
+  );
+  const other = others[value % Math.max(1, others.length)];
+  if (field === undefined || other === undefined) return;
+  const nameOf = ({ body }: ParsedRecord): JsonObject => ({ [field]: (body as JsonObject)[field]! });
+  const named = (record: ParsedRecord, name: JsonObject): void => {
+    live[live.indexOf(record)] = { ...record, body: { ...(record.body as JsonObject), ...name } };
+  };
+  const name = nameOf(other);
+  named(other, nameOf(one));
+  named(one, name);
 }
 
 function isOwner(target: ParsedRecord): boolean {

@@ -50,6 +50,8 @@ export const domains = defineKind({
   family: null,
   restore: {
     ...PLAIN_RESTORE,
+    // wire-notes.md, Restore: unique over the whole instance.
+    uniqueName: 'source',
     byPerson: [
       {
         pointer: '/is_verified',

@@ -27,5 +27,5 @@ export const proxyRecords = defineKind({
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
-  restore: PLAIN_RESTORE,
+  restore: { ...PLAIN_RESTORE, uniqueName: 'collection' },
 });

@@ -36,5 +36,6 @@ export const roles = defineKind({
     follows: [{ field: 'members', kind: 'role_memberships' }],
     // wire-notes.md, Restore: unique ignoring case, and the unchanged name is refused as well.
     refusesLetterCase: true,
+    uniqueName: 'collection',
   },
 });

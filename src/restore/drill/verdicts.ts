@@ -28,6 +28,7 @@ const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
   consent: 'needs_person',
   ended: 'needs_person',
   last_holder: 'needs_person',
+  name_taken: 'needs_person',
   needs_person: 'needs_person',
   not_creatable: 'needs_person',
   not_replaceable: 'needs_person',

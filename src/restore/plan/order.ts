@@ -1,7 +1,10 @@
 /** The order of steps: nothing before what it needs, in levels that can go in parallel; cycles are named and blocked. */
 import { CATALOG, scopeKey, fillPath } from '../../catalog/catalog.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
+import type { Scope } from '../../catalog/definition.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
+import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { compareScopes, compareTexts } from '../../catalog/order.ts';
 import { placesOf, withMember, topMember } from '../places.ts';
 import { recordOfKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
@@ -145,17 +148,24 @@ function sorted(steps: ReadonlyMap<string, Draft>, levels: ReadonlyMap<string, n
 }
 
 // If one step frees a name that another takes, the freeing step runs first: a unique name would be refused otherwise.
-// Cyclic renames are blocked: a temporary name would be visible, and could remain after a crash.
+// Cyclic renames of unique names are blocked: a temporary name would be visible, and could remain after a crash.
 
-/** Adds to every step that takes a natural key the step that frees it. */
+/**
+ * Adds to every step that takes a natural key the step that frees it. Where the service takes a name once, blocks the steps
+ * whose name remains another record's: it would refuse them.
+ */
 export function orderNames(planning: Planning): void {
   for (const [kind, { definition, live }] of planning.matching.kinds) {
-    const drafts = [...planning.drafts.values()].filter(
-      (draft) =>
-        draft.kind === kind &&
-        (draft.action === 'create' || draft.action === 'update' || draft.action === 'remove'),
-    );
-    if (drafts.length < 2) continue;
+    const { uniqueName } = definition.restore;
+    // By key: the plan does not depend on the order of the records.
+    const drafts = [...planning.drafts.values()]
+      .filter(
+        (draft) =>
+          draft.kind === kind &&
+          (draft.action === 'create' || draft.action === 'update' || draft.action === 'remove'),
+      )
+      .sort((a, b) => compareTexts(a.key, b.key));
+    if (drafts.length < (uniqueName === null ? 2 : 1)) continue;
     const ids = new Set(drafts.map(({ id }) => id));
     const bodies = new PlacesOfKind<JsonValue>();
     for (const each of live) if (ids.has(each.id)) bodies.set(each.scope, each.id, each.body);
@@ -168,25 +178,43 @@ export function orderNames(planning: Planning): void {
       const sent = draft.request?.body ?? {};
       if (draft.action === 'update' && !Object.keys(sent).some((name) => nameMembers.has(name))) continue;
       const body = before(draft);
-      const was = nameIn(draft, body);
+      const was = nameIn(draft.scope, body);
       const then = isJsonObject(body) ? { ...body, ...sent } : body;
-      const becomes = draft.action === 'remove' ? null : nameIn(draft, then);
+      const becomes = draft.action === 'remove' ? null : nameIn(draft.scope, then);
       if (was === becomes) continue;
       if (was !== null) freed.set(was, draft.key);
       if (becomes !== null) taken.push({ draft, name: becomes });
     }
     const holderOf = new Map(taken.map(({ draft, name }) => [draft.key, freed.get(name)]));
+    const isUnique = uniqueName !== null && taken.length > 0;
+    const holders = isUnique ? Map.groupBy(live, ({ scope, body }) => nameIn(scope, body)) : null;
+    const takers = Map.groupBy(taken, ({ name }) => name);
     for (const { draft, name } of taken) {
+      const rival = (takers.get(name) ?? []).find((other) => other.draft.key !== draft.key);
+      if (uniqueName !== null && rival !== undefined) {
+        const reason =
+          `the desired state gives its name to ${titleAndName(rival.draft)} as well, and the service takes it once: ` +
+          'restore one of them with --id';
+        planning.put(blocked(draft, 'name_taken', reason));
+        continue;
+      }
       const first = freed.get(name);
+      const holder = first === undefined ? holders?.get(name)?.[0] : undefined;
+      if (holder !== undefined) {
+        planning.put(blocked(draft, 'name_taken', keptNameReason(planning, definition, draft, holder)));
+        continue;
+      }
       if (first === undefined || first === draft.key || draft.after.includes(first)) continue;
       // The service lets it take the name: the step that frees it runs after.
       if (planning.drafts.get(first)?.after.includes(draft.key) === true) continue;
       const cycle = renameCycleFrom(draft.key, holderOf);
+      // Several records may have the name: nothing has to go first.
+      if (cycle !== null && uniqueName === null) continue;
       if (cycle !== null) {
         const others = cycle.slice(1).map((key) => planning.drafts.get(key));
         const whose = others.map((other) => `${other?.name} (${other?.id})`).join(', ');
         const reason =
-          `its name is taken by what is to be called ${whose}, which waits for a name that goes round to this one: ` +
+          `the names went round: another record has its name, and is to be called ${whose}, so no request can go first; ` +
           `rename one of the ${cycle.length} by hand to anything else, then restore again`;
         planning.put(blocked(planning.drafts.get(draft.key) ?? draft, 'cycle', reason));
         continue;
@@ -195,11 +223,46 @@ export function orderNames(planning: Planning): void {
       planning.put({ ...current, after: [...current.after, first] });
     }
 
-    function nameIn(draft: Draft, body: JsonValue): string | null {
+    function nameIn(scope: Scope, body: JsonValue): string | null {
       const digest = naturalKeyDigest(definition, body);
-      return digest === null ? null : `${scopeKey(draft.scope)} ${digest}`;
+      if (digest === null) return null;
+      return uniqueName === 'source' ? digest : `${scopeKey(scope)} ${digest}`;
     }
   }
+}
+
+/** Why a step cannot take the name of a live record that no step of the plan renames or removes, and what to do. */
+function keptNameReason(
+  { matching, drafts }: Planning,
+  definition: ResourceDefinition,
+  draft: Draft,
+  holder: ParsedRecord,
+): string {
+  const { kind } = definition;
+  const name = recordName(definition, holder.body, holder.id);
+  const isElsewhere = scopeKey(holder.scope) !== scopeKey(draft.scope);
+  const place = isElsewhere ? `, organization ${holder.scope.organization_id ?? ''}` : '';
+  const which = `${definition.title.one} ${name} (${holder.id}${place})`;
+  const match = matching.kinds.get(kind);
+  const step = [...drafts.values()].find(
+    (other) => other.kind === kind && other.id === holder.id && !isExecutable(other),
+  );
+  if (step !== undefined) return `${which} has its name, and the step that would free it is ${step.action}`;
+  if (match?.extra.includes(holder) === true) {
+    const prune = definition.restore.isRemovable ? ', or remove it with --prune and --max-removals' : '';
+    return `${which}, which the desired state does not have, has its name: rename that one by hand${prune}; then restore again`;
+  }
+  const wanted = match?.pairs.find(({ live }) => live === holder)?.desired;
+  const isRenamed =
+    wanted !== undefined &&
+    naturalKeyDigest(definition, wanted.body) !== naturalKeyDigest(definition, holder.body);
+  return isRenamed
+    ? `${which} has its name, and this plan does not rename that one: restore both, with --id ${draft.id} --id ${holder.id}`
+    : `${which} has its name and keeps it: rename one of the two by hand, then restore again`;
+}
+
+function titleAndName({ kind, name, id }: Draft): string {
+  return `${titleOf(kind)} ${name} (${id})`;
 }
 
 /** The steps that wait for each other's names, beginning with this one; null where they come to an end. */

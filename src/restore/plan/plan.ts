@@ -97,6 +97,8 @@ export type Obstacle =
   | 'ended'
   | 'immutable'
   | 'last_holder'
+  /** The service takes a name once, and another record has it. */
+  | 'name_taken'
   | 'needs_person'
   | 'no_value'
   | 'not_creatable'
