@@ -7,6 +7,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -26,6 +27,8 @@ import { type CommandContext, printNote } from './context.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { pairWarnings } from './drift-place.ts';
+import { age } from './export-notes.ts';
+import { latestLoss } from './recorded-loss.ts';
 import {
   type OutputOptions,
   type ReportFormat,
@@ -103,6 +106,8 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         signal,
       });
       const warnings = pairWarnings(sides);
+      if (from.form === 'latest' && to.form === 'live')
+        printNote(context, lossNotes(context, options, config, opener, { document, source, filter }));
       return diffReport(context, options, opener, { document, source, definitions, warnings });
     });
     return await deliver(context, options, results);
@@ -199,6 +204,35 @@ function diffReport(
         isFile: options.output !== undefined,
       }),
   };
+}
+
+/** How long ago a loss may have been recorded to be named by a diff that shows nothing. */
+const LOSS_NAMED_MS = 86_400_000; // a day
+
+/** The line that names the run which already recorded a loss, where latest and live are equal; only in text. */
+function lossNotes(
+  context: CommandContext,
+  options: DiffOptions,
+  config: Config,
+  opener: StateOpener,
+  { document, source, filter }: { document: DiffDocument; source: string | null; filter: StateFilter },
+): string[] {
+  const mirror = opener.mirrorIfAny();
+  if (document.changes.length > 0 || formatOf(context, options) !== 'text') return [];
+  if (mirror === null || source === null) return [];
+  const now = systemClock.now();
+  const since = isoTime(now - LOSS_NAMED_MS);
+  const loss = latestLoss(mirror, {
+    ...{ config, source, filter, since },
+    definitions: definitionsFor(config, source),
+  });
+  if (loss === null || loss.removed === 0) return [];
+  const { run, before, removed } = loss;
+  const what = `${plural(removed, 'record')} removed`;
+  return [
+    `the latest run already holds what is live now; run ${run.run} (${age(run.finishedAt, now)}) recorded ${what}: ` +
+      `\`tidemark diff run:${before.run} live\` shows them`,
+  ];
 }
 
 /** Which sources a comparison goes over; one nameless one where only exports are compared. */

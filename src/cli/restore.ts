@@ -1,22 +1,16 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
-import { type Kind, KINDS } from '../catalog/kinds.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
-import { plural, localTime } from '../core/wording.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import { localTime } from '../core/wording.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { unfinishedNote, readResumable, type ResumableRestore } from '../restore/apply/resume.ts';
 import { readPlanInput, type Gathered, type RestoreRequest } from '../restore/plan/gather.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { planRestore } from '../restore/plan/planner.ts';
-import { readPlan } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
-import { idLookup } from '../state/recreated-ids.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import { plannedPlaces } from '../restore/undo/undo.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import type { RunRow } from '../mirror/run-rows.ts';
-import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
@@ -29,7 +23,7 @@ import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { sendPlan } from './restore-send.ts';
 import { type RestoreSession, openSession, journalOf } from './restore-session.ts';
-import { changesBetween } from './run.ts';
+import { latestLoss } from './recorded-loss.ts';
 import { readForUndo } from './undo.ts';
 import { age } from './export-notes.ts';
 
@@ -226,9 +220,6 @@ async function desiredFor(session: RestoreSession, { row, plan }: ResumableResto
 
 // The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.
 
-/** Runs that are looked through for losses, newest first. */
-const RUNS_SEARCHED = 20;
-
 /** Lines that name the state before the last losses, where `latest` gives nothing to send. */
 function earlierStateNotes(
   { mirror, config, source, definitions }: RestoreSession,
@@ -237,68 +228,17 @@ function earlierStateNotes(
   options: RestoreOptions,
 ): string[] {
   if (reference.form !== 'latest' || mirror === null || plan.steps.some(isExecutable)) return [];
-  const runs = mirror.runs.list({ source: source.name }).filter(isPublished);
-  const kinds = (options.kind ?? KINDS).filter((kind) => definitions(kind).restore.never === null);
-  const filter = { ...filterOf(options), kinds };
-  const newId = idLookup(mirror.restores.idMap(source.name));
-  for (const [index, run] of runs.slice(0, RUNS_SEARCHED).entries()) {
-    const before = runs[index + 1];
-    if (before === undefined) break;
-    const found = changesBetween(mirror, config, { from: before, to: run }, filter);
-    const isBack = (kind: Kind, id: string): boolean => newId(kind, id) !== undefined;
-    if (lossesIn(found, isBack) === '') continue;
-    // What was put back since then is no loss.
-    const since = changesBetween(mirror, config, { from: before, to: runs[0] ?? run }, filter);
-    const open = new Set(since.changes.map(recordKey));
-    const written = writtenByRestores(mirror, { from: before, to: run });
-    const changes = found.changes.filter(
-      (change) => open.has(recordKey(change)) && !(change.change === 'changed' && written.has(change.id)),
-    );
-    const lost = lossesIn({ changes }, isBack);
-    if (lost === '') continue;
-    const when = age(run.finishedAt, systemClock.now());
-    const why =
-      plan.steps.length === 0
-        ? 'the latest run already holds what is live now'
-        : 'of what differs from the latest run nothing can be sent';
-    return [
-      `${why}; run ${run.run} (${when}) recorded ${lost}`,
-      `  → \`tidemark restore run:${before.run}\` puts back what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
-    ];
-  }
-  return [];
-}
-
-/** Ids of what restores wrote between two runs: what the second one found changed there is no loss. */
-function writtenByRestores(
-  { restores }: Pick<Mirror, 'restores'>,
-  { from, to }: { readonly from: RunRow; readonly to: RunRow },
-): ReadonlySet<string> {
-  const between = restores
-    .list({ source: to.source })
-    .filter(({ startedAt }) => startedAt > from.startedAt && startedAt < (to.finishedAt ?? to.startedAt));
-  return new Set(
-    between.flatMap(({ restore, plan }) => {
-      const applied = new Set(
-        restores.steps(restore).flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
-      );
-      return readPlan(plan).steps.flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
-    }),
-  );
-}
-
-/** What a run found gone or altered; a record that a restore created again under another id is not gone. */
-function lossesIn(
-  { changes }: Pick<DiffDocument, 'changes'>,
-  isBack: (kind: Kind, id: string) => boolean,
-): string {
-  const removed = changes.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
-  const changed = changes.filter(
-    ({ change, created_again: again }) => change === 'changed' && again === undefined,
-  ).length;
-  const parts = [
-    ...(removed === 0 ? [] : [`${plural(removed, 'record')} removed`]),
-    ...(changed === 0 ? [] : [`${plural(changed, 'record')} changed`]),
+  const question = { config, source: source.name, definitions, filter: filterOf(options) };
+  const loss = latestLoss(mirror, question);
+  if (loss === null) return [];
+  const { run, before, text } = loss;
+  const when = age(run.finishedAt, systemClock.now());
+  const why =
+    plan.steps.length === 0
+      ? 'the latest run already holds what is live now'
+      : 'of what differs from the latest run nothing can be sent';
+  return [
+    `${why}; run ${run.run} (${when}) recorded ${text}`,
+    `  → \`tidemark restore run:${before.run}\` puts back what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
   ];
-  return parts.join(', ');
 }

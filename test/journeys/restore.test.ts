@@ -329,6 +329,13 @@ describe('what cannot simply be sent', () => {
     expect(stderr).toContain('the latest run already holds what is live now; ');
     expect(stderr).toContain('1 record removed');
     expect(stderr).toContain('`tidemark restore run:1`');
+    const same = await story.expectRun(0, 'diff', 'latest', 'live');
+    expect(same.stderr).toMatch(
+      /the latest run already holds what is live now; run 2 \(just now\) recorded 1 record removed: `tidemark diff run:1 live` shows them/,
+    );
+    const elsewhere = await story.expectRun(0, 'diff', 'latest', 'live', '--kind', 'roles');
+    const asJson = await story.expectRun(0, 'diff', 'latest', 'live', '--json');
+    for (const { stderr: notes } of [elsewhere, asJson]) expect(notes).not.toContain('already holds');
     story.supplySecrets(SECRET);
     await story.applied(0, 'restore', 'run:1', '--apply');
     expect(await story.named('batch_exports', 'Events → BigQuery')).toMatchObject({ paused: false });

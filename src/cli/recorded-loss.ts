@@ -1,0 +1,100 @@
+/** Losses that a sync recorded, so that the latest state shows nothing of them: which run, and the state before it. */
+import { type Kind, KINDS } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config } from '../config/config.ts';
+import { plural } from '../core/wording.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import { readPlan } from '../restore/plan/plan.ts';
+import { recordKey } from '../restore/records.ts';
+import type { StateFilter } from '../state/filter.ts';
+import { idLookup } from '../state/recreated-ids.ts';
+import { isPublished } from '../state/runs.ts';
+import { changesBetween } from './run.ts';
+
+/** Runs that are looked through for losses, newest first. */
+const RUNS_SEARCHED = 20;
+
+/** A run that recorded a loss which was not put back since. */
+interface RecordedLoss {
+  readonly run: RunRow;
+  /** The run before it: its state still has what was lost. */
+  readonly before: RunRow;
+  /** `2 records removed, 1 record changed`. */
+  readonly text: string;
+  /** Records that the run found removed. */
+  readonly removed: number;
+}
+
+/** What is searched, and where. */
+interface LossQuestion {
+  readonly config: Config;
+  readonly source: string;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly filter: StateFilter;
+  /** Runs that ended before are not looked at: ISO 8601 in UTC. All of them when left out. */
+  readonly since?: string;
+}
+
+/** The newest run, of the last few, that recorded a loss in kinds that a restore writes; null where none did. */
+export function latestLoss(
+  mirror: Mirror,
+  { config, source, definitions, filter: asked, since }: LossQuestion,
+): RecordedLoss | null {
+  const runs = mirror.runs.list({ source }).filter(isPublished);
+  const kinds = (asked.kinds ?? KINDS).filter((kind) => definitions(kind).restore.never === null);
+  const filter = { ...asked, kinds };
+  const newId = idLookup(mirror.restores.idMap(source));
+  for (const [index, run] of runs.slice(0, RUNS_SEARCHED).entries()) {
+    const before = runs[index + 1];
+    if (before === undefined || (since !== undefined && (run.finishedAt ?? '') < since)) break;
+    const found = changesBetween(mirror, config, { from: before, to: run }, filter);
+    const isBack = (kind: Kind, id: string): boolean => newId(kind, id) !== undefined;
+    if (lossesIn(found, isBack).text === '') continue;
+    // What was put back since then is no loss.
+    const later = changesBetween(mirror, config, { from: before, to: runs[0] ?? run }, filter);
+    const open = new Set(later.changes.map(recordKey));
+    const written = writtenByRestores(mirror, { from: before, to: run });
+    const changes = found.changes.filter(
+      (change) => open.has(recordKey(change)) && !(change.change === 'changed' && written.has(change.id)),
+    );
+    const lost = lossesIn({ changes }, isBack);
+    if (lost.text !== '') return { run, before, ...lost };
+  }
+  return null;
+}
+
+/** Ids of what restores wrote between two runs: what the second one found changed there is no loss. */
+function writtenByRestores(
+  { restores }: Pick<Mirror, 'restores'>,
+  { from, to }: { readonly from: RunRow; readonly to: RunRow },
+): ReadonlySet<string> {
+  const between = restores
+    .list({ source: to.source })
+    .filter(({ startedAt }) => startedAt > from.startedAt && startedAt < (to.finishedAt ?? to.startedAt));
+  return new Set(
+    between.flatMap(({ restore, plan }) => {
+      const applied = new Set(
+        restores.steps(restore).flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
+      );
+      return readPlan(plan).steps.flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
+    }),
+  );
+}
+
+/** What a run found gone or altered; a record that a restore created again under another id is not gone. */
+function lossesIn(
+  { changes }: Pick<DiffDocument, 'changes'>,
+  isBack: (kind: Kind, id: string) => boolean,
+): Pick<RecordedLoss, 'text' | 'removed'> {
+  const removed = changes.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
+  const changed = changes.filter(
+    ({ change, created_again: again }) => change === 'changed' && again === undefined,
+  ).length;
+  const parts = [
+    ...(removed === 0 ? [] : [`${plural(removed, 'record')} removed`]),
+    ...(changed === 0 ? [] : [`${plural(changed, 'record')} changed`]),
+  ];
+  return { removed, text: parts.join(', ') };
+}
