@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
+import { idText } from '../../src/diff/match-records.ts';
 import { record } from './states.ts';
 
 const ORGS = ['o1', 'o2'];
@@ -153,7 +154,7 @@ export function happened(records: readonly ParsedRecord[], list: readonly Event[
         ({ kind, scope, body }) =>
           kind === target.kind &&
           (kind === 'domains' || scope.organization_id === target.scope.organization_id) &&
-          String((body as JsonObject)[field]).toLowerCase() === name.toLowerCase(),
+          idText((body as JsonObject)[field] ?? null).toLowerCase() === name.toLowerCase(),
       );
       if (!isTaken) set({ [field]: name });
     };
