@@ -37,7 +37,7 @@ export interface GivenChannel {
   readonly to: string | null;
 }
 
-interface BackupAnswers {
+export interface BackupAnswers {
   readonly targets: readonly string[];
   readonly recipients: readonly string[];
   /** Absolute paths of directories to create. */

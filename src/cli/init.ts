@@ -1,28 +1,13 @@
 /** `tidemark init`: asks for URL and key, tests them, and writes a commented configuration. */
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
-import type { LoadedConfig } from '../config/mirrors.ts';
 import { profileNames, profileOption } from '../config/profile.ts';
-import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
-import { fittingProfile } from '../doctor/source-reach.ts';
-import type { SourceReach } from '../doctor/source-reach.ts';
+import { fittingProfile, type SourceReach } from '../doctor/source-reach.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
-import { sourceDocument } from './doctor-text.ts';
 import { renderProblems, renderReach } from './doctor-text.ts';
 import {
   answered,
@@ -34,7 +19,7 @@ import {
   type GivenKey,
   type InitOptions,
 } from './init-answers.ts';
-import { configText, ENVIRONMENT_FILE, USUAL_SYNC, type ConfigChoices } from './init-config.ts';
+import { configText, USUAL_SYNC, type ConfigChoices } from './init-config.ts';
 import {
   askYes,
   backupFor,
@@ -43,10 +28,12 @@ import {
   serviceFor,
   testChannel,
   wantsRecordings,
+  type BackupAnswers,
   type GivenChannel,
   type ServiceAnswer,
 } from './init-setup.ts';
-import { askChoice } from './prompt.ts';
+import { configFrom, nextLine, printResult, requireFree, writeAll } from './init-write.ts';
+import { askChoice, showNote } from './prompt.ts';
 import { probeSource } from './source-probe.ts';
 
 /** The variables that hold the key and a channel's secret while they are being tested. */
@@ -55,6 +42,26 @@ const CHANNEL_VARIABLE = 'INIT_NOTIFY';
 /** The name under which the first sync is pinned. */
 const BASELINE = 'approved';
 
+/** What was answered on the source: the rest is asked after it was looked at. */
+interface Settled {
+  readonly draft: ConfigChoices;
+  readonly key: GivenKey;
+  readonly looked: SourceReach | null;
+  readonly notOffered: readonly Kind[];
+}
+
+interface Answers extends Settled {
+  readonly hasRecordings: boolean;
+  readonly channel: GivenChannel | null;
+  readonly backup: BackupAnswers;
+  readonly syncCron: string;
+  readonly service: ServiceAnswer | null;
+}
+
+/** What can be answered again before anything is written, in the order of the questions. */
+const TOPICS = ['source', 'recordings', 'alerts', 'backups', 'schedule', 'service'] as const;
+type Topic = (typeof TOPICS)[number];
+
 export async function init(context: CommandContext, options: InitOptions): Promise<ExitCode> {
   refuseKeyInClear(options);
   if ((options.sync === true || options.baseline === true) && context.options.json === true)
@@ -62,21 +69,79 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   if (options.profile !== undefined) profileOption(options.profile, context.cwd);
   const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
   requireFree(output, options.force === true);
-  const { draft, key, looked } = await settle(context, options, output);
-  const notOffered = looked === null ? [] : await leftOut(context, looked);
-  const hasRecordings = await wantsRecordings(context, options);
+  let answers: Answers = {
+    ...(await settle(context, options, output)),
+    hasRecordings: false,
+    channel: null,
+    backup: { targets: [], recipients: [], newDirectories: [] },
+    syncCron: USUAL_SYNC,
+    service: null,
+  };
+  for (const topic of TOPICS.slice(1)) answers = await ask(context, topic, options, answers, output);
+  const unasked: InitOptions = {
+    ...(options.check === undefined ? {} : { check: options.check }),
+    ...(options.profile === undefined ? {} : { profile: options.profile }),
+  };
+  let next = await confirm(context, options, answers, output);
+  while (next !== 'write' && next !== 'sync') {
+    if (next !== 'back') answers = await ask(context, next, unasked, answers, output);
+    next = await confirm(context, options, answers, output);
+  }
+  // Asked before anything is written: an interruption here leaves nothing changed.
+  const isBaselineWanted = next === 'sync' && (await wantsBaseline(context, options));
+  context.signal.throwIfAborted();
+  const { key, channel, service, backup, looked } = answers;
+  const secrets = [key, ...(channel === null ? [] : [channel.given])];
+  writeAll(output, configText(choicesOf(answers)), secrets, backup.newDirectories, service, context);
+  await printResult(context, output, { key, channel, service, looked });
+  const code = next === 'sync' ? await firstSync(context, output, isBaselineWanted) : EXIT.done;
+  if (context.options.json !== true)
+    await print(context, `${nextLine(output, secrets, service, next === 'sync')}\n`);
+  return code;
+}
+
+/** The answers with those on one topic, from the options or asked for. */
+async function ask(
+  context: CommandContext,
+  topic: Topic,
+  options: InitOptions,
+  answers: Answers,
+  output: string,
+): Promise<Answers> {
+  switch (topic) {
+    case 'source':
+      return { ...answers, ...(await settle(context, options, output)) };
+    case 'recordings':
+      return { ...answers, hasRecordings: await wantsRecordings(context, options) };
+    case 'alerts':
+      return { ...answers, channel: await testedChannel(context, options, answers, output) };
+    case 'backups':
+      return { ...answers, backup: await backupFor(context, options, output) };
+    case 'schedule':
+      return { ...answers, syncCron: await scheduleFor(context, options) };
+    case 'service':
+      return { ...answers, service: await serviceFor(context, options, output) };
+  }
+}
+
+function choicesOf({ draft, looked, notOffered, hasRecordings, channel, backup, syncCron }: Answers) {
   const recordings: readonly Kind[] = hasRecordings ? [] : ['session_recordings', 'recording_sharing'];
-  const chosen: ConfigChoices = {
+  return {
     ...draft,
     profile: looked?.source.profile ?? draft.profile,
     excluded: [...new Set([...notOffered, ...recordings])],
-  };
-  const channel = await testedChannel(context, options, chosen, output);
-  const { newDirectories, ...backup } = await backupFor(context, options, output);
-  const syncCron = await scheduleFor(context, options);
-  const choices: ConfigChoices = { ...chosen, ...withChannel(channel), ...backup, syncCron };
-  const service = await serviceFor(context, options, output);
-  // As the next command will read it; secrets whose file does not exist yet come by variables here.
+    ...withChannel(channel),
+    targets: backup.targets,
+    recipients: backup.recipients,
+    syncCron,
+  } satisfies ConfigChoices;
+}
+
+/** Reads the configuration as the next command will. @throws TidemarkError as `configFrom` */
+function check(context: CommandContext, answers: Answers, output: string): void {
+  const { channel, key } = answers;
+  const choices = choicesOf(answers);
+  // Secrets whose file does not exist yet come by variables here.
   const checked =
     channel === null || channel.given.newFile === null
       ? choices
@@ -91,17 +156,70 @@ export async function init(context: CommandContext, options: InitOptions): Promi
     isKeyThere ? 'required' : 'unused',
   );
   printNote(context, warnings);
-  // Asked before anything is written: an interruption here leaves nothing changed.
-  const isSyncWanted = await wantsSync(context, options, looked);
-  const isBaselineWanted = isSyncWanted && (await wantsBaseline(context, options));
-  context.signal.throwIfAborted();
-  const secrets = [key, ...(channel === null ? [] : [channel.given])];
-  writeAll(output, configText(choices), secrets, newDirectories, service, context);
-  await printResult(context, output, { key, channel, service, looked });
-  const code = isSyncWanted ? await firstSync(context, output, isBaselineWanted) : EXIT.done;
-  if (context.options.json !== true)
-    await print(context, `${nextLine(output, secrets, service, isSyncWanted)}\n`);
-  return code;
+}
+
+/** On a terminal, shows all answers and asks what to do with them: write, sync after it, or answer a topic again. */
+async function confirm(
+  context: CommandContext,
+  { sync, baseline }: InitOptions,
+  answers: Answers,
+  output: string,
+): Promise<'write' | 'sync' | 'back' | Topic> {
+  check(context, answers, output);
+  const isSyncGiven = sync === true || baseline === true;
+  if (!canAsk(context)) return isSyncGiven ? 'sync' : 'write';
+  const { looked } = answers;
+  const canSync = isSyncGiven || (looked !== null && looked.fatal === null);
+  const said = summaryOf(answers);
+  const width = Math.max(...TOPICS.map((topic) => TOPIC_NAMES[topic].length));
+  showNote(
+    context,
+    'Your answers',
+    TOPICS.map((topic) => `${TOPIC_NAMES[topic].padEnd(width)}  ${said[topic]}`),
+  );
+  const next = answered(
+    await askChoice(context, `Write ${basename(output)}?`, [
+      ...(canSync ? [{ value: 'sync', label: 'Yes, and run the first sync' } as const] : []),
+      ...(isSyncGiven ? [] : [{ value: 'write', label: 'Yes' } as const]),
+      { value: 'change', label: 'Change an answer' },
+    ]),
+  );
+  if (next !== 'change') return next;
+  return answered(
+    await askChoice<Topic | 'back'>(context, 'Which one?', [
+      ...TOPICS.map((value) => ({ value, label: TOPIC_NAMES[value], hint: said[value] })),
+      { value: 'back', label: 'None' },
+    ]),
+  );
+}
+
+const TOPIC_NAMES: Readonly<Record<Topic, string>> = {
+  source: 'Source',
+  recordings: 'Recordings',
+  alerts: 'Alerts',
+  backups: 'Backups',
+  schedule: 'Sync',
+  service: 'Started by',
+};
+
+function summaryOf(answers: Answers): Record<Topic, string> {
+  const { draft, key, hasRecordings, channel, backup, syncCron, service } = answers;
+  const { name, url } = draft;
+  const { profile } = choicesOf(answers);
+  const keptIn = ({ reference }: GivenKey): string =>
+    reference.by === 'variable' ? `$${reference.name}` : reference.path;
+  const isEncrypted = backup.recipients.length > 0;
+  return {
+    source: `${name}: ${url}, profile ${profile}, key in ${keptIn(key)}`,
+    recordings: hasRecordings ? 'mirrored' : 'left out',
+    alerts: channel === null ? 'nobody is notified' : `${channel.type}, secret in ${keptIn(channel.given)}`,
+    backups:
+      backup.targets.length === 0
+        ? 'none'
+        : `${backup.targets.join(', ')}, ${isEncrypted ? '' : 'not '}encrypted`,
+    schedule: syncCron === 'off' ? 'not by the daemon' : `${syncCron} (UTC)`,
+    service: service === null ? 'you' : `${service.form}: ${service.path}`,
+  };
 }
 
 function withChannel(channel: GivenChannel | null, variable?: string): Pick<ConfigChoices, 'channel'> {
@@ -120,14 +238,14 @@ function withChannel(channel: GivenChannel | null, variable?: string): Pick<Conf
 async function testedChannel(
   context: CommandContext,
   options: InitOptions,
-  chosen: ConfigChoices,
+  answers: Answers,
   output: string,
 ): Promise<GivenChannel | null> {
   let channel = await channelFor(context, options, output);
   for (;;) {
     if (channel === null || channel.given.secret === null || options.check === false) return channel;
     const text = configText({
-      ...chosen,
+      ...choicesOf(answers),
       ...withChannel(channel, CHANNEL_VARIABLE),
       key: { by: 'variable', name: CHECK_VARIABLE },
     });
@@ -152,7 +270,7 @@ async function testedChannel(
     printNote(context, [`the test notice was not delivered: ${error.message}`]);
     const next = answered(
       await askChoice(context, 'What now?', [
-        { value: 'again', label: 'Give it again' },
+        { value: 'again', label: 'Choose again where alerts go' },
         { value: 'keep', label: 'Keep it anyway', hint: '`tidemark notify test` tries again' },
       ]),
     );
@@ -182,11 +300,7 @@ async function firstSync(context: CommandContext, output: string, isBaseline: bo
 }
 
 /** URL, key and name; on a terminal asked for again until something can be read with them. */
-async function settle(
-  context: CommandContext,
-  options: InitOptions,
-  output: string,
-): Promise<{ draft: ConfigChoices; key: GivenKey; looked: SourceReach | null }> {
+async function settle(context: CommandContext, options: InitOptions, output: string): Promise<Settled> {
   let url = await urlFor(context, options);
   let key = await keyFor(context, options, output);
   const name = await nameFor(context, options);
@@ -198,7 +312,8 @@ async function settle(
     const looked = options.check === false ? null : await look(context, options, draft, key, output);
     const next =
       looked === null ? 'write' : await verdictOn(context, looked, context.options.verbose === true);
-    if (next === 'write') return { draft, key, looked };
+    if (next === 'write')
+      return { draft, key, looked, notOffered: looked === null ? [] : await leftOut(context, looked) };
     if (next === 'url') url = await urlFor(context, {});
     else key = await keyFor(context, {}, output);
   }
@@ -320,191 +435,4 @@ async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise
     ]),
   );
   return answer === 'out' ? missing : [];
-}
-
-async function wantsSync(
-  context: CommandContext,
-  { sync, baseline }: InitOptions,
-  looked: SourceReach | null,
-): Promise<boolean> {
-  if (sync === true || baseline === true) return true;
-  if (!canAsk(context) || looked === null || looked.fatal !== null) return false;
-  return await askYes(context, 'Run the first sync once it is written?', 'No, later');
-}
-
-async function printResult(
-  context: CommandContext,
-  output: string,
-  {
-    key,
-    channel,
-    service,
-    looked,
-  }: {
-    readonly key: GivenKey;
-    readonly channel: GivenChannel | null;
-    readonly service: ServiceAnswer | null;
-    readonly looked: SourceReach | null;
-  },
-): Promise<void> {
-  const secretFiles = [key.newFile, channel?.given.newFile ?? null].filter((path) => path !== null);
-  const ignored = secretFiles.flatMap((path) => ignoredByGit(path) ?? []);
-  if (context.options.json === true) {
-    const document = {
-      schema: 'tidemark.init/1',
-      file: output,
-      key: key.reference,
-      key_file_written: key.newFile,
-      files: [output, ...secretFiles, ...(service === null ? [] : [service.path])],
-      check: looked === null ? null : sourceDocument(looked),
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
-    return;
-  }
-  const lines = [
-    `written: ${output}`,
-    ...(key.newFile === null ? [] : [`the key is in ${key.newFile}, which only you can read`]),
-    ...(channel === null || channel.given.newFile === null
-      ? []
-      : [`the address of ${channel.type} is in ${channel.given.newFile}, which only you can read`]),
-    ...ignored,
-    ...(service === null ? [] : [`written: ${service.path}`]),
-  ];
-  await print(context, `${lines.join('\n')}\n`);
-}
-
-/** What to do next, in a line; a second one where what starts Tidemark lacks variables of this shell. */
-function nextLine(
-  output: string,
-  secrets: readonly GivenKey[],
-  service: ServiceAnswer | null,
-  isSynced: boolean,
-): string {
-  if (service === null) {
-    return isSynced
-      ? 'next: `tidemark daemon` syncs on schedule; `tidemark status` shows how fresh the mirror is'
-      : 'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule';
-  }
-  const names = secrets.flatMap(({ reference }) => (reference.by === 'variable' ? [reference.name] : []));
-  const file = join(dirname(output), ENVIRONMENT_FILE);
-  const first =
-    names.length === 0 ? '' : `put ${names.join(' and ')} into ${file} (NAME=value, mode 0600), then `;
-  return `next: ${first}${service.next}`;
-}
-
-/**
- * Has git ignore a secret file in its work tree, unless a line of .gitignore names it already.
- * @returns what was done, for the user; null outside a work tree
- */
-function ignoredByGit(path: string): string | null {
-  let root = dirname(path);
-  while (!existsSync(join(root, '.git'))) {
-    if (root === dirname(root)) return null;
-    root = dirname(root);
-  }
-  const shared = join(root, '.gitignore');
-  const isPlain = statSync(join(root, '.git')).isDirectory();
-  const list = existsSync(shared) || !isPlain ? shared : join(root, '.git', 'info', 'exclude');
-  const line = `/${relative(root, path)}`;
-  try {
-    const text = existsSync(list) ? readFileSync(list, 'utf8') : '';
-    const known = text.split('\n').map((each) => each.trim());
-    if ([line, line.slice(1), basename(path)].some((each) => known.includes(each)))
-      return `${basename(path)} is ignored by git (${list})`;
-    mkdirSync(dirname(list), { recursive: true });
-    appendFileSync(list, `${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`);
-    return `git ignores it: ${line} was added to ${list}`;
-  } catch (error) {
-    return `keep ${path} out of version control: ${asTidemarkError(asFileError(error, list, 'written')).message}`;
-  }
-}
-
-// Writes the configuration: checked before, and completely or not at all.
-
-/** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
-function requireFree(path: string, isForced: boolean): void {
-  const facts = statSync(path, { throwIfNoEntry: false });
-  if (facts?.isDirectory() === true)
-    throw new TidemarkError('usage', `${path} is a directory`, { hint: 'name a file with --output' });
-  if (facts !== undefined && !isForced) {
-    throw new TidemarkError('usage', `${path} is there already; it was left as it is`, {
-      hint: 'name another file with --output, or replace it with --force',
-    });
-  }
-}
-
-/**
- * The configuration from a text, read as any command would read it from `path`. It leaves no file behind.
- * @throws TidemarkError `config_invalid`, or the file system's error
- */
-function configFrom(
-  text: string,
-  path: string,
-  env: Readonly<Record<string, string | undefined>>,
-  context: Pick<CommandContext, 'cwd' | 'pid'>,
-  keys: 'required' | 'unused' = 'required',
-): LoadedConfig {
-  const temporary = `${path}.${context.pid}.tmp`;
-  const named = (line: string): string =>
-    line.replaceAll(`${basename(path)}.${context.pid}.tmp`, basename(path));
-  try {
-    write(temporary, text, 0o600);
-    const config = loadConfig({ file: temporary, env, cwd: context.cwd, keys });
-    return { ...config, warnings: config.warnings.map(named) };
-  } catch (error) {
-    if (!(error instanceof TidemarkError) || error.code !== 'config_invalid') throw error;
-    throw new TidemarkError(error.code, named(error.message), {
-      hint: 'variables TIDEMARK_… of this environment count too: unset those that contradict the answers',
-      cause: error,
-    });
-  } finally {
-    rmSync(temporary, { force: true });
-  }
-}
-
-/** Writes the secrets, the service's file and the configuration, and creates directories: all of it, or nothing. */
-function writeAll(
-  path: string,
-  text: string,
-  secrets: readonly GivenKey[],
-  directories: readonly string[],
-  service: ServiceAnswer | null,
-  { pid }: Pick<CommandContext, 'pid'>,
-): void {
-  const temporary = `${path}.${pid}.tmp`;
-  const made: string[] = [];
-  const create = (file: string, content: string, mode: number): void => {
-    write(file, content, mode);
-    made.push(file);
-  };
-  const createDirectory = (directory: string, mode?: number): void => {
-    try {
-      const first = mkdirSync(directory, { recursive: true, ...(mode === undefined ? {} : { mode }) });
-      if (first !== undefined) made.push(first);
-    } catch (error) {
-      throw asFileError(error, directory, 'written');
-    }
-  };
-  try {
-    for (const { newFile, secret } of secrets)
-      if (newFile !== null && secret !== null) create(newFile, `${secret.reveal()}\n`, 0o600);
-    for (const directory of directories) createDirectory(directory, 0o700);
-    if (service !== null) {
-      createDirectory(dirname(service.path));
-      create(service.path, service.text, 0o644);
-    }
-    create(temporary, text, 0o644);
-    renameSync(temporary, path);
-  } catch (error) {
-    for (const each of made.toReversed()) rmSync(each, { recursive: true, force: true });
-    throw asFileError(error, path, 'written');
-  }
-}
-
-function write(path: string, text: string, mode: number): void {
-  try {
-    writeFileSync(path, text, { mode, flag: 'wx' });
-  } catch (error) {
-    throw asFileError(error, path, 'written');
-  }
 }

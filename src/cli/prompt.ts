@@ -1,6 +1,6 @@
 /** Questions on a terminal. The one door to @clack/prompts. */
 import { Readable } from 'node:stream';
-import { confirm, isCancel, password, select, text } from '@clack/prompts';
+import { confirm, isCancel, note, password, select, text } from '@clack/prompts';
 import type { CommandContext } from './context.ts';
 
 type Asking = Pick<CommandContext, 'stderr' | 'signal'> & Partial<Pick<CommandContext, 'stdin'>>;
@@ -100,4 +100,9 @@ export async function askChoice<T extends string>(
     })),
   });
   return choices.find(({ value }) => value === answer)?.value ?? null;
+}
+
+/** Shows lines between two questions. */
+export function showNote({ stderr }: Asking, title: string, lines: readonly string[]): void {
+  note(lines.join('\n'), title, { output: stderr, format: (line) => line });
 }

@@ -59,7 +59,7 @@ async function atTheKeyboard(
   return { code, shown: stdout.text + stderr.text, left };
 }
 
-/** All of them up to the first sync, which is declined; every other answer is Enter's, but for the schedule. */
+/** All of them; the first sync is declined, and every other answer is Enter's, but for the schedule. */
 function questions(url: string): Step[] {
   return [
     ['Address of the service', `${url}${ENTER}`],
@@ -73,7 +73,7 @@ function questions(url: string): Step[] {
     ['Where should backups of the mirror go?', ENTER],
     ['When should the daemon sync?', `${DOWN}${ENTER}`],
     ['What should start it?', ENTER],
-    ['Run the first sync', `${DOWN}${ENTER}`],
+    ['Write tidemark.yaml?', `${DOWN}${ENTER}`],
   ];
 }
 
@@ -106,6 +106,38 @@ describe('init on a terminal', () => {
       expect(readdirSync(directory)).toEqual([]);
     },
   );
+
+  it('shows all answers before it writes, and asks again for any that the user wants to change', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const change: Step = ['Write tidemark.yaml?', `${DOWN}${DOWN}${ENTER}`];
+    const { code, shown, left } = await atTheKeyboard(directory, [
+      ...questions(service.url).slice(0, -1),
+      change,
+      ['Which one?', `${DOWN.repeat(4)}${ENTER}`],
+      ['When should the daemon sync?', `${DOWN}${DOWN}${ENTER}`],
+      change,
+      ['Which one?', ENTER],
+      ['Address of the service', `${service.url}${ENTER}`],
+      ['Where is the API key?', ENTER],
+      ['API key (not shown)', `another-key${ENTER}`],
+      ['Keep it in the file', ENTER],
+      ['Name of the source', `harbor${ENTER}`],
+      ['What kind of deployment', ENTER],
+      change,
+      ['Which one?', `${DOWN.repeat(6)}${ENTER}`],
+      ['Write tidemark.yaml?', `${DOWN}${ENTER}`],
+    ]);
+    expect(left).toEqual([]);
+    expect(code, shown).toBe(0);
+    expect(shown).toContain('0 * * * * (UTC)');
+    expect(shown).not.toContain(KEY);
+    expect(shown).not.toContain('another-key');
+    const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    expect(written).toContain('sync: { cron: "0 2 * * *"');
+    expect(written).toContain('name: "harbor"');
+    expect(readFileSync(join(directory, 'tidemark.key'), 'utf8')).toBe('another-key\n');
+  });
 
   it('asks again for what cannot be, and takes a variable that is set', async () => {
     const service = await FakeService.start();
@@ -190,6 +222,7 @@ describe('init on a terminal', () => {
       ...steps,
       ['Nothing can be read', `${DOWN}${DOWN}${ENTER}`],
       ...questions('').slice(6, -1),
+      ['Write tidemark.yaml?', ENTER],
     ]);
     expect(told.code, told.shown).toBe(0);
     expect(existsSync(join(yes, 'tidemark.yaml'))).toBe(true);
@@ -228,7 +261,7 @@ describe('init on a terminal', () => {
       ['When should the daemon sync?', `${DOWN}${DOWN}${ENTER}`],
       ['What should start it?', `${DOWN}${ENTER}`],
       ['Write it to', `${join(directory, 'units', 'tidemark.service')}${ENTER}`],
-      ['Run the first sync', ENTER],
+      ['Write tidemark.yaml?', ENTER],
       ['Make it the baseline', ENTER],
     ];
     const stopped = await atTheKeyboard(directory, [...steps.slice(0, -1), ['Make it the baseline', CTRL_C]]);

@@ -1,0 +1,198 @@
+/** What `init` writes: the configuration with its secrets and the service's file, all or nothing, and what it says of them. */
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { loadConfig } from '../config/load.ts';
+import type { LoadedConfig } from '../config/mirrors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import type { SourceReach } from '../doctor/source-reach.ts';
+import { print, type CommandContext } from './context.ts';
+import { sourceDocument } from './doctor-text.ts';
+import type { GivenKey } from './init-answers.ts';
+import { ENVIRONMENT_FILE } from './init-config.ts';
+import type { GivenChannel, ServiceAnswer } from './init-setup.ts';
+
+/** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
+export function requireFree(path: string, isForced: boolean): void {
+  const facts = statSync(path, { throwIfNoEntry: false });
+  if (facts?.isDirectory() === true)
+    throw new TidemarkError('usage', `${path} is a directory`, { hint: 'name a file with --output' });
+  if (facts !== undefined && !isForced) {
+    throw new TidemarkError('usage', `${path} is there already; it was left as it is`, {
+      hint: 'name another file with --output, or replace it with --force',
+    });
+  }
+}
+
+/**
+ * The configuration from a text, read as any command would read it from `path`. It leaves no file behind.
+ * @throws TidemarkError `config_invalid`, or the file system's error
+ */
+export function configFrom(
+  text: string,
+  path: string,
+  env: Readonly<Record<string, string | undefined>>,
+  context: Pick<CommandContext, 'cwd' | 'pid'>,
+  keys: 'required' | 'unused' = 'required',
+): LoadedConfig {
+  const temporary = `${path}.${context.pid}.tmp`;
+  const named = (line: string): string =>
+    line.replaceAll(`${basename(path)}.${context.pid}.tmp`, basename(path));
+  try {
+    write(temporary, text, 0o600);
+    const config = loadConfig({ file: temporary, env, cwd: context.cwd, keys });
+    return { ...config, warnings: config.warnings.map(named) };
+  } catch (error) {
+    if (!(error instanceof TidemarkError) || error.code !== 'config_invalid') throw error;
+    throw new TidemarkError(error.code, named(error.message), {
+      hint: 'variables TIDEMARK_… of this environment count too: unset those that contradict the answers',
+      cause: error,
+    });
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+}
+
+/** Writes the secrets, the service's file and the configuration, and creates directories: all of it, or nothing. */
+export function writeAll(
+  path: string,
+  text: string,
+  secrets: readonly GivenKey[],
+  directories: readonly string[],
+  service: ServiceAnswer | null,
+  { pid }: Pick<CommandContext, 'pid'>,
+): void {
+  const temporary = `${path}.${pid}.tmp`;
+  const made: string[] = [];
+  const create = (file: string, content: string, mode: number): void => {
+    write(file, content, mode);
+    made.push(file);
+  };
+  const createDirectory = (directory: string, mode?: number): void => {
+    try {
+      const first = mkdirSync(directory, { recursive: true, ...(mode === undefined ? {} : { mode }) });
+      if (first !== undefined) made.push(first);
+    } catch (error) {
+      throw asFileError(error, directory, 'written');
+    }
+  };
+  try {
+    for (const { newFile, secret } of secrets)
+      if (newFile !== null && secret !== null) create(newFile, `${secret.reveal()}\n`, 0o600);
+    for (const directory of directories) createDirectory(directory, 0o700);
+    if (service !== null) {
+      createDirectory(dirname(service.path));
+      create(service.path, service.text, 0o644);
+    }
+    create(temporary, text, 0o644);
+    renameSync(temporary, path);
+  } catch (error) {
+    for (const each of made.toReversed()) rmSync(each, { recursive: true, force: true });
+    throw asFileError(error, path, 'written');
+  }
+}
+
+function write(path: string, text: string, mode: number): void {
+  try {
+    writeFileSync(path, text, { mode, flag: 'wx' });
+  } catch (error) {
+    throw asFileError(error, path, 'written');
+  }
+}
+
+/** Says what was written and where the secrets are; with `--json` as a document. */
+export async function printResult(
+  context: CommandContext,
+  output: string,
+  {
+    key,
+    channel,
+    service,
+    looked,
+  }: {
+    readonly key: GivenKey;
+    readonly channel: GivenChannel | null;
+    readonly service: ServiceAnswer | null;
+    readonly looked: SourceReach | null;
+  },
+): Promise<void> {
+  const secretFiles = [key.newFile, channel?.given.newFile ?? null].filter((path) => path !== null);
+  const ignored = secretFiles.flatMap((path) => ignoredByGit(path) ?? []);
+  if (context.options.json === true) {
+    const document = {
+      schema: 'tidemark.init/1',
+      file: output,
+      key: key.reference,
+      key_file_written: key.newFile,
+      files: [output, ...secretFiles, ...(service === null ? [] : [service.path])],
+      check: looked === null ? null : sourceDocument(looked),
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+    return;
+  }
+  const lines = [
+    `written: ${output}`,
+    ...(key.newFile === null ? [] : [`the key is in ${key.newFile}, which only you can read`]),
+    ...(channel === null || channel.given.newFile === null
+      ? []
+      : [`the address of ${channel.type} is in ${channel.given.newFile}, which only you can read`]),
+    ...ignored,
+    ...(service === null ? [] : [`written: ${service.path}`]),
+  ];
+  await print(context, `${lines.join('\n')}\n`);
+}
+
+/** What to do next, in a line; a second one where what starts Tidemark lacks variables of this shell. */
+export function nextLine(
+  output: string,
+  secrets: readonly GivenKey[],
+  service: ServiceAnswer | null,
+  isSynced: boolean,
+): string {
+  if (service === null) {
+    return isSynced
+      ? 'next: `tidemark daemon` syncs on schedule; `tidemark status` shows how fresh the mirror is'
+      : 'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule';
+  }
+  const names = secrets.flatMap(({ reference }) => (reference.by === 'variable' ? [reference.name] : []));
+  const file = join(dirname(output), ENVIRONMENT_FILE);
+  const first =
+    names.length === 0 ? '' : `put ${names.join(' and ')} into ${file} (NAME=value, mode 0600), then `;
+  return `next: ${first}${service.next}`;
+}
+
+/**
+ * Has git ignore a secret file in its work tree, unless a line of .gitignore names it already.
+ * @returns what was done, for the user; null outside a work tree
+ */
+function ignoredByGit(path: string): string | null {
+  let root = dirname(path);
+  while (!existsSync(join(root, '.git'))) {
+    if (root === dirname(root)) return null;
+    root = dirname(root);
+  }
+  const shared = join(root, '.gitignore');
+  const isPlain = statSync(join(root, '.git')).isDirectory();
+  const list = existsSync(shared) || !isPlain ? shared : join(root, '.git', 'info', 'exclude');
+  const line = `/${relative(root, path)}`;
+  try {
+    const text = existsSync(list) ? readFileSync(list, 'utf8') : '';
+    const known = text.split('\n').map((each) => each.trim());
+    if ([line, line.slice(1), basename(path)].some((each) => known.includes(each)))
+      return `${basename(path)} is ignored by git (${list})`;
+    mkdirSync(dirname(list), { recursive: true });
+    appendFileSync(list, `${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`);
+    return `git ignores it: ${line} was added to ${list}`;
+  } catch (error) {
+    return `keep ${path} out of version control: ${asTidemarkError(asFileError(error, list, 'written')).message}`;
+  }
+}
