@@ -19,6 +19,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
   replica: () => import('./replica.ts'),
   dashboard: () => import('./dashboard.ts'),
   daemon: () => import('./daemon.ts'),
+  backup: () => import('./backup.ts'),
 };
 
 /** Not part of the whole bench: it measures again, smaller, what the sections do. */

@@ -23,6 +23,8 @@ export interface MeasureOptions {
   /** Exit codes that count as success; 0 when nothing is said. */
   readonly exitCodes?: readonly number[];
   readonly cwd?: string;
+  /** Called with the process id once it runs. */
+  readonly onStart?: (pid: number) => void;
 }
 
 /** One run of `node ARGS` as a whole process. Rejects unless it ends with one of `exitCodes`. */
@@ -42,6 +44,7 @@ export async function measureCommand(
     cwd: options.cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  if (child.pid !== undefined) options.onStart?.(child.pid);
   const stdout: Buffer[] = [];
   const stderr: Buffer[] = [];
   child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
@@ -101,6 +104,43 @@ export interface WritesCost extends Cost {
 /** One run of `node ARGS` that also tells what it wrote. */
 export function measureWrites(args: readonly string[], options: MeasureOptions = {}): Promise<WritesCost> {
   return measureWith<Omit<WritesCost, keyof Cost>>('writes-probe.ts', args, options);
+}
+
+export interface ProcessPeaks extends Cost {
+  /** The largest resident size of each process, the command's own first; empty where there is no /proc. */
+  readonly peaks: readonly number[];
+}
+
+const LOOK_MS = 10;
+
+/** One run of `node ARGS` that also tells the peaks of its process and of its children. */
+export async function measurePeaks(
+  args: readonly string[],
+  options: MeasureOptions = {},
+): Promise<ProcessPeaks> {
+  const peaks = new Map<number, number>();
+  // The system keeps the peak: what is missed is how much it grew within the last look.
+  const look = (pid: number): void => {
+    const read = (file: string): string => readFileSync(`/proc/${pid}/${file}`, 'utf8');
+    try {
+      const peak = Number(/^VmHWM:\s+(\d+)/m.exec(read('status'))?.[1]) * 1024;
+      // None while it ends.
+      if (peak > 0) peaks.set(pid, peak);
+      read(`task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number).forEach(look);
+    } catch {
+      // It has ended, or there is no /proc.
+    }
+  };
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const cost = await measure(args, {
+      ...options,
+      onStart: (pid) => (timer = setInterval(look, LOOK_MS, pid)),
+    });
+    return { ...cost, peaks: [...peaks.values()] };
+  } finally {
+    clearInterval(timer);
+  }
 }
 
 /** One run of `node ARGS`, a command that reads a mirror: also from the opened mirror to the answer. */

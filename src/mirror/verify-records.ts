@@ -37,8 +37,10 @@ export interface Findings {
   note(note: VerifyNote): void;
 }
 
-/** Records per slice: some 10 ms. */
-const SLICE = 1000;
+/** Records per slice: a few milliseconds. With more, their texts outlive the young generation, and the heap grows by 15 MB. */
+const SLICE = 200;
+/** Records without a row that are reported at most. */
+const MOST_GONE = 1000;
 
 interface CheckedRow extends HistoryHead {
   readonly volatile: number | null;
@@ -99,7 +101,7 @@ function reportGone(connection: Connection, { id, kind, scope }: CollectionRow, 
     .prepare<[number], { record: number; run: number }>(
       `SELECT v.record AS record, max(v.run) AS run FROM revisions v
        WHERE v.collection = ? AND NOT EXISTS (SELECT 1 FROM records r WHERE r.record = v.record AND r.collection = v.collection)
-       GROUP BY v.record LIMIT ${SLICE}`,
+       GROUP BY v.record LIMIT ${MOST_GONE}`,
     )
     .all(id);
   for (const { record, run } of gone) {

@@ -26,7 +26,7 @@ import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
-import { damaged } from '../packing.ts';
+import { damaged, digestOfStream } from '../packing.ts';
 import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -112,14 +112,11 @@ export class S3Target implements BackupTarget {
     const { signal, onBytes } = options;
     await this.#asking('written', async () => {
       await this.#upload(backup, options);
-      const hash = createHash('sha256');
-      let read = 0;
-      for await (const chunk of (await this.#read(name, signal)) as AsyncIterable<Uint8Array>) {
-        hash.update(chunk);
-        read += chunk.length;
-        onBytes(bytes + read);
-      }
-      if (hash.digest('hex') !== sha256) {
+      const readBack = await digestOfStream(await this.#read(name, signal), {
+        signal,
+        onBytes: (read) => onBytes(bytes + read),
+      });
+      if (readBack.sha256 !== sha256) {
         // Where it cannot be removed it has no manifest, and so is no backup.
         await this.#delete(name).catch(() => undefined);
         throw damaged(this.pathOf(name));
@@ -184,13 +181,19 @@ export class S3Target implements BackupTarget {
     try {
       const partBytes = Math.max(PART_BYTES, Math.ceil(bytes / MOST_PARTS / MEBIBYTE) * MEBIBYTE);
       if (bytes <= partBytes) {
-        await this.#put(name, await readAt(file, path, 0, bytes), signal);
+        const whole = Buffer.allocUnsafe(bytes);
+        await fill(whole, file, path, 0);
+        await this.#put(name, whole, signal);
         onBytes(bytes);
         return;
       }
       await this.#uploadParts(name, signal, async (send) => {
+        // One for all parts: a new one for each would stay in memory until the collector runs.
+        const buffer = Buffer.allocUnsafe(partBytes);
         for (let start = 0; start < bytes; start += partBytes) {
-          await send(await readAt(file, path, start, Math.min(partBytes, bytes - start)));
+          const part = buffer.subarray(0, Math.min(partBytes, bytes - start));
+          await fill(part, file, path, start);
+          await send(part);
           onBytes(Math.min(bytes, start + partBytes));
         }
       });
@@ -289,15 +292,14 @@ async function opened(path: string): Promise<FileHandle> {
   }
 }
 
-async function readAt(file: FileHandle, path: string, start: number, length: number): Promise<Buffer> {
-  const buffer = Buffer.allocUnsafe(length);
+/** Reads as many bytes as the buffer has, from `start` on. */
+async function fill(buffer: Buffer, file: FileHandle, path: string, start: number): Promise<void> {
   let filled = 0;
-  while (filled < length) {
-    const { bytesRead } = await file.read(buffer, filled, length - filled, start + filled);
+  while (filled < buffer.length) {
+    const { bytesRead } = await file.read(buffer, filled, buffer.length - filled, start + filled);
     if (bytesRead === 0) throw damaged(path);
     filled += bytesRead;
   }
-  return buffer;
 }
 
 /** What the SDK throws, in Tidemark's words. Its messages may quote requests, so only its codes are used. */
