@@ -122,21 +122,23 @@ export async function digestOf(path: string, options: PackOptions = {}): Promise
   }
 }
 
-/**
- * The digest of what `source` yields; nobody else may hold its chunks.
- * @throws what reading it throws
- */
+/** The digest of what `source`, a response, yields. @throws what reading it throws */
 export async function digestOfStream(source: Readable, options: PackOptions = {}): Promise<Digest> {
   const tap = new Tap(options.onBytes);
-  const released = new Writable({
-    write: (chunk: Buffer<ArrayBuffer>, _encoding, done) => {
-      // Frees a chunk that has its memory to itself. Left to the collector, 64 MB of them gather before it runs.
-      if (chunk.length === chunk.buffer.byteLength) chunk.buffer.transfer(0);
-      done();
-    },
-  });
+  const released = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
+    for await (const chunk of chunks) release(chunk);
+  };
   await pipeline(source, tap.stage, released, signalOf(options));
   return tap.digest();
+}
+
+/**
+ * Frees a chunk of a response that nobody needs any more, where it has its memory to itself. Left to the collector, which
+ * sees a small object only, 64 MB of chunks gather before it runs.
+ */
+export function release(chunk: Uint8Array): void {
+  const { buffer, byteLength } = chunk;
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /** By the first bytes, whatever the file is called; null for a file that no backup begins like. */

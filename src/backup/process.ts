@@ -36,6 +36,12 @@ const INHERITED = [
 /** Those of the client of S3: credentials, region, endpoint. */
 const OF_S3 = /^AWS_/;
 
+/**
+ * In MB. Chunks of files and sockets gather outside the heap until the objects that stand for them have filled it: 64 MB
+ * of them with what the program is started with (`main.ts`).
+ */
+const YOUNG_GENERATION = '--max-semi-space-size=1';
+
 /** Signals by which a terminal or the system stops a whole process group, this process included. */
 const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
@@ -104,6 +110,7 @@ function startProcess(env: Environment, isForS3: boolean): ChildProcess {
   );
   return fork(workerFile('backup/backup-worker'), [], {
     env: Object.fromEntries(inherited),
+    execArgv: [...process.execArgv, YOUNG_GENERATION],
     // Only the system's loader and V8 write to stderr, when they end the process.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });

@@ -4,7 +4,6 @@
  * No right to delete is needed, unless retention is to remove old backups.
  */
 import { createHash } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -26,7 +25,7 @@ import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
-import { damaged, digestOfStream } from '../packing.ts';
+import { damaged, digestOfStream, release } from '../packing.ts';
 import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -99,7 +98,9 @@ export class S3Target implements BackupTarget {
     await this.#asking('read', async () => {
       const body = await this.#read(name, signal);
       try {
-        await pipeline(body, createWriteStream(to, { flags: 'wx', mode: 0o600 }), { signal });
+        await pipeline(body, (chunks: AsyncIterable<Uint8Array>) => write(chunks, to), {
+          signal,
+        });
       } catch (error) {
         throw asFileError(error, to, 'written');
       }
@@ -289,6 +290,19 @@ async function opened(path: string): Promise<FileHandle> {
     return await open(path, 'r');
   } catch (error) {
     throw asFileError(error, path, 'read');
+  }
+}
+
+/** Writes a response to `to`, a new file of mode 0600. */
+async function write(chunks: AsyncIterable<Uint8Array>, to: string): Promise<void> {
+  const file = await open(to, 'wx', 0o600);
+  try {
+    for await (const chunk of chunks) {
+      await file.writeFile(chunk);
+      release(chunk);
+    }
+  } finally {
+    await file.close();
   }
 }
 
