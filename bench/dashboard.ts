@@ -1,5 +1,6 @@
 /** What a look at the dashboard and a scrape of the metrics cost on a large mirror, by HTTP, as who looks gets them. */
 import { join } from 'node:path';
+import { cellsOfOne } from '../test/daemon/one-mirror.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { onlyMirrorConfig } from '../src/config/mirrors.ts';
 import { systemClock } from '../src/core/clock.ts';
@@ -54,7 +55,7 @@ export async function run({ large, scratch, note }: BenchContext): Promise<Line[
   writer.close();
 
   const mirror = openMirror(path, { mode: 'read', command: 'bench', clock: systemClock });
-  const http = await startHttp(viewOf(mirror, path), {
+  const http = await startHttp(cellsOfOne(viewOf(mirror, path)), {
     host: '127.0.0.1',
     port: 0,
     token: null,

@@ -1,5 +1,4 @@
 /** The part of the composition root that makes clients and loggers: what talks to the service and of it. See `wire.ts`. */
-import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ConnectionOptions } from './api/connection.ts';
@@ -9,17 +8,10 @@ import { createReadClient, type ReadClient } from './api/read-client.ts';
 import { createWriteClient, type WriteClient } from './api/write-client.ts';
 import type { Kind } from './catalog/kinds.ts';
 import type { SourceConfig } from './config/config.ts';
+import { keyFingerprint } from './config/source.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import type { Logger } from './core/logger.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
-
-/** Names a key at an origin in the mirror's log of requests without telling the key. */
-function keyFingerprint(source: SourceConfig): string {
-  return createHash('sha256')
-    .update(`${source.baseUrl.origin}\0${source.apiKey.reveal()}`)
-    .digest('hex')
-    .slice(0, 32);
-}
 
 /**
  * A client that can read and nothing else, limited by the source's rate together with all that use the log beside that path

@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Config } from '../config/config.ts';
+import type { LoadedConfig } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
@@ -12,7 +13,7 @@ import type { DaemonEffects, StartJob } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
-import { readConfig, openConfiguredMirror } from '../wire.ts';
+import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printReason } from './context.ts';
 import { daemonEffects, daemonLog, daemonUnreachable } from './daemon-effects.ts';
 import { Agent, request } from 'node:http';
@@ -31,23 +32,21 @@ interface DaemonCommandOptions {
 export async function daemon(context: CommandContext, options: DaemonCommandOptions): Promise<ExitCode> {
   if (options.check === true) return await daemonCheck(context);
   const { env } = context;
-  const loadConfig = (): Config => readConfig(context, context.options);
-  // For its settings of the log, and of channels until the daemon has read its own configuration.
-  const first = loadConfig();
+  // For its settings of the log, and of pings until the daemon has read its own configuration.
+  const first = readLoadedConfig(context, context.options, 'required');
   const log = daemonLog(context, first.log.level);
   const effects: DaemonEffects = {
     ...daemonEffects(context, log),
     startJob: jobStarter(context),
   };
   const living: { daemon: Daemon | null } = { daemon: null };
-  const view = (): Daemon['view'] | null => living.daemon?.view ?? null;
-  const config = (): Config => view()?.config() ?? first;
-  const noticing = openNoticeService({ config, view, clock: systemClock, random: Math.random, log, env });
+  const config = (): LoadedConfig => living.daemon?.cells.config() ?? first;
+  const noticing = openNoticeService({ config, clock: systemClock, random: Math.random, log, env });
   try {
     const running = await startDaemon(effects, {
       isOnce: options.once === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
-      observers: noticing.observers,
+      observers: noticing.observersOf,
       backup: backupWork(env),
     });
     living.daemon = running;
@@ -65,19 +64,19 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
 }
 
 function httpStarter(context: CommandContext, log: Logger): StartHttp {
-  return async (view, localToken) => {
+  return async (cells, localToken) => {
     const [{ startHttp }, { createReplica }] = await Promise.all([
       import('../daemon/http/http.ts'),
       import('../server/replica/replica.ts'),
     ]);
     const { host, port, token, tokenFile, triggerToken, trustedProxies, userHeader, mcp } =
-      view.config().http;
+      cells.config().http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
         hint: 'correct http.tokenFile, or the permissions of that file',
       });
     }
-    return startHttp(view, {
+    return startHttp(cells, {
       host,
       port,
       token,
@@ -91,8 +90,9 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       ...(mcp ? { mcp: (await import('./mcp.ts')).openMcp(context) } : {}),
       runCommand: commandRunner(context),
       replica: (source, pathPrefix) => {
-        const { token: own } = view.config().replica;
-        if (own === null) return null;
+        const { token: own } = cells.config().replica;
+        const view = cells.of(source);
+        if (own === null || view === null) return null;
         return createReplica({
           mirrorPath: view.config().mirror,
           openMirror: () => openConfiguredMirror(view.config(), 'read', 'daemon', context.pid),
@@ -112,9 +112,14 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
 
 function jobStarter(context: CommandContext): StartJob {
   const { entry, execPath, env, cwd } = context;
-  return () =>
+  return (config) =>
     // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
-    fork(entry, argumentsOf(context), { execPath, env, cwd, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    fork(entry, argumentsOf(context, config), {
+      execPath,
+      env,
+      cwd,
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
 }
 
 /** Runs this very program with a command, and the option that says where the configuration is. */
@@ -140,8 +145,10 @@ function commandRunner(context: CommandContext): RunCommand {
 }
 
 /** No key is among them: the process reads configuration and environment itself. */
-function argumentsOf(context: CommandContext): string[] {
-  const { source = [], quiet, logLevel, color } = context.options;
+function argumentsOf(context: CommandContext, config: Config): string[] {
+  const { quiet, logLevel, color } = context.options;
+  const isOne = config.configured.length === 1;
+  const source = isOne ? config.configured.map(({ name }) => name) : (context.options.source ?? []);
   return [
     'daemon-job',
     ...configFile(context),

@@ -102,7 +102,7 @@ const EMPTY = 'no run yet, and no source is configured: set one up and run `tide
 
 /** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
 function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: boolean): HealthView {
-  const timetable = new Timetable({ random: () => 0, hasJitter: false });
+  const timetable = new Timetable({ random: () => 0, isSpread: false, share: () => null });
   const rows = mirror.daemon.schedules();
   // Schedules that no daemon ever served are in force for nobody.
   if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => false);

@@ -195,6 +195,17 @@ export const OPTIONS = section('Tidemark configuration', {
       description: 'Longest time that work under way is given to end after SIGTERM.',
       example: 10_000,
     }),
+    slots: t.wholeNumber(1, 64).prefault(2).meta({
+      unit: 'jobs',
+      description:
+        'Jobs that run at the same time, of different mirrors (`mirror: ./data/{source}.db`). A mirror has one job at a time, and so have sources with the same address and key.',
+      example: 2,
+    }),
+    jobTimeout: t.duration.prefault('6h').meta({
+      description:
+        'Longest time that a job may take; 0s disables the limit. For a sync, `sync.maxDuration` of its source counts instead. A job that takes longer fails, and what was published before stays.',
+      example: '6h',
+    }),
   }),
   drift: section('What counts as drift, for all sources.', {
     ignore: z

@@ -1,4 +1,5 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
+import { createHash } from 'node:crypto';
 import { isIPv4 } from 'node:net';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { KindRate } from '../catalog/definition.ts';
@@ -302,4 +303,9 @@ function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | n
     );
   }
   return new Secret(read.value);
+}
+
+/** Names a key at an origin without telling the key: in the log of requests, and to find sources that share a limit. */
+export function keyFingerprint({ baseUrl, apiKey }: Pick<SourceConfig, 'baseUrl' | 'apiKey'>): string {
+  return createHash('sha256').update(`${baseUrl.origin}\0${apiKey.reveal()}`).digest('hex').slice(0, 32);
 }

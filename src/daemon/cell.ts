@@ -3,32 +3,41 @@
  * it. The process around it (`daemon.ts`) has the configuration, HTTP, the loop and the end.
  */
 import type { Config } from '../config/config.ts';
-import { asTidemarkError, type ExitCode } from '../core/errors.ts';
-import type { Secret } from '../core/secret.ts';
+import { keyFingerprint } from '../config/source.ts';
+import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon.ts';
+import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
 import { executorFor } from './jobs/executor.ts';
 import { type EndedJob, type JobObserver, Observers } from './jobs/observers.ts';
 import { JobRunner } from './jobs/runner.ts';
+import type { Slots } from './jobs/slots.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
-import { MirrorConnections } from './mirror-access.ts';
+import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
 import { followUps, logUnfinished } from './pending-jobs.ts';
-import type { ActiveProblems } from './problems.ts';
+import { ActiveProblems } from './problems.ts';
 import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
-import { Timetable } from './schedule/timetable.ts';
-import type { Settings } from './settings.ts';
+import { spreadShare, Timetable } from './schedule/timetable.ts';
 import type { DaemonView } from './view.ts';
 
-interface CellOptions {
+/** What the cells of one process have in common. */
+export interface CellSurroundings {
   readonly effects: DaemonEffects;
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
-  readonly settings: Settings;
+  readonly startedAt: string;
+  /** Reads the configuration again where it may have changed; cells are then given theirs by `adopt`. */
+  readonly refreshConfig: () => void;
+  /** Why the newest configuration is not in force; null where it is. */
+  readonly configProblem: () => TidemarkError | null;
+  /** Of the process: with one mirror, its view has them too. */
   readonly problems: ActiveProblems;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly observers: readonly JobObserver[];
+  readonly observers: (view: () => DaemonView) => readonly JobObserver[];
+  readonly slots: Slots;
+  readonly readers: ReaderPool;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
   /** Wakes the daemon's loop: something may be due earlier than it knows. */
@@ -38,104 +47,136 @@ interface CellOptions {
 }
 
 export class Cell {
+  readonly name: string;
   readonly view: DaemonView;
+  readonly status: CellStatus;
   readonly observers: Observers;
   readonly runner: JobRunner;
-  readonly #options: CellOptions;
+  readonly #surroundings: CellSurroundings;
+  readonly #effects: DaemonEffects;
+  readonly #problems: ActiveProblems;
   readonly #timetable: Timetable;
   readonly #mirrorAccess: MirrorConnections;
   readonly #scheduleStore: ScheduleStore;
+  #config: Config;
+  /** By source; see `keyFingerprint`. */
+  #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
 
-  constructor(options: CellOptions) {
-    this.#options = options;
-    const { effects, settings, problems, works, signal } = options;
-    const { clock, log, random } = effects;
-    this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
-    this.#mirrorAccess = new MirrorConnections(effects, problems, () => settings.current());
-    this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, problems);
-    this.observers = new Observers(options.observers, log, () => ({
-      mirrorAccess: this.#mirrorAccess,
-      signal,
-    }));
+  /** @param source whose mirror it is, of many; null for one mirror of all sources */
+  constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
+    this.name = source ?? 'mirror';
+    this.#surroundings = surroundings;
+    const { works, signal, slots, isOnce } = surroundings;
+    const log = source === null ? surroundings.effects.log : surroundings.effects.log.child({ source });
+    const effects = { ...surroundings.effects, log };
+    this.#effects = effects;
+    this.#config = config;
+    const { clock, random } = effects;
+    const share = source === null ? null : spreadShare(source);
+    this.#problems = new ActiveProblems(clock, log);
+    this.#timetable = new Timetable({ random, isSpread: !isOnce, share: () => share });
+    this.#mirrorAccess = new MirrorConnections(
+      effects,
+      this.#problems,
+      () => this.#config,
+      surroundings.readers,
+    );
+    this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
+    this.observers = new Observers(
+      surroundings.observers(() => this.view),
+      log,
+      () => ({ mirrorAccess: this.#mirrorAccess, signal }),
+    );
     this.runner = new JobRunner({
       effects,
       works,
-      executor: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems }),
+      executor: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
       mirrorAccess: this.#mirrorAccess,
-      problems,
+      problems: this.#problems,
       observers: this.observers,
+      slots,
+      groupOf: ({ name, source: of }) =>
+        works.get(name)?.sendsRequests === true && of !== null ? (this.#rateGroups.get(of) ?? null) : null,
       freshConfig: () => {
-        settings.refresh();
-        return settings.current();
+        surroundings.refreshConfig();
+        return this.#config;
       },
       saveSchedule: (mirror) => this.#scheduleStore.keep(mirror),
       cutShort: (schedule) => this.#timetable.bringForward(schedule, clock.now()),
       notBegun: (schedule) => {
         this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
-        options.wake();
+        surroundings.wake();
       },
       onEnd: (job, ended, code) => this.#jobEnded(job, ended, code),
     });
     this.view = createView({
+      startedAt: surroundings.startedAt,
       clock,
-      settings,
+      config: () => this.#config,
+      configProblem: () => (source === null ? surroundings.configProblem() : null),
       mirrorAccess: this.#mirrorAccess,
       timetable: this.#timetable,
       runner: this.runner,
       works,
-      problems,
+      problems: () =>
+        source === null ? [...surroundings.problems.all(), ...this.#problems.all()] : this.#problems.all(),
+      onChange: () => this.status.markOld(),
+    });
+    this.status = new CellStatus({
+      name: this.name,
+      startedAt: surroundings.startedAt,
+      view: () => this.view,
+      openReader: () => this.#mirrorAccess.openReader('daemon'),
+      now: () => clock.now(),
     });
   }
 
   /**
    * Announces this process as the daemon of the mirror.
-   * @returns the token by which this machine's command line is known
+   * @param first the registration of the first mirror of this process; null for the first
    * @throws TidemarkError `mirror_locked` if another one runs
    */
-  async register(config: Config): Promise<Secret> {
-    this.#registration = await registerDaemon(config.mirror, this.#options.effects);
-    return this.#registration.token;
+  async register(first: DaemonRegistration | null): Promise<DaemonRegistration> {
+    this.#registration = await registerDaemon(this.#config.mirror, this.#effects, first);
+    return this.#registration;
   }
 
   /**
-   * Takes the schedules of a configuration, and what an earlier daemon left.
+   * Takes the schedules of its configuration, and what an earlier daemon left.
    * @returns what starts its jobs, those that are due now and those that were left undone
    * @throws TidemarkError `config_invalid`
    */
-  load(config: Config): () => void {
-    const { clock, log } = this.#options.effects;
-    const { isOnce } = this.#options;
+  load(): () => void {
+    const { clock, log } = this.#effects;
+    const { isOnce } = this.#surroundings;
     const before = this.#scheduleStore.load();
-    this.adopt(config, before.rows);
+    this.adopt(this.#config, before.rows);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
+    const pending = this.#scheduleStore.pending(this.#config, isOnce);
     return () => {
       this.startDue(!isOnce);
-      this.runner.addAll(
-        this.#scheduleStore.pending(config, isOnce).filter((job) => !this.runner.holds(job)),
-      );
+      this.runner.addAll(pending.filter((job) => !this.runner.holds(job)));
       logUnfinished(before.dead, { runner: this.runner, timetable: this.#timetable, log });
     };
   }
 
-  /** Takes the schedules of a new configuration. @throws TidemarkError `config_invalid`; then nothing has changed */
+  /** Takes a new configuration. @throws TidemarkError `config_invalid`; then nothing has changed */
   adopt(config: Config, rows: readonly ScheduleRow[] = []): void {
-    this.#timetable.adopt(
-      config,
-      this.#options.effects.clock.now(),
-      rows,
-      (schedule, sources, intervalMs) => {
-        if (schedule !== 'sync') return false;
-        return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
-      },
-    );
+    this.#timetable.adopt(config, this.#effects.clock.now(), rows, (schedule, sources, intervalMs) => {
+      if (schedule !== 'sync') return false;
+      return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
+    });
+    this.#config = config;
+    this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
   }
 
   /** Starts what is due. `isFirst`: it came while no daemon ran. */
   startDue(isFirst: boolean): void {
-    const { works, effects } = this.#options;
-    for (const due of this.#timetable.takeDue(effects.clock.now(), isFirst)) {
-      startSchedule(due, { runner: this.runner, timetable: this.#timetable, works, log: effects.log });
+    const { works } = this.#surroundings;
+    const { clock, log } = this.#effects;
+    for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
+      startSchedule(due, { runner: this.runner, timetable: this.#timetable, works, log });
     }
   }
 
@@ -146,13 +187,12 @@ export class Cell {
 
   /** Notices that its file went or came, and that the command line cannot find the daemon. */
   checkFiles(): void {
-    const { problems } = this.#options;
     this.#mirrorAccess.isThere();
     try {
       this.#registration?.ensure();
-      problems.end('registration', 'the command line finds the daemon again');
+      this.#problems.end('registration', 'the command line finds the daemon again');
     } catch (error) {
-      problems.begin('registration', asTidemarkError(error));
+      this.#problems.begin('registration', asTidemarkError(error));
     }
   }
 
@@ -164,6 +204,14 @@ export class Cell {
   /** Writes down what is due when, where the mirror can be had at once. */
   keepSchedule(): void {
     this.#scheduleStore.keepNow();
+  }
+
+  /** Ends where the source is configured no longer: what runs may end, nothing else starts. */
+  async retire(): Promise<void> {
+    this.#config = { ...this.#config, sources: [] };
+    await this.runner.retire();
+    await this.observers.settled();
+    this.close();
   }
 
   /** Lets go of the mirror. No job is at work any more, or none that can be waited for. */
@@ -182,9 +230,10 @@ export class Cell {
   }
 
   #jobEnded(job: QueuedJob, ended: EndedJob, code: ExitCode): void {
-    const { settings, problems, works, onEnd } = this.#options;
+    const { works, onEnd } = this.#surroundings;
+    this.status.markOld();
     onEnd(job.name, code);
-    for (const next of followUps(ended, settings.current(), this.#mirrorAccess, problems)) {
+    for (const next of followUps(ended, this.#config, this.#mirrorAccess, this.#problems)) {
       if (works.has(next.name)) this.runner.add(next);
     }
   }

@@ -1,5 +1,6 @@
 /** What the parts that answer questions see of the living daemon. */
-import { type Clock, isoTime } from '../core/clock.ts';
+import type { Config } from '../config/config.ts';
+import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon.ts';
@@ -7,41 +8,48 @@ import { BackupCatalog } from '../backup/list.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
-import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
-import type { Settings } from './settings.ts';
-import type { DaemonView, JobRequest, RequestedJob } from './view.ts';
+import type { DaemonProblem, DaemonView, JobRequest, RequestedJob } from './view.ts';
 
 interface DaemonParts {
+  readonly startedAt: string;
   readonly clock: Clock;
-  readonly settings: Settings;
+  readonly config: () => Config;
+  readonly configProblem: () => TidemarkError | null;
   readonly mirrorAccess: MirrorConnections;
   readonly timetable: Timetable;
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly problems: ActiveProblems;
+  readonly problems: () => readonly DaemonProblem[];
+  /** Called after each change by a person. */
+  readonly onChange: () => void;
 }
 
 export function createView(parts: DaemonParts): DaemonView {
-  const { clock, settings, mirrorAccess, timetable, runner, works, problems } = parts;
+  const { startedAt, clock, config, configProblem, mirrorAccess, timetable, runner, works } = parts;
   return {
-    startedAt: isoTime(clock.now()),
-    config: () => settings.current(),
-    configProblem: () => settings.problem(),
+    startedAt,
+    config,
+    configProblem,
     mirror: () => mirrorAccess.reader(),
     backups: new BackupCatalog(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
     stats: () => runner.stats.all(),
-    problems: () => problems.all(),
+    problems: () => parts.problems().toSorted((a, b) => (a.since < b.since ? -1 : a.since > b.since ? 1 : 0)),
     request: (name, sources, how = {}) => {
-      const configured = settings.current().sources.map((source) => source.name);
+      const configured = config().sources.map((source) => source.name);
       return requestJobs(runner, works.get(name), configured, { name, sources, how });
     },
     requested: (request) => runner.statusOf(request),
-    change: (what, actor, work) =>
-      changeSoon(clock, (signal) => mirrorAccess.write(what, signal, work, actor)),
+    change: async (what, actor, work) => {
+      try {
+        return await changeSoon(clock, (signal) => mirrorAccess.write(what, signal, work, actor));
+      } finally {
+        parts.onChange();
+      }
+    },
   };
 }
 
@@ -74,6 +82,18 @@ interface Asked {
   readonly how: JobRequest;
 }
 
+/** Names in the hint of an error. */
+const NAMED = 20;
+
+export function unknownSource(asked: string, configured: readonly string[]): TidemarkError {
+  const near = suggest(asked, configured);
+  const guess = near === undefined ? '' : `; did you mean ${near}?`;
+  const more = configured.length - NAMED;
+  return new TidemarkError('usage', `there is no source ${asked}${guess}`, {
+    hint: `configured are: ${configured.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`,
+  });
+}
+
 /** Requested jobs that may wait in addition to one for each source: requests in a loop are refused. */
 const MOST_WAITING = 100;
 
@@ -85,14 +105,7 @@ function requestJobs(
   { name, sources, how }: Asked,
 ): readonly RequestedJob[] {
   if (work === undefined) throw new TidemarkError('usage', `${name} is not set up`);
-  for (const asked of sources ?? []) {
-    if (configured.includes(asked)) continue;
-    const near = suggest(asked, configured);
-    const guess = near === undefined ? '' : `; did you mean ${near}?`;
-    throw new TidemarkError('usage', `there is no source ${asked}${guess}`, {
-      hint: `configured are: ${configured.join(', ')}`,
-    });
-  }
+  for (const asked of sources ?? []) if (!configured.includes(asked)) throw unknownSource(asked, configured);
   const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
   const { full = false, kinds = null, joins = false } = how;
   const jobs = targets.map((source): QueuedJob => ({

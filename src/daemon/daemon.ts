@@ -1,21 +1,25 @@
 /**
- * The daemon as a process: configuration, HTTP, the main loop and the end, around what is done for a mirror (`cell.ts`). It
- * sleeps until the next due time, a minute at most.
+ * The daemon as a process: configuration, HTTP, the main loop and the end, around what is done for each mirror
+ * (`cell.ts`). It sleeps until the next due time, a minute at most.
  */
-import type { Config } from '../config/config.ts';
-import { isoTime, type Clock, settlesWithin } from '../core/clock.ts';
+import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
+import { isoTime, type Clock, realPause, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { Secret } from '../core/secret.ts';
 import { duration } from '../core/wording.ts';
 import type { JobName } from '../mirror/daemon.ts';
-import { Cell } from './cell.ts';
+import { Cell, type CellSurroundings } from './cell.ts';
+import { createCells, type DaemonCells } from './cells.ts';
 import type { DaemonEffects } from './effects.ts';
 import { HttpEndpoint, type StartHttp } from './http-endpoint.ts';
 import type { JobObserver } from './jobs/observers.ts';
+import { Slots } from './jobs/slots.ts';
 import type { JobWork } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
+import type { DaemonRegistration } from './lockfile.ts';
+import { ReaderPool } from './mirror-access.ts';
 import { ActiveProblems } from './problems.ts';
+import { parseCron } from './schedule/cron.ts';
 import { Settings } from './settings.ts';
 import type { DaemonView } from './view.ts';
 
@@ -24,14 +28,14 @@ interface DaemonOptions {
   readonly isOnce: boolean;
   /** Null for a daemon without HTTP. */
   readonly startHttp: StartHttp | null;
-  /** Notified of jobs: notices, pings. */
-  readonly observers: readonly JobObserver[];
+  /** Makes what is notified of a mirror's jobs: notices, pings. The view is there as soon as a job is. */
+  readonly observers: (view: () => DaemonView) => readonly JobObserver[];
   /** Backs up the mirror after complete syncs; null without backups. */
   readonly backup: JobWork | null;
 }
 
 export interface Daemon {
-  readonly view: DaemonView;
+  readonly cells: DaemonCells;
   /** Reloads configuration and keys. */
   reload(): void;
   /** Ends within the configured grace period; the same promise at every call. */
@@ -55,18 +59,37 @@ export async function startDaemon(effects: DaemonEffects, options: DaemonOptions
   return daemon;
 }
 
+/** Mirrors that are opened without a pause at the start: other work, such as an answer over HTTP, goes on between. */
+const OPENED_AT_ONCE = 10;
+/** Time that looking at the files of one mirror may take on average: with many, each is looked at less often. */
+const LOOK_SHARE_MS = 10;
+/** Between two attempts to begin with a mirror that was added to the configuration. */
+const BEGIN_CELL_MS = 60_000;
+
 class RunningDaemon implements Daemon {
-  readonly view: DaemonView;
+  readonly cells: DaemonCells;
   readonly done: Promise<ExitCode>;
   readonly #effects: DaemonEffects;
   readonly #options: DaemonOptions;
   readonly #problems: ActiveProblems;
   readonly #settings: Settings;
   readonly #alarm: Alarm;
-  readonly #cell: Cell;
+  readonly #slots: Slots;
+  readonly #surroundings: CellSurroundings;
+  /** By the path of the mirror, in the order of the configuration. */
+  #cells = new Map<string, Cell>();
+  /** Cells of sources that were removed, until their jobs have ended. */
+  readonly #retiring = new Map<string, { readonly cell: Cell; readonly over: Promise<void> }>();
+  /** Cells of sources that were added, until they have begun: monotonic times of the next attempt. */
+  readonly #beginning = new Map<string, { readonly cell: Cell; tryAt: number; isBusy: boolean }>();
+  /** Of the first mirror: its lock counts for all. */
+  #registration: DaemonRegistration | null = null;
   readonly #stopSignal = new AbortController();
   readonly #exitCodes: { readonly job: JobName; readonly code: ExitCode }[] = [];
   #http: HttpEndpoint | null = null;
+  #url: string | null = null;
+  #filesCheckedAt = Number.NEGATIVE_INFINITY;
+  #refreshing: Promise<void> | null = null;
   #hasLeftWork = false;
   #loop: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | null = null;
@@ -79,18 +102,36 @@ class RunningDaemon implements Daemon {
     this.#alarm = new Alarm(clock);
     this.#problems = new ActiveProblems(clock, log);
     this.#settings = new Settings(effects, this.#problems, (config) => this.#takeNew(config));
-    this.#cell = new Cell({
+    this.#slots = new Slots(() => this.#settings.current().daemon.slots);
+    const readers = new ReaderPool();
+    const startedAt = isoTime(clock.now());
+    this.#surroundings = {
       effects,
       isOnce: options.isOnce,
-      settings: this.#settings,
+      startedAt,
+      refreshConfig: () => this.#settings.refresh(),
+      configProblem: () => this.#settings.problem(),
       problems: this.#problems,
       works: jobWorks(options.backup),
       observers: options.observers,
+      slots: this.#slots,
+      readers,
       signal: this.#stopSignal.signal,
       wake: () => this.#alarm.ring(),
-      onEnd: (job, code) => this.#noteExitCode(job, code),
+      onEnd: (job, code) => {
+        if (options.isOnce) this.#exitCodes.push({ job, code });
+        else this.#refreshSummaries();
+      },
+    };
+    this.#cells = this.#newCells(this.#settings.current());
+    this.cells = createCells({
+      startedAt,
+      config: () => this.#settings.current(),
+      configProblem: () => this.#settings.problem(),
+      problems: () => this.#problems.all(),
+      cells: () => [...this.#cells.values()],
+      hold: () => readers.hold(),
     });
-    this.view = this.#cell.view;
     let finish: (code: ExitCode) => void = () => undefined;
     this.done = new Promise((resolve) => {
       finish = resolve;
@@ -98,35 +139,75 @@ class RunningDaemon implements Daemon {
     this.#finish = finish;
   }
 
+  /** A cell for each mirror of the configuration; those that are there already are taken over as they are. */
+  #newCells(loaded: LoadedConfig): Map<string, Cell> {
+    const isPerSource = hasMirrorPerSource(loaded);
+    return new Map(
+      mirrorConfigs(loaded).map((config) => {
+        const source = isPerSource ? (config.sources[0]?.name ?? null) : null;
+        return [
+          config.mirror,
+          this.#cells.get(config.mirror) ?? new Cell(config, source, this.#surroundings),
+        ];
+      }),
+    );
+  }
+
   async start(): Promise<void> {
-    const config = this.#settings.current();
-    // Before jobs without an end are reported as interrupted: they may be another daemon's.
-    const token = await this.#cell.register(config);
     try {
-      await this.#begin(config, token);
+      // Before jobs without an end are reported as interrupted: they may be another daemon's.
+      for (const cell of this.#cells.values()) this.#registration = await this.#register(cell);
+      await this.#begin();
     } catch (error) {
       await this.#http?.close();
-      this.#cell.leave();
+      for (const cell of this.#cells.values()) cell.leave();
+      this.#registration?.release();
       throw error;
     }
   }
 
-  async #begin(config: Config, token: Secret): Promise<void> {
+  async #register(cell: Cell): Promise<DaemonRegistration> {
+    const registration = await cell.register(this.#registration);
+    return this.#registration ?? registration;
+  }
+
+  async #begin(): Promise<void> {
     const { log } = this.#effects;
-    const startJobs = this.#cell.load(config);
-    const { startHttp, isOnce } = this.#options;
-    if (startHttp !== null && !isOnce) {
-      const setUrl = (url: string | null): void => this.#cell.setUrl(url);
-      this.#http = new HttpEndpoint(startHttp, this.view, { token, setUrl }, this.#problems);
-      await this.#http.ensure(config.http);
+    const startJobs: (() => void)[] = [];
+    for (const cell of this.#cells.values()) {
+      startJobs.push(cell.load());
+      if (startJobs.length % OPENED_AT_ONCE === 0) await realPause(0);
     }
+    const { startHttp, isOnce } = this.#options;
+    const loaded = this.#settings.current();
+    const token = this.#registration?.token;
+    if (startHttp !== null && !isOnce && token !== undefined) {
+      this.#http = new HttpEndpoint(
+        startHttp,
+        this.cells,
+        { token, setUrl: (url) => this.#setUrl(url) },
+        this.#problems,
+      );
+      await this.#http.ensure(loaded.http);
+    }
+    const names = loaded.sources.map(({ name }) => name);
     log.info(
-      { mirror: config.mirror, sources: config.sources.map(({ name }) => name), pid: this.#effects.pid },
+      {
+        mirror: loaded.mirrorPath,
+        ...(names.length > NAMED ? { sourceCount: names.length } : { sources: names }),
+        pid: this.#effects.pid,
+      },
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
-    startJobs();
+    for (const start of startJobs) start();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
+  }
+
+  /** Tells the command line, beside each mirror, where HTTP answers. */
+  #setUrl(url: string | null): void {
+    this.#url = url;
+    for (const cell of this.#cells.values()) cell.setUrl(url);
   }
 
   reload(): void {
@@ -143,37 +224,136 @@ class RunningDaemon implements Daemon {
     return this.#stopped;
   }
 
-  #takeNew(config: Config): void {
-    if (this.#settings.current().mirror !== config.mirror) {
+  /** Adds, changes and removes cells; jobs of the others go on. @throws TidemarkError `config_invalid`; then nothing has changed */
+  #takeNew(loaded: LoadedConfig): void {
+    if (this.#settings.current().mirrorPath !== loaded.mirrorPath) {
       throw new TidemarkError('config_invalid', 'another mirror cannot be taken while the daemon runs', {
         hint: 'restart the daemon for it',
       });
     }
-    this.#cell.adopt(config);
+    for (const schedule of Object.values(loaded.schedules))
+      if (schedule !== null) parseCron(schedule.cron, schedule.zone);
+    const before = this.#cells;
+    this.#cells = this.#newCells(loaded);
+    for (const config of mirrorConfigs(loaded)) this.#cells.get(config.mirror)?.adopt(config);
+    for (const [path, cell] of this.#cells) {
+      if (!before.has(path)) this.#beginning.set(path, { cell, tryAt: 0, isBusy: false });
+    }
+    for (const [path, cell] of before) if (!this.#cells.has(path)) this.#retire(path, cell);
     this.#alarm.ring();
+  }
+
+  #retire(path: string, cell: Cell): void {
+    const { log } = this.#effects;
+    // One that has not begun yet holds nothing.
+    if (this.#beginning.delete(path)) return;
+    log.info({ source: cell.name }, 'the source is configured no longer: its mirror stays as it is');
+    const over = cell
+      .retire()
+      .catch((error: unknown) => this.#problems.begin(`cell:${cell.name}`, asTidemarkError(error)))
+      .finally(() => this.#retiring.delete(path));
+    this.#retiring.set(path, { cell, over });
+  }
+
+  /** Begins with the mirrors of sources that were added. What keeps one from it is reported once, and tried again. */
+  #beginAdded(): void {
+    const { clock, log } = this.#effects;
+    for (const [path, added] of this.#beginning) {
+      // The same source was removed a moment ago: first what it did then has to end.
+      if (added.isBusy || added.tryAt > clock.monotonicMs() || this.#retiring.has(path)) continue;
+      added.isBusy = true;
+      const { cell } = added;
+      const about = `cell:${cell.name}`;
+      this.#register(cell)
+        .then((registration) => {
+          this.#registration = registration;
+          if (this.#stopped !== null || !this.#beginning.delete(path)) {
+            cell.leave();
+            return;
+          }
+          const startJobs = cell.load();
+          cell.setUrl(this.#url);
+          log.info({ source: cell.name }, 'a source was added');
+          this.#problems.end(about, 'the mirror of the added source is worked on');
+          startJobs();
+          this.#alarm.ring();
+        })
+        .catch((error: unknown) => {
+          cell.leave();
+          [added.tryAt, added.isBusy] = [clock.monotonicMs() + BEGIN_CELL_MS, false];
+          this.#problems.begin(about, asTidemarkError(error));
+        });
+    }
+  }
+
+  /** Cells that have begun. */
+  *#living(): Iterable<Cell> {
+    for (const [path, cell] of this.#cells) if (!this.#beginning.has(path)) yield cell;
+  }
+
+  /** All that may still be at work. */
+  #atWork(): readonly Cell[] {
+    return [...this.#living(), ...[...this.#retiring.values()].map(({ cell }) => cell)];
   }
 
   async #run(): Promise<void> {
     const { clock, log } = this.#effects;
     const clockWatch = new ClockWatch(clock, log);
-    const { runner, observers } = this.#cell;
     while (!this.#isStopped()) {
-      const now = clock.now();
-      const dueAt = this.#stopped === null ? this.#cell.nextDueAt() : null;
-      const times = [dueAt, observers.wakeAt()].filter((at) => at !== null);
-      const lookMs = Math.min(LOOK_MS, runner.lookAgainMs() ?? LOOK_MS);
-      const sleepMs = Math.max(0, Math.min(lookMs, ...times.map((at) => at - now)));
-      await this.#alarm.sleep(sleepMs);
+      await this.#alarm.sleep(this.#sleepMs());
       if (this.#isStopped()) return;
       clockWatch.check();
-      runner.look();
+      for (const cell of this.#atWork()) cell.runner.checkLimit();
+      this.#slots.look();
       this.#settings.refresh();
-      this.#cell.checkFiles();
+      this.#beginAdded();
+      this.#checkFiles();
       await this.#http?.ensure(this.#settings.current().http);
       // A job that becomes due while the daemon stops is left to the next daemon.
-      if (this.#stopped === null) this.#cell.startDue(false);
-      observers.wake(clock.now());
+      if (this.#stopped === null) for (const cell of this.#living()) cell.startDue(false);
+      // More slots may be configured than before.
+      this.#slots.fill();
+      for (const cell of this.#living()) cell.observers.wake(clock.now());
+      this.#refreshSummaries();
     }
+  }
+
+  /** Until something is due; a minute at most. */
+  #sleepMs(): number {
+    const { clock } = this.#effects;
+    const now = clock.now();
+    let sleepMs = Math.min(LOOK_MS, this.#slots.lookAgainMs() ?? LOOK_MS);
+    for (const cell of this.#living()) {
+      const dueAt = this.#stopped === null ? cell.nextDueAt() : null;
+      for (const at of [dueAt, cell.observers.wakeAt()])
+        if (at !== null) sleepMs = Math.min(sleepMs, at - now);
+    }
+    for (const cell of this.#atWork()) sleepMs = Math.min(sleepMs, cell.runner.limitMs() ?? LOOK_MS);
+    return Math.max(0, sleepMs);
+  }
+
+  #checkFiles(): void {
+    const now = this.#effects.clock.monotonicMs();
+    if (now - this.#filesCheckedAt < (this.#cells.size - 1) * LOOK_SHARE_MS) return;
+    this.#filesCheckedAt = now;
+    for (const cell of this.#living()) cell.checkFiles();
+  }
+
+  /** Reads mirrors again of which something may have changed, one after the other, beside other work. */
+  #refreshSummaries(): void {
+    // With one mirror, whoever looks reads it.
+    if (this.#refreshing !== null || !hasMirrorPerSource(this.#settings.current())) return;
+    const refresh = async (): Promise<void> => {
+      for (const cell of this.#living()) {
+        if (this.#isStopped()) return;
+        if (!cell.status.isOld()) continue;
+        await cell.status.refresh();
+        await realPause(0);
+      }
+    };
+    this.#refreshing = refresh()
+      .catch((error: unknown) => this.#problems.begin('summaries', asTidemarkError(error)))
+      .finally(() => (this.#refreshing = null));
   }
 
   #isStopped(): boolean {
@@ -182,19 +362,19 @@ class RunningDaemon implements Daemon {
 
   async #once(): Promise<void> {
     const { log } = this.#effects;
-    const { runner, observers } = this.#cell;
-    if (runner.running().length === 0) {
-      const next = this.#cell.nextDueAt();
-      log.info({ nextAt: next === null ? null : isoTime(next) }, 'nothing is due');
-      this.#cell.keepSchedule();
+    const cells = [...this.#cells.values()];
+    if (this.#slots.working().length === 0) {
+      const times = cells.flatMap((cell) => cell.nextDueAt() ?? []);
+      log.info({ nextAt: times.length === 0 ? null : isoTime(Math.min(...times)) }, 'nothing is due');
+      for (const cell of cells) cell.keepSchedule();
     }
-    await runner.idle();
-    await observers.finish();
+    await Promise.all(
+      cells.map(async (cell) => {
+        await cell.runner.idle();
+        await cell.observers.finish();
+      }),
+    );
     await this.stop();
-  }
-
-  #noteExitCode(job: JobName, code: ExitCode): void {
-    if (this.#options.isOnce) this.#exitCodes.push({ job, code });
   }
 
   async #stop(): Promise<void> {
@@ -202,14 +382,19 @@ class RunningDaemon implements Daemon {
     const { shutdownGraceMs } = this.#settings.current().daemon;
     const endBy = clock.monotonicMs() + shutdownGraceMs;
     const reason = new TidemarkError('interrupted', 'the daemon was stopped');
-    const isOver = await this.#cell.runner.stop(shutdownGraceMs);
+    // At once, so that the end of one job starts none of another cell.
+    const cells = this.#atWork();
+    const areOver = await Promise.all(cells.map((cell) => cell.runner.stop(shutdownGraceMs)));
+    const isOver = areOver.every((each) => each);
     this.#hasLeftWork = !isOver;
     this.#stopSignal.abort(reason);
     this.#alarm.ring();
     const leftMs = Math.max(0, endBy - clock.monotonicMs());
-    await settlesWithin(this.#cell.observers.settled(), leftMs, clock);
+    await settlesWithin(Promise.all(cells.map((cell) => cell.observers.settled())), leftMs, clock);
     await this.#http?.close();
-    this.#cell.close();
+    await this.#refreshing;
+    for (const cell of this.#living()) cell.close();
+    this.#registration?.release();
     if (isOver) log.info({}, 'daemon stopped');
     else log.warn({ shutdownGraceMs }, 'daemon stopped: work under way did not end in time and was left');
     this.#finish(this.#options.isOnce ? worstExitCode(this.#exitCodes) : EXIT.done);
@@ -222,6 +407,9 @@ class RunningDaemon implements Daemon {
     void this.stop().finally(() => this.#finish(exitCodeFor(error.code)));
   }
 }
+
+/** Sources that one line of the log names. */
+const NAMED = 50;
 
 // A sleep that can be interrupted.
 

@@ -2,6 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
+import type { LoadedConfig } from '../config/mirrors.ts';
 import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
@@ -13,7 +14,7 @@ export interface DaemonEffects {
   readonly random: () => number;
   readonly log: Logger;
   /** Reloads configuration, key files and environment. @throws TidemarkError */
-  readonly loadConfig: () => Config;
+  readonly loadConfig: () => LoadedConfig;
   /** As `openMirror`; `command` is shown to processes that find it locked, `actor` is who writes. @throws TidemarkError */
   readonly openMirror: (config: Config, mode: 'read' | 'write', command: string, actor?: Actor) => Mirror;
   readonly openReadClient: (
@@ -22,7 +23,7 @@ export interface DaemonEffects {
     /** As in the `Config`. */
     rateLogBeside: string,
   ) => ReadClient | Promise<ReadClient>;
-  /** Starts a process for one job. Left out, jobs are done in this one. */
+  /** Starts a process for a job of that mirror. Left out, jobs are done in this one. */
   readonly startJob?: StartJob;
   /** Of the daemon's process: what git is given is taken from it. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -30,5 +31,5 @@ export interface DaemonEffects {
   readonly pid: number;
 }
 
-/** Starts the program's own `daemon-job`, with a channel to it. */
-export type StartJob = () => ChildProcess;
+/** Starts the program's own `daemon-job`, with a channel to it, which reads the same configuration of the same mirror. */
+export type StartJob = (config: Config) => ChildProcess;

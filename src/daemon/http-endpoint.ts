@@ -4,7 +4,7 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { DaemonRegistration } from './lockfile.ts';
 import type { ActiveProblems } from './problems.ts';
-import type { DaemonView } from './view.ts';
+import type { DaemonCells } from './cells.ts';
 
 interface HttpServer {
   /** Without a trailing slash. */
@@ -13,15 +13,15 @@ interface HttpServer {
 }
 
 /**
- * Starts to listen where the view's configuration says.
+ * Starts to listen where the configuration says.
  * @param localToken accepted beside the configured one: this machine's command line has it from a private file
  * @throws TidemarkError `port_in_use` and others
  */
-export type StartHttp = (view: DaemonView, localToken: Secret) => Promise<HttpServer>;
+export type StartHttp = (cells: DaemonCells, localToken: Secret) => Promise<HttpServer>;
 
 export class HttpEndpoint {
   readonly #start: StartHttp;
-  readonly #view: DaemonView;
+  readonly #cells: DaemonCells;
   readonly #registration: Pick<DaemonRegistration, 'token' | 'setUrl'>;
   readonly #problems: ActiveProblems;
   #server: HttpServer | null = null;
@@ -29,12 +29,12 @@ export class HttpEndpoint {
 
   constructor(
     start: StartHttp,
-    view: DaemonView,
+    cells: DaemonCells,
     registration: Pick<DaemonRegistration, 'token' | 'setUrl'>,
     problems: ActiveProblems,
   ) {
     this.#start = start;
-    this.#view = view;
+    this.#cells = cells;
     this.#registration = registration;
     this.#problems = problems;
   }
@@ -46,7 +46,7 @@ export class HttpEndpoint {
     if (this.#server !== null && listening === this.#listening) return;
     await this.close();
     try {
-      this.#server = await this.#start(this.#view, this.#registration.token);
+      this.#server = await this.#start(this.#cells, this.#registration.token);
       this.#listening = listening;
       this.#registration.setUrl(this.#server.url);
       this.#problems.end('http', 'HTTP is there again');

@@ -20,18 +20,30 @@ export function readLastJobs(mirror: Mirror): LastJobs {
       .jobs({ name: row.name, source: row.source, limit: 2 })
       .filter(({ outcome }) => outcome !== 'running');
   });
+  const finished = new Map<JobName, readonly JobRow[]>();
   return {
     of: (name) => ended.filter((row) => row.name === name),
     one: (name, source) => ended.find((row) => row.name === name && row.source === source) ?? null,
-    finished: (name) => mirror.daemon.newestFinishedJobs(name),
+    finished: (name) => {
+      const known = finished.get(name) ?? mirror.daemon.newestFinishedJobs(name);
+      finished.set(name, known);
+      return known;
+    },
   };
 }
 
 /** What a drill of a source would restore, 0 to 1, and what the one before would have; null where there was none. */
-export function drillScores(
-  mirror: Mirror,
-  source: string | null,
-): { readonly last: number | null; readonly before: number | null } {
+export interface DrillScores {
+  readonly last: number | null;
+  readonly before: number | null;
+}
+
+/** By the source; empty for a drill without one. */
+export function readDrillScores(mirror: Mirror, jobs: LastJobs): ReadonlyMap<string, DrillScores> {
+  return new Map(jobs.of('drill').map(({ source }) => [source ?? '', drillScores(mirror, source)]));
+}
+
+function drillScores(mirror: Mirror, source: string | null): DrillScores {
   const scores = mirror.daemon
     .jobs({ name: 'drill', source, limit: 10 })
     .flatMap((row) => summaryOf('drill', row)?.score ?? []);

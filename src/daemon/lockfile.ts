@@ -1,7 +1,7 @@
 /**
  * How the command line finds the running daemon of a mirror: a small file beside it, private to its owner. A lock shows
  * that the process runs: the operating system releases it when the process ends in any way; a process id would mean
- * nothing across containers.
+ * nothing across containers. A daemon of many mirrors holds one lock for all of them, which each file names.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import {
@@ -19,7 +19,7 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
-import { type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
+import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { createDirectory } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 
@@ -32,16 +32,22 @@ export interface DaemonLockfile {
   readonly since: string;
   /** For this machine's command line. */
   readonly token: Secret;
+  /** The lock of its process is beside this path. */
+  readonly lockPath: string;
 }
 
 export interface DaemonRegistration {
   readonly token: Secret;
+  /** The lock that shows that the process runs is beside this path. */
+  readonly lockPath: string;
   /** Writes the URL to the file; null for none. */
   setUrl(url: string | null): void;
   /** Writes the file again if it was removed. */
   ensure(): void;
   /** Removes the file. */
   leave(): void;
+  /** Of the first mirror of the process: gives up the lock, when all files are removed. */
+  release(): void;
 }
 
 /** Attempts to take the lock: the command line takes it for a moment to check whether a daemon runs. */
@@ -50,21 +56,25 @@ const CLAIM_PAUSE_MS = 100;
 
 /**
  * Announces this process as the daemon of the mirror.
+ * @param first the registration of the first mirror of this process: its lock and its token count for this one as well
  * @throws TidemarkError `mirror_locked` if another one runs, `read_only` and others if the file cannot be written
  */
 export async function registerDaemon(
   mirror: string,
   { clock, pid, host }: { readonly clock: Clock; readonly pid: number; readonly host: string },
+  first: Pick<DaemonRegistration, 'token' | 'lockPath'> | null = null,
 ): Promise<DaemonRegistration> {
   createDirectory(mirror);
   const path = cardPath(mirror);
   const since = isoTime(clock.now());
   const holder = { command: 'daemon', pid, host, since };
-  let lock = await claim(path, () => acquireWriterLock(path, holder), clock);
-  const token = new Secret(randomBytes(32).toString('hex'));
+  let lock: WriterLock | null = await claim(path, () => acquireWriterLock(path, holder), clock);
+  const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
+  const lockPath = first?.lockPath ?? path;
+  const named = lockPath === path ? {} : { lock: lockPath };
   let url: string | null = null;
   const write = (): void => {
-    const text = JSON.stringify({ pid, host, url, since, token: token.reveal() });
+    const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });
     const temporary = `${path}.${pid}`;
     try {
       // Created new, so that the token is not written to a file or through a link that somebody else made.
@@ -76,14 +86,22 @@ export async function registerDaemon(
     }
   };
   try {
+    refuseOther(path, lockPath, holder);
     write();
+    // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
+    if (lockPath !== path) {
+      lock.release();
+      lock = null;
+    }
   } catch (error) {
-    lock.release();
+    lock?.release();
     throw error;
   }
   return {
     token,
+    lockPath,
     setUrl: (next) => {
+      if (next === url) return;
       url = next;
       write();
     },
@@ -91,15 +109,31 @@ export async function registerDaemon(
       if (existsSync(path)) return;
       // If the directory was emptied, the lock's file is gone too, and other processes cannot see the lock that is held.
       createDirectory(mirror);
-      lock.release();
-      lock = acquireWriterLock(path, holder);
+      if (lock !== null) {
+        lock.release();
+        lock = acquireWriterLock(path, holder);
+      }
       write();
     },
-    leave: () => {
-      rmSync(path, { force: true });
-      lock.release();
-    },
+    leave: () => rmSync(path, { force: true }),
+    release: () => lock?.release(),
   };
+}
+
+/** @throws TidemarkError `mirror_locked` if a living daemon of many mirrors has this one */
+function refuseOther(path: string, lockPath: string, holder: LockHolder): void {
+  const card = readCard(path);
+  if (card === null || card.lockPath === path || card.lockPath === lockPath) return;
+  if (isHeld(card.lockPath, holder)) throw another(path);
+}
+
+function isHeld(path: string, holder: LockHolder): boolean {
+  try {
+    acquireWriterLock(path, holder).release();
+    return false;
+  } catch (error) {
+    return error instanceof TidemarkError && error.code === 'mirror_locked';
+  }
 }
 
 async function claim(path: string, acquire: () => WriterLock, clock: Clock): Promise<WriterLock> {
@@ -114,7 +148,7 @@ async function claim(path: string, acquire: () => WriterLock, clock: Clock): Pro
   }
 }
 
-function another(path: string, cause: TidemarkError): TidemarkError {
+function another(path: string, cause?: TidemarkError): TidemarkError {
   const card = readCard(path);
   const who = card === null ? '' : ` (pid ${card.pid} on ${card.host}) since ${card.since}`;
   return new TidemarkError('mirror_locked', `another daemon is running on this mirror${who}`, {
@@ -131,12 +165,7 @@ export function findDaemon(
   const path = cardPath(mirror);
   const card = readCard(path);
   if (card === null) return null;
-  try {
-    acquireWriterLock(path, { command: 'sync', ...looker, since: isoTime(looker.now) }).release();
-    return null;
-  } catch (error) {
-    return error instanceof TidemarkError && error.code === 'mirror_locked' ? card : null;
-  }
+  return isHeld(card.lockPath, { command: 'sync', ...looker, since: isoTime(looker.now) }) ? card : null;
 }
 
 /** The header of `/readyz` by which the command line verifies that this daemon answered. */
@@ -168,10 +197,18 @@ function ownText(path: string): string {
 function readCard(path: string): DaemonLockfile | null {
   try {
     const card = JSON.parse(ownText(path)) as Record<string, unknown>;
-    const { pid, host, url, since, token } = card;
+    const { pid, host, url, since, token, lock } = card;
     if (typeof pid !== 'number' || typeof host !== 'string' || typeof since !== 'string') return null;
     if (typeof token !== 'string') return null;
-    return { pid, host, since, url: typeof url === 'string' ? url : null, token: new Secret(token) };
+    const lockPath = typeof lock === 'string' ? lock : path;
+    return {
+      pid,
+      host,
+      since,
+      url: typeof url === 'string' ? url : null,
+      token: new Secret(token),
+      lockPath,
+    };
   } catch {
     // Missing, not readable, or being replaced: the same as no daemon.
     return null;

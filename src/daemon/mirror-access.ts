@@ -29,10 +29,47 @@ export interface WriterTurn {
   release(): void;
 }
 
+/** Readers that stay open over all mirrors of the daemon: each holds three files and some memory. */
+const MOST_READERS = 32;
+
+/** The readers that stay open. Those that were not used for the longest time are closed, unless somebody may be reading. */
+export class ReaderPool {
+  /** Least recently used first, with the time of the last use. */
+  readonly #open = new Map<MirrorConnections, number>();
+  readonly #holds = new Set<{ readonly since: number }>();
+  #uses = 0;
+
+  /** Until the returned function is called, no reader is closed that is used from now on. */
+  hold(): () => void {
+    const hold = { since: this.#uses };
+    this.#holds.add(hold);
+    return () => void this.#holds.delete(hold);
+  }
+
+  used(owner: MirrorConnections): void {
+    this.#open.delete(owner);
+    this.#open.set(owner, (this.#uses += 1));
+    const heldSince = Math.min(this.#uses - 1, ...[...this.#holds].map(({ since }) => since));
+    for (const [other, use] of this.#open) {
+      if (this.#open.size <= MOST_READERS || use > heldSince) return;
+      other.closeReader();
+    }
+  }
+
+  closed(owner: MirrorConnections): void {
+    this.#open.delete(owner);
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+}
+
 export class MirrorConnections {
   readonly #effects: DaemonEffects;
   readonly #problems: ProblemSink;
   readonly #config: () => Config;
+  readonly #pool: ReaderPool;
   #turn: Promise<void> = Promise.resolve();
   #isTaken = false;
   /** The mirror's file existed once: a new one is then not created silently. */
@@ -40,10 +77,21 @@ export class MirrorConnections {
   #isGone = false;
   #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
 
-  constructor(effects: DaemonEffects, problems: ProblemSink, config: () => Config) {
+  constructor(
+    effects: DaemonEffects,
+    problems: ProblemSink,
+    config: () => Config,
+    pool: ReaderPool = new ReaderPool(),
+  ) {
     this.#effects = effects;
     this.#problems = problems;
     this.#config = config;
+    this.#pool = pool;
+  }
+
+  /** Until the returned function is called, the reader stays open. */
+  hold(): () => void {
+    return this.#pool.hold();
   }
 
   /** Waits for the turn to write. @throws the signal's reason */
@@ -129,7 +177,8 @@ export class MirrorConnections {
   }
 
   /**
-   * The reader that stays open; another one where the file is not the same any more.
+   * The reader that stays open, until others need the room (`ReaderPool`); another one where the file is not the same any
+   * more. Ask for it again after each wait.
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   reader(): Mirror {
@@ -137,16 +186,21 @@ export class MirrorConnections {
     this.#requireNotGone();
     const file = fileIdentity(path);
     const known = this.#reader;
-    if (known !== null && known.path === path && known.file === file) return known.mirror;
+    if (known !== null && known.path === path && known.file === file) {
+      this.#pool.used(this);
+      return known.mirror;
+    }
     this.closeReader();
     const mirror = this.#effects.openMirror(this.#config(), 'read', 'daemon');
     this.#reader = { mirror, path, file: fileIdentity(path) };
+    this.#pool.used(this);
     return mirror;
   }
 
   closeReader(): void {
     const known = this.#reader;
     this.#reader = null;
+    this.#pool.closed(this);
     known?.mirror.close();
   }
 

@@ -1,6 +1,6 @@
 /** The configuration in force: reloaded when it may have changed; the old one is kept when the new one is wrong. */
 import { statSync, type BigIntStats } from 'node:fs';
-import type { Config } from '../config/config.ts';
+import type { LoadedConfig } from '../config/mirrors.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -12,16 +12,16 @@ const SETTLED_MS = 10_000;
 export class Settings {
   readonly #effects: DaemonEffects;
   readonly #problems: ActiveProblems;
-  #config: Config;
+  #config: LoadedConfig;
   /** Of its files, before they were read; null where they have to be read again in any case. */
   #seen: string | null = null;
-  readonly #onChange: (config: Config) => void;
+  readonly #onChange: (config: LoadedConfig) => void;
 
   /**
    * @param onChange takes the new configuration; what it throws makes that one a wrong one
    * @throws TidemarkError for a configuration that is wrong from the start
    */
-  constructor(effects: DaemonEffects, problems: ActiveProblems, onChange: (config: Config) => void) {
+  constructor(effects: DaemonEffects, problems: ActiveProblems, onChange: (config: LoadedConfig) => void) {
     this.#effects = effects;
     this.#problems = problems;
     this.#onChange = onChange;
@@ -30,7 +30,7 @@ export class Settings {
     this.#sayWarnings(this.#config, []);
   }
 
-  current(): Config {
+  current(): LoadedConfig {
     return this.#config;
   }
 
@@ -84,7 +84,7 @@ export class Settings {
    * The states of its files, if what was read is what they hold: null where one was written so lately that a second writing
    * might not show in its times.
    */
-  #settled({ files }: Config): string | null {
+  #settled({ files }: LoadedConfig): string | null {
     const states = statesOf(files);
     const now = this.#effects.clock.now();
     const isYoung = files.some((path) => {
@@ -94,7 +94,7 @@ export class Settings {
     return isYoung ? null : states;
   }
 
-  #sayWarnings({ warnings }: Config, before: readonly string[]): void {
+  #sayWarnings({ warnings }: LoadedConfig, before: readonly string[]): void {
     for (const warning of warnings.filter((each) => !before.includes(each))) {
       this.#effects.log.warn({ about: 'config' }, warning);
     }

@@ -106,10 +106,11 @@ export type RequestStatus = JobIdentity &
     | { readonly state: 'ended'; readonly job: number | null; readonly error: TidemarkError | null }
   );
 
+/** One mirror of the daemon. A daemon of many mirrors has one for each (`DaemonCells`). */
 export interface DaemonView {
   /** ISO 8601. */
   readonly startedAt: string;
-  /** The configuration in force. */
+  /** The configuration in force, of this mirror. */
   config(): Config;
   /** Why the newest configuration is not in force; null where it is. */
   configProblem(): TidemarkError | null;

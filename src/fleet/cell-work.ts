@@ -315,12 +315,14 @@ function noteLostRuns(order: CellOrder, source: SourceConfig, effects: CellEffec
 
 async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffects): Promise<void> {
   const { clock, random, log, host, pid, signal } = effects;
+  const { mirror, ...common } = config;
+  const loaded = { ...common, mirrorPath: mirror };
   const daemon = await startDaemon(
     {
       clock,
       random,
       log,
-      loadConfig: () => config,
+      loadConfig: () => loaded,
       openMirror: (_config, mode, command, actor) =>
         openMirror(config.mirror, {
           ...{ mode, command, clock, host, pid },
@@ -331,7 +333,7 @@ async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffect
       host,
       pid,
     },
-    { isOnce: true, startHttp: null, observers: [], backup: null },
+    { isOnce: true, startHttp: null, observers: () => [], backup: null },
   );
   const stop = (): void => void daemon.stop();
   if (signal.aborted) stop();

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import type { Config } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { backupWork } from '../../src/daemon/jobs/works.ts';
@@ -37,7 +38,7 @@ it('is begun when it is wanted, and always when it was asked for', async () => {
   // Asked at 10:01, 10:10, 10:20, 10:30 and 10:40.
   expect(wanted).toEqual([]);
   expect(backups(rig)).toEqual(['after_run 10:01 done', 'after_run 10:30 done']);
-  rig.daemon.view.request('backup', null);
+  rig.view.request('backup', null);
   await rig.settle();
   expect(backups(rig).at(-1)).toBe('request 10:41 done');
 });
@@ -50,8 +51,8 @@ it('is wanted until there is a young backup, and where nobody can tell', async (
   // The backup was made by the system's clock.
   const effects = { ...rig.effects(), clock: systemClock };
   const isWanted = async (config: Config): Promise<boolean | undefined> =>
-    backup.isWanted?.({ config, mirror: rig.daemon.view.mirror(), effects });
-  const config = effects.loadConfig();
+    backup.isWanted?.({ config, mirror: rig.view.mirror(), effects });
+  const config = onlyMirrorConfig(effects.loadConfig());
   expect(await isWanted(config)).toBe(false);
   const { backup: settings } = config;
   expect(await isWanted({ ...config, backup: settings && { ...settings, everyMs: 0 } })).toBe(true);

@@ -81,7 +81,7 @@ describe('the end', () => {
         isBusy.is && respond(response, 429, '{"detail":"slow down"}', { 'retry-after': '240' }),
     );
     await rig.start();
-    expect(rig.daemon.view.running()).toMatchObject([{ name: 'sync', source: 'a', trigger: 'overdue' }]);
+    expect(rig.view.running()).toMatchObject([{ name: 'sync', source: 'a', trigger: 'overdue' }]);
     const stopped = rig.daemon.stop();
     await rig.advance(10_000);
     await stopped;
@@ -197,7 +197,7 @@ describe('what is asked for', () => {
   it('waits once where it is the same, by itself where it is not, and is refused for a source that there is not', async () => {
     const rig = await Rig.create(HOURLY);
     await rig.start();
-    const { view } = rig.daemon;
+    const { view } = rig;
     expect(() => view.request('sync', ['b'])).toThrow(/there is no source b/);
     view.request('verify', null);
     const [first] = view.request('sync', null, { kinds: ['roles', 'domains'] });
@@ -234,7 +234,7 @@ describe('what is asked for', () => {
   it('has an end: who asks in a loop is refused, and what waits already is joined all the same', async () => {
     const rig = await Rig.create(HOURLY);
     await rig.start();
-    const { view } = rig.daemon;
+    const { view } = rig;
     // Every choice of seven kinds is another request.
     const some = KINDS.slice(0, 7);
     const choices = Array.from({ length: 127 }, (_, n) => some.filter((_kind, bit) => ((n + 1) >> bit) & 1));
@@ -254,9 +254,9 @@ describe('what is asked for', () => {
     const rig = await Rig.create(HOURLY);
     await rig.start();
     await rig.settle();
-    const [asked] = rig.daemon.view.request('sync', null);
+    const [asked] = rig.view.request('sync', null);
     const stopped = rig.daemon.stop();
-    expect(() => rig.daemon.view.request('sync', null)).toThrow(/is stopping/);
+    expect(() => rig.view.request('sync', null)).toThrow(/is stopping/);
     await stopped;
     expect(asked?.request).toBeGreaterThan(0);
   });

@@ -76,7 +76,7 @@ async function stoppedInSync(): Promise<Rig> {
     return true;
   });
   await rig.advanceMinutes(59);
-  expect(rig.daemon.view.running()).toMatchObject([{ name: 'sync', trigger: 'schedule' }]);
+  expect(rig.view.running()).toMatchObject([{ name: 'sync', trigger: 'schedule' }]);
   const stopped = rig.daemon.stop();
   await rig.advance(3_000);
   await stopped;
@@ -175,7 +175,7 @@ it.each(['interrupted', 'failed'] as const)(
     await rig.start();
     failDrift(rig, outcome);
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
-    const snapshot = readHealthSnapshot(rig.daemon.view, rig.clock.now());
+    const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
     const samples =
       row?.read({ snapshot, openDrift: new Map() } as unknown as Parameters<typeof row.read>[0]) ?? [];
     expect(samples.reduce((sum, [value]) => sum + (value ?? 0), 0)).toBe(1);
@@ -246,7 +246,7 @@ describe('a tick that falls while the daemon stops', () => {
       return true;
     });
     await rig.advance(2_000);
-    expect(rig.daemon.view.running()).toHaveLength(1);
+    expect(rig.view.running()).toHaveLength(1);
     const before = rig.clock.slept;
     const stopped = rig.daemon.stop();
     await rig.advance(30_000);

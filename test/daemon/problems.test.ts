@@ -24,12 +24,12 @@ describe('the service', () => {
     rig.service.quirks.push((_request, response) => down.is && respond(response, 503, '{"detail":"down"}'));
     await rig.advanceMinutes(24 * 60);
     expect(rig.loud()).toHaveLength(1);
-    expect(rig.daemon.view.problems().map(({ about }) => about)).toEqual(['job:sync:a']);
+    expect(rig.view.problems().map(({ about }) => about)).toEqual(['job:sync:a']);
     down.is = false;
     await rig.advanceMinutes(120);
     expect(rig.loud()).toHaveLength(1);
     expect(rig.lines.filter(({ message }) => message === 'sync is done again')).toHaveLength(1);
-    expect(rig.daemon.view.problems()).toEqual([]);
+    expect(rig.view.problems()).toEqual([]);
     const jobs = rig.jobs({ name: 'sync' });
     expect(jobs.filter(({ outcome }) => outcome === 'failed')).toHaveLength(12);
     expect(jobs.at(-1)?.outcome).toBe('done');
@@ -65,7 +65,7 @@ describe('the service', () => {
     await rig.start();
     await rig.advanceMinutes(10);
     expect(outcomes(rig)).toEqual(['overdue refused', 'schedule refused']);
-    expect(rig.daemon.view.problems()[0]?.error.code).toBe('unauthorized');
+    expect(rig.view.problems()[0]?.error.code).toBe('unauthorized');
     writeFileSync(rig.keyFile, 'new-key');
     await rig.advanceMinutes(10);
     expect(outcomes(rig).at(-1)).toBe('schedule done');
@@ -96,10 +96,10 @@ describe('this machine', () => {
     };
     await rig.advanceMinutes(20);
     expect(rig.loud()).toEqual(['sync failed: the disk is full']);
-    expect(rig.daemon.view.problems().map(({ error }) => error.code)).toEqual(['disk_full']);
+    expect(rig.view.problems().map(({ error }) => error.code)).toEqual(['disk_full']);
     rig.onOpen = () => undefined;
     await rig.advanceMinutes(10);
-    expect(rig.daemon.view.problems()).toEqual([]);
+    expect(rig.view.problems()).toEqual([]);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
   });
 
@@ -107,7 +107,7 @@ describe('this machine', () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();
     const reasons = (): string[] =>
-      readHealthSnapshot(rig.daemon.view, rig.clock.now()).health.reasons.map(
+      readHealthSnapshot(rig.view, rig.clock.now()).health.reasons.map(
         ({ code, message }) => `${code} ${message}`,
       );
     expect(reasons()).toEqual([]);
@@ -124,8 +124,8 @@ describe('this machine', () => {
   it('a mirror that was deleted: told once, no new one is begun, and work goes on when it is back', async () => {
     const rig = await Rig.create({ sync: '0 * * * *', verify: '30 * * * *' });
     await rig.start();
-    const health = () => readHealthSnapshot(rig.daemon.view, rig.clock.now()).health;
-    await rig.daemon.view.mirror().backupTo(join(rig.directory, 'copy.db'));
+    const health = () => readHealthSnapshot(rig.view, rig.clock.now()).health;
+    await rig.view.mirror().backupTo(join(rig.directory, 'copy.db'));
     for (const end of ['', '-wal', '-shm', '-lock']) rmSync(`${rig.mirrorPath}${end}`, { force: true });
     await rig.advanceMinutes(180);
     expect(rig.loud()).toEqual([`the mirror is gone: ${rig.mirrorPath} is not there any more`]);
@@ -178,15 +178,15 @@ describe('this machine', () => {
     await rig.start();
     writeFileSync(rig.configFile, 'sources: 7\n');
     await rig.advanceMinutes(30);
-    expect(rig.daemon.view.configProblem()?.code).toBe('config_invalid');
+    expect(rig.view.configProblem()?.code).toBe('config_invalid');
     expect(rig.loud()).toHaveLength(1);
     expect(rig.loud()[0]).toMatch(/the old configuration stays in force/);
     expect(outcomes(rig)).toHaveLength(4);
     rig.configure({ sync: '5 * * * *' });
     rig.daemon.reload();
     await rig.settle();
-    expect(rig.daemon.view.configProblem()).toBeNull();
-    expect(rig.daemon.view.schedules()[0]?.dueAt).toBe('2026-03-02T11:05:00.000Z');
+    expect(rig.view.configProblem()).toBeNull();
+    expect(rig.view.schedules()[0]?.dueAt).toBe('2026-03-02T11:05:00.000Z');
   });
 
   it('a configuration that is wrong in one way after another: each is reported, and each time that somebody asks', async () => {
@@ -239,7 +239,7 @@ describe('this machine', () => {
     await rig.advanceMinutes(20);
     expect(rig.loud()).toEqual(['port 8787 is taken']);
     expect(taken.tries).toBeGreaterThan(15);
-    expect(rig.daemon.view.problems().map(({ about }) => about)).toEqual(['http']);
+    expect(rig.view.problems().map(({ about }) => about)).toEqual(['http']);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done', 'schedule done']);
     taken.is = false;
     await rig.advanceMinutes(1);
@@ -247,6 +247,6 @@ describe('this machine', () => {
     expect(JSON.parse(readFileSync(`${rig.mirrorPath}.daemon`, 'utf8'))).toMatchObject({
       url: 'http://127.0.0.1:8787',
     });
-    expect(rig.daemon.view.problems()).toEqual([]);
+    expect(rig.view.problems()).toEqual([]);
   });
 });

@@ -5,11 +5,12 @@ import { setTimeout as realDelay } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { createReadClient } from '../../src/api/read-client.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import type { Logger } from '../../src/core/logger.ts';
 import { type Daemon, startDaemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
+import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
+import type { DaemonView } from '../../src/daemon/view.ts';
 import type { JobRow } from '../../src/mirror/daemon.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -25,6 +26,10 @@ export interface LogLine {
 }
 
 const START = Date.UTC(2026, 2, 2, 10, 1);
+
+interface RigOptions extends Partial<Omit<Parameters<typeof startDaemon>[1], 'observers'>> {
+  readonly observers?: readonly JobObserver[];
+}
 
 export class Rig {
   readonly service: FakeService;
@@ -83,16 +88,23 @@ export class Rig {
     writeFileSync(this.configFile, text.join('\n'));
   }
 
+  /** Of the only mirror. */
+  get view(): DaemonView {
+    const [view] = this.daemon.cells.cells();
+    if (view === undefined) throw new Error('there is no mirror');
+    return view;
+  }
+
   get daemon(): Daemon {
     if (this.#daemon === null) throw new Error('no daemon was started');
     return this.#daemon;
   }
 
-  async start(options: Partial<Parameters<typeof startDaemon>[1]> = {}): Promise<Daemon> {
+  async start({ observers = [], ...options }: RigOptions = {}): Promise<Daemon> {
     const daemon = await startDaemon(this.effects(), {
       isOnce: false,
       startHttp: null,
-      observers: [],
+      observers: () => observers,
       backup: null,
       ...options,
     });
@@ -116,7 +128,7 @@ export class Rig {
       clock,
       random: () => 0.5,
       log: this.#logger({}),
-      loadConfig: () => onlyMirrorConfig(loadConfig({ file: this.configFile, env: {}, cwd: this.directory })),
+      loadConfig: () => loadConfig({ file: this.configFile, env: {}, cwd: this.directory }),
       openMirror: (config, mode, command) => {
         this.onOpen(mode, command);
         return openMirror(config.mirror, { mode, command, clock, host: 'here', pid: process.pid });
@@ -170,7 +182,7 @@ export class Rig {
   }
 
   #isBusy(): boolean {
-    return this.#daemon !== null && this.#daemon.view.running().length > 0;
+    return this.#daemon !== null && this.#daemon.cells.activity().running().length > 0;
   }
 
   jobs(filter: Parameters<Mirror['daemon']['jobs']>[0] = {}): JobRow[] {

@@ -3,7 +3,6 @@ import { utimesSync, writeFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
@@ -36,7 +35,7 @@ function world(env: Record<string, string> = {}) {
     log: silentLogger,
     loadConfig: () => {
       counts.reads += 1;
-      return onlyMirrorConfig(loadConfig({ file: file('tidemark.yaml'), env, cwd: directory }));
+      return loadConfig({ file: file('tidemark.yaml'), env, cwd: directory });
     },
   };
   const problems = new ActiveProblems(clock, silentLogger);

@@ -81,7 +81,7 @@ describe('a service that accepts and never answers', () => {
     await rig.start();
     silence(rig);
     await rig.advanceMinutes(70);
-    expect(rig.daemon.view.running()).toMatchObject([{ name: 'sync', source: 'a' }]);
+    expect(rig.view.running()).toMatchObject([{ name: 'sync', source: 'a' }]);
   });
 });
 
@@ -90,12 +90,12 @@ describe('a tick', () => {
     const rig = await rigOf('* * * * *', ['b']);
     await rig.start();
     await rig.advance(1000);
-    rig.daemon.view.request('sync', ['a']);
+    rig.view.request('sync', ['a']);
     await rig.settle();
     silence(rig);
     // Source b first, whose last run is the older one.
     await rig.advanceMinutes(2.1);
-    expect(rig.daemon.view.queued()).toMatchObject([{ name: 'sync', source: 'b' }]);
+    expect(rig.view.queued()).toMatchObject([{ name: 'sync', source: 'b' }]);
     expect(rig.loud()).toContain(
       'sync is still running for 1 of 2 sources: this due time is skipped for them',
     );
@@ -108,8 +108,8 @@ describe('a request', () => {
     await rig.start();
     silence(rig);
     await rig.advanceMinutes(1.5);
-    const [asked] = rig.daemon.view.request('sync', ['d']);
-    expect(rig.daemon.view.requested(asked?.request ?? 0)).toMatchObject({
+    const [asked] = rig.view.request('sync', ['d']);
+    expect(rig.view.requested(asked?.request ?? 0)).toMatchObject({
       state: 'waiting',
       before: [{ name: 'sync', source: 'a' }],
     });
@@ -121,7 +121,7 @@ describe('after a restart', () => {
     const rig = await rigOf('0 * * * *', ['b', 'c']);
     const first = await rig.start();
     await rig.advance(1000);
-    first.view.request('sync', ['b']);
+    first.cells.request('sync', ['b']);
     await rig.settle();
     await first.stop();
     await rig.advanceMinutes(1);

@@ -88,7 +88,7 @@ describe('a soak', () => {
       async () => {
         fault.slow = false;
         change();
-        while (rig.daemon.view.running().length > 0) await rig.advance(1_000);
+        while (rig.view.running().length > 0) await rig.advance(1_000);
         const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'restore', clock });
         await rig.advanceMinutes(5);
         other.close();
@@ -119,7 +119,7 @@ describe('a soak', () => {
       .filter(({ trigger }) => trigger === 'schedule')
       .map(({ startedAt }) => Math.floor(Date.parse(startedAt) / (2 * MINUTE)) * 2 * MINUTE);
     expect(new Set(begun).size).toBe(begun.length);
-    const [schedule] = rig.daemon.view.schedules();
+    const [schedule] = rig.view.schedules();
     const unwritten = rig.lines.filter(
       ({ message, facts }) => facts['job'] === 0 && message.startsWith('sync'),
     ).length;
@@ -136,7 +136,7 @@ describe('a soak', () => {
     expect(byOutcome.partial?.length ?? 0).toBeLessThanOrEqual(4);
     expect(jobs.at(-1)?.outcome).toBe('done');
     expect(jobs.filter(({ finishedAt }) => finishedAt === null)).toEqual([]);
-    expect(rig.daemon.view.problems()).toEqual([]);
+    expect(rig.view.problems()).toEqual([]);
     const others = rig.jobs().filter(({ name }) => name !== 'sync');
     expect([...new Set(others.map(({ name }) => name))].sort()).toEqual([
       'drift',

@@ -1,5 +1,6 @@
 /** Who of this process may write next, and how it waits for other processes. */
 import { describe, expect, it } from 'vitest';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import type { Config } from '../../src/config/config.ts';
 import { MirrorConnections } from '../../src/daemon/mirror-access.ts';
 import { ActiveProblems } from '../../src/daemon/problems.ts';
@@ -17,7 +18,7 @@ interface World {
 async function world(): Promise<World> {
   const rig = await Rig.create({});
   const effects = rig.effects();
-  const config: Config = effects.loadConfig();
+  const config: Config = onlyMirrorConfig(effects.loadConfig());
   const mirrorAccess = new MirrorConnections(
     effects,
     new ActiveProblems(rig.clock, effects.log),

@@ -2,7 +2,7 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
-import { type Clock, isoTime } from '../../core/clock.ts';
+import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
 import { type JobRow, type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
@@ -13,6 +13,9 @@ import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { runDocument } from '../../state/documents.ts';
+import { sourceDocuments } from '../../state/source-status.ts';
+import type { DaemonCells } from '../cells.ts';
+import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
@@ -27,10 +30,16 @@ import type { EventStreams } from './events.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom, Refusal, requestText } from './request.ts';
 
-interface ApiParts {
+/** One mirror, with what was computed of it before. */
+export interface MirrorPages {
   readonly view: DaemonView;
   readonly drift: DriftNow;
   readonly changes: ChangesCache;
+}
+
+interface ApiParts {
+  readonly cells: DaemonCells;
+  readonly pagesOf: (view: DaemonView) => MirrorPages;
   readonly clock: Clock;
   /** Refuses who may not set something going; `sync` for the token of webhooks. */
   readonly checkMayAct: (context: Context) => 'all' | 'sync';
@@ -43,45 +52,49 @@ const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** The routes below `/api/v1`. */
 export function createApi(parts: ApiParts): Hono {
-  const { view, clock } = parts;
+  const { cells, clock, pagesOf } = parts;
   const api = new Hono();
   const triggers = new TriggerRate(clock);
   api.get('/status', async (context) => {
-    queryWith(context, []);
-    await lookAtBackups(view);
-    return context.json(statusDocument(view, readHealthSnapshot(view, clock.now())));
+    const query = queryWith(context, ['source']);
+    return context.json(await statusShown(cells, query, clock.now()));
   });
-  api.get('/runs', (context) => {
+  api.get('/runs', async (context) => {
     const query = queryWith(context, ['limit', 'before', 'source']);
-    const mirror = view.mirror();
     const limit = numberIn(query, 'limit', 20, MOST_ROWS);
     const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-    const rows = sourcesIn(query, knownSources(view, mirror))
-      .flatMap((source) => mirror.runs.list({ source, limit, upTo: before - 1 }))
-      .sort((a, b) => b.run - a.run)
-      .slice(0, limit);
-    return context.json({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) });
+    // Each mirror has numbers of its own.
+    const views = query.has('before') ? [viewIn(cells, query)] : viewsIn(cells, query);
+    const rows = await rowsOf(views, (view) => {
+      const mirror = view.mirror();
+      return sourcesIn(query, knownSources(view, mirror)).flatMap((source) =>
+        mirror.runs.list({ source, limit, upTo: before - 1 }),
+      );
+    });
+    const isOne = views.length === 1;
+    rows.sort((a, b) => (isOne ? b.run - a.run : newestFirst(a, b)));
+    return context.json({ schema: 'tidemark.runs/1', runs: rows.slice(0, limit).map(runDocument) });
   });
   api.get('/runs/:run', async (context) => {
-    queryWith(context, []);
+    const view = viewIn(cells, queryWith(context, cells.isPerSource() ? ['source'] : []));
     const mirror = view.mirror();
     const run = runNamed(mirror, context.req.param('run'));
-    return context.json(await runShown(parts, mirror, run));
+    return context.json(await runShown(view, mirror, run));
   });
   api.post('/runs', async (context) => {
     const allowed = parts.checkMayAct(context);
     if (allowed === 'sync') {
       triggers.add();
-      return context.json(triggerSync(view, await triggerBody(context)), 202);
+      return context.json(triggerSync(cells, await triggerBody(context)), 202);
     }
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
     const { job, sources, full, kinds } = parseRunRequest(await requestText(context));
-    const asked = view.request(job, sources, { full, kinds });
+    const asked = cells.request(job, sources, { full, kinds });
     const queued = asked.map(({ name, source, request }) => {
-      const status = view.requested(request);
+      const status = cells.requested(request);
       const before = status?.state === 'waiting' ? status.before : [];
       return { job: name, source, request, behind: before.map(identityDocument) };
     });
@@ -90,7 +103,7 @@ export function createApi(parts: ApiParts): Hono {
   api.get('/requests/:request', (context) => {
     queryWith(context, []);
     const request = context.req.param('request');
-    const status = /^\d{1,15}$/.test(request) ? view.requested(Number(request)) : null;
+    const status = /^\d{1,15}$/.test(request) ? cells.requested(Number(request)) : null;
     if (status !== null) return context.json(requestDocument(Number(request), status));
     throw new TidemarkError('reference_unknown', `there is no request ${nameText(request)}`, {
       hint: 'requests are known as long as the daemon lives; GET /api/v1/jobs lists what was done',
@@ -104,16 +117,113 @@ export function createApi(parts: ApiParts): Hono {
       ? context.body(null, 200, headers)
       : context.body(parts.events.open(outgoing), 200, headers);
   });
-  api.get('/jobs', (context) => {
+  api.get('/jobs', async (context) => {
     const query = queryWith(context, ['limit', 'name', 'source']);
-    const rows = jobsAsked(view, query);
-    return context.json({ schema: 'tidemark.jobs/1', jobs: rows.map(jobDocument) });
+    const views = viewsIn(cells, query);
+    const rows = await rowsOf(views, (view) => jobsAsked(view, query, cells.isPerSource()));
+    if (views.length > 1) rows.sort(newestFirst);
+    const limit = numberIn(query, 'limit', 20, MOST_ROWS);
+    return context.json({ schema: 'tidemark.jobs/1', jobs: rows.slice(0, limit).map(jobDocument) });
   });
-  api.get('/changes', async (context) =>
-    context.json(await changesShown(parts, queryWith(context, ['from', 'to', 'kind', 'source', 'limit']))),
-  );
-  api.get('/drift', async (context) => context.json(await driftShown(parts, queryWith(context, ['source']))));
+  api.get('/changes', async (context) => {
+    const query = queryWith(context, ['from', 'to', 'kind', 'source', 'limit']);
+    return context.json(await changesShown(pagesOf(viewIn(cells, query)), clock, query));
+  });
+  api.get('/drift', async (context) => {
+    const query = queryWith(context, ['source']);
+    const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline: false };
+    for (const view of viewsIn(cells, query)) await addDrift(found, pagesOf(view), clock, query);
+    return context.json(driftShown(found));
+  });
   return api;
+}
+
+/** The mirrors that a request is about: those of its `source`, else all. @throws TidemarkError `usage` */
+function viewsIn(cells: DaemonCells, query: URLSearchParams): readonly DaemonView[] {
+  const asked = query.getAll('source').filter((source) => source !== '');
+  if (!cells.isPerSource() || asked.length === 0) return cells.cells();
+  return asked.map((source) => {
+    const view = cells.of(source);
+    if (view !== null) return view;
+    throw unknownSource(
+      source,
+      cells.config().sources.map(({ name }) => name),
+    );
+  });
+}
+
+/** The one mirror that a request is about. @throws TidemarkError `usage` where it names none of several */
+export function viewIn(cells: DaemonCells, query: URLSearchParams): DaemonView {
+  const [view, ...more] = viewsIn(cells, query);
+  if (view !== undefined && more.length === 0) return view;
+  throw new TidemarkError('usage', 'each source has a mirror of its own: this is about one of them', {
+    hint: 'add ?source=NAME; GET /api/v1/status lists the sources',
+  });
+}
+
+/** Mirrors that are read without a pause. */
+const READ_AT_ONCE = 5;
+
+/** Rows of several mirrors; of one that cannot be read, the error, where it is the only one. */
+async function rowsOf<Row>(
+  views: readonly DaemonView[],
+  read: (view: DaemonView) => readonly Row[],
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (const [index, view] of views.entries()) {
+    if (index % READ_AT_ONCE === READ_AT_ONCE - 1) await realPause(0);
+    try {
+      rows.push(...read(view));
+    } catch (error) {
+      // One that was never mirrored has none yet.
+      if (views.length === 1 || asTidemarkError(error).code !== 'mirror_missing') throw error;
+    }
+  }
+  return rows;
+}
+
+function newestFirst(a: { readonly startedAt: string }, b: { readonly startedAt: string }): number {
+  return a.startedAt < b.startedAt ? 1 : a.startedAt > b.startedAt ? -1 : 0;
+}
+
+async function statusShown(cells: DaemonCells, query: URLSearchParams, now: number): Promise<object> {
+  const views = viewsIn(cells, query);
+  const [view] = views;
+  if (view !== undefined && views.length === 1) {
+    await lookAtBackups(view);
+    const snapshot = readHealthSnapshot(view, now);
+    const { mirror, sourceStatuses } = snapshot;
+    const sources = mirror === null ? [] : sourceDocuments(mirror, sourceStatuses, now);
+    const own = {
+      startedAt: view.startedAt,
+      mirrorPath: mirror?.path ?? view.config().mirror,
+      sources,
+      configProblem: () => view.configProblem(),
+      schedules: () => view.schedules(),
+      stats: () => view.stats(),
+      running: () => view.running(),
+      queued: () => view.queued(),
+    };
+    return statusDocument(own, snapshot);
+  }
+  const snapshot = cells.snapshot(now);
+  const sources = await rowsOf(views, (each) => {
+    const names = each.config().sources.map(({ name }) => name);
+    const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
+    return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now);
+  });
+  return statusDocument(
+    {
+      startedAt: cells.startedAt,
+      configProblem: () => cells.configProblem(),
+      mirrorPath: cells.config().mirrorPath,
+      sources,
+      schedules: () => views.flatMap((each) => each.schedules()),
+      stats: () => views.flatMap((each) => each.stats()),
+      ...cells.activity(),
+    },
+    snapshot,
+  );
 }
 
 /** The configured sources, and what else the mirror holds. */
@@ -148,7 +258,7 @@ export function runNamed(mirror: Mirror, text: string): RunRow {
   });
 }
 
-async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promise<object> {
+async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<object> {
   const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
   const changes =
     previous === null
@@ -168,7 +278,8 @@ async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promis
   };
 }
 
-function jobsAsked(view: DaemonView, query: URLSearchParams): JobRow[] {
+/** @param isPerSource the jobs of a mirror as a whole are its source's */
+function jobsAsked(view: DaemonView, query: URLSearchParams, isPerSource: boolean): JobRow[] {
   const mirror = view.mirror();
   const [asked, source] = [query.get('name') ?? '', query.get('source') ?? ''];
   const name = JOB_NAMES.find((each) => each === asked);
@@ -178,15 +289,18 @@ function jobsAsked(view: DaemonView, query: URLSearchParams): JobRow[] {
     });
   }
   sourcesIn(query, knownSources(view, mirror));
-  return mirror.daemon.jobs({
+  const rows = mirror.daemon.jobs({
     ...(name === undefined ? {} : { name }),
-    ...(source === '' ? {} : { source }),
+    ...(source === '' || isPerSource ? {} : { source }),
     limit: numberIn(query, 'limit', 20, MOST_ROWS),
   });
+  const own = view.config().sources[0]?.name ?? null;
+  return isPerSource ? rows.map((row) => ({ ...row, source: row.source ?? own })) : rows;
 }
 
 async function changesShown(
-  { view, clock, changes: memory }: ApiParts,
+  { view, changes: memory }: MirrorPages,
+  clock: Clock,
   query: URLSearchParams,
 ): Promise<object> {
   const mirror = view.mirror();
@@ -235,27 +349,41 @@ async function changesShown(
   };
 }
 
-/** A document per source, as the command line gives them; without a baseline there is nothing to measure from. */
-async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchParams): Promise<object> {
+interface FoundDocuments {
+  readonly documents: object[];
+  readonly errors: object[];
+  readonly failures: TidemarkError[];
+  hasBaseline: boolean;
+}
+
+/** A document per source of the mirror, as the command line gives them. */
+async function addDrift(
+  found: FoundDocuments,
+  { view, drift }: MirrorPages,
+  clock: Clock,
+  query: URLSearchParams,
+): Promise<void> {
   const mirror = view.mirror();
-  const documents: object[] = [];
-  const errors: object[] = [];
-  const failures: TidemarkError[] = [];
+  found.hasBaseline ||= mirror.snapshots.baseline() !== undefined;
   for (const source of sourcesIn(query, knownSources(view, mirror))) {
     try {
-      const found = await drift.of(mirror, view.config(), source, clock.now());
-      if (found !== null) documents.push(driftDocument(found, { below: 0, showsSecrets: false }));
+      const own = await drift.of(mirror, view.config(), source, clock.now());
+      if (own !== null) found.documents.push(driftDocument(own, { below: 0, showsSecrets: false }));
     } catch (error) {
       const { code, message } = asTidemarkError(error);
-      failures.push(asTidemarkError(error));
-      errors.push({ source, code, message });
+      found.failures.push(asTidemarkError(error));
+      found.errors.push({ source, code, message });
     }
   }
+}
+
+/** Without a baseline there is nothing to measure from. */
+function driftShown({ documents, errors, failures, hasBaseline }: FoundDocuments): object {
   const [only] = documents;
   const [failure] = failures;
   if (only !== undefined && documents.length === 1 && failure === undefined) return only;
   if (documents.length === 0 && failures.length === 1 && failure !== undefined) throw failure;
-  if (mirror.snapshots.baseline() === undefined) {
+  if (!hasBaseline) {
     throw new TidemarkError(
       'reference_unknown',
       'no baseline is set: there is nothing to measure drift from',
@@ -320,7 +448,7 @@ async function triggerBody(context: Context): Promise<string> {
  * The answer has the numbers of the requests only: the token reads nothing.
  * @throws Refusal 400 for what is no such request, 403 for anything but a sync
  */
-function triggerSync(view: DaemonView, text: string): object {
+function triggerSync(cells: DaemonCells, text: string): object {
   const { job, sources, full, kinds } = parseRunRequest(text.trim() === '' ? '{}' : text, 'sync');
   if (job !== 'sync' || full) {
     throw new Refusal(
@@ -330,10 +458,10 @@ function triggerSync(view: DaemonView, text: string): object {
       'send {"sources": null, "kinds": null}, or the token of http.token',
     );
   }
-  const configured = view.config().sources.map(({ name }) => name);
+  const configured = cells.config().sources.map(({ name }) => name);
   if (sources?.every((name) => configured.includes(name)) === false)
     throw wrong('"sources" has a name that is not configured');
-  const queued = view.request('sync', sources, { kinds, joins: true });
+  const queued = cells.request('sync', sources, { kinds, joins: true });
   return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
 }
 

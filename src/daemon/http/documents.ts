@@ -2,8 +2,8 @@
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { isoTime } from '../../core/clock.ts';
+import type { TidemarkError } from '../../core/errors.ts';
 import { errorDocument } from '../../state/documents.ts';
-import { sourceDocuments } from '../../state/source-status.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import type { HealthReason, Health } from './health.ts';
@@ -93,16 +93,25 @@ function reasonDocument({ code, state, message, since, hint }: HealthReason): ob
   return { code, state, message, since, hint };
 }
 
+/** What a status shows beside health. */
+interface StatusView extends Pick<DaemonView, 'startedAt' | 'schedules' | 'running' | 'queued' | 'stats'> {
+  /** With many mirrors, as the configuration has it. */
+  readonly mirrorPath: string;
+  /** Of `sourceDocuments`. */
+  readonly sources: readonly object[];
+  configProblem(): TidemarkError | null;
+}
+
 /**
  * `tidemark.status/1` as `tidemark status --json` prints it, with what only the running daemon knows. Keys may be added within the
  * version, never renamed. Times are ISO 8601 UTC.
  */
-export function statusDocument(view: DaemonView, snapshot: HealthSnapshot): object {
-  const { mirror, health, sourceStatuses, now } = snapshot;
+export function statusDocument(view: StatusView, snapshot: HealthSnapshot): object {
+  const { health, now } = snapshot;
   return {
     schema: 'tidemark.status/1',
-    mirror: mirror?.path ?? view.config().mirror,
-    sources: mirror === null ? [] : sourceDocuments(mirror, sourceStatuses, now),
+    mirror: view.mirrorPath,
+    sources: view.sources,
     daemon: {
       started_at: view.startedAt,
       at: isoTime(now),

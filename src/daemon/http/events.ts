@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type Clock, settlesWithin } from '../../core/clock.ts';
-import type { DaemonView } from '../view.ts';
+import type { DaemonCells } from '../cells.ts';
 import { activityDocument } from './documents.ts';
 import { Refusal } from './request.ts';
 
@@ -29,14 +29,14 @@ interface Subscriber {
 }
 
 export class EventStreams {
-  readonly #view: DaemonView;
+  readonly #cells: DaemonCells;
   readonly #clock: Clock;
   readonly #subscribers = new Set<Subscriber>();
   readonly #end = new AbortController();
   #isTicking = false;
 
-  constructor(view: DaemonView, clock: Clock) {
-    this.#view = view;
+  constructor(cells: DaemonCells, clock: Clock) {
+    this.#cells = cells;
     this.#clock = clock;
   }
 
@@ -52,7 +52,7 @@ export class EventStreams {
         const since = this.#clock.monotonicMs();
         subscriber = { outgoing, controller, since, sentAt: since, sent: '' };
         this.#subscribers.add(subscriber);
-        this.#send(subscriber, activityText(this.#view));
+        this.#send(subscriber, activityText(this.#cells));
         if (!this.#isTicking) void this.#tick();
       },
       cancel: () => {
@@ -81,7 +81,7 @@ export class EventStreams {
       } catch {
         break;
       }
-      const text = activityText(this.#view);
+      const text = activityText(this.#cells);
       for (const subscriber of this.#subscribers) this.#send(subscriber, text);
     }
     this.#isTicking = false;
@@ -107,6 +107,6 @@ export class EventStreams {
   }
 }
 
-function activityText(view: DaemonView): string {
-  return JSON.stringify({ schema: 'tidemark.activity/1', ...activityDocument(view) });
+function activityText(cells: DaemonCells): string {
+  return JSON.stringify({ schema: 'tidemark.activity/1', ...activityDocument(cells.activity()) });
 }

@@ -8,7 +8,6 @@ import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { summaryOf } from '../jobs/summaries.ts';
-import { drillScores } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import { age } from './wording.ts';
@@ -130,9 +129,9 @@ function verified({ lastJobs, now }: HealthSnapshot): Answered {
   return { tone: 'good', word: 'Yes', line: `${count(summary.revisions)} revisions match, ${when}` };
 }
 
-function restorable({ mirror, lastJobs, now }: HealthSnapshot): Answered {
+function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
   const jobs = lastJobs.of('drill');
-  const scores = mirror === null ? [] : jobs.map(({ source }) => drillScores(mirror, source));
+  const scores = [...drillScores.values()];
   const known = scores.flatMap(({ last }) => last ?? []);
   const at = jobs.map(({ finishedAt, startedAt }) => finishedAt ?? startedAt).sort()[0];
   if (at === undefined || known.length === 0)

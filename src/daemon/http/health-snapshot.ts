@@ -15,22 +15,35 @@ import {
   assessHealth,
   expectedSince,
 } from './health.ts';
-import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
+import { type DrillScores, type LastJobs, readDrillScores, readLastJobs } from '../last-jobs.ts';
 import { lastCompleteRun } from '../../state/runs.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
-/** The state of daemon and mirror at one time, for a page. */
-export interface HealthSnapshot {
-  /** Milliseconds since the epoch. */
-  readonly now: number;
-  readonly health: Health;
-  /** Null if the mirror cannot be read: then the members below are unknown. */
-  readonly mirror: Mirror | null;
+/** What is known of the mirror at one time. It stays true without the file, until somebody writes to the mirror. */
+interface MirrorFacts {
   /** The configured sources first. */
   readonly sourceStatuses: readonly SourceStatus[];
   readonly lastJobs: LastJobs;
+  readonly drillScores: ReadonlyMap<string, DrillScores>;
   /** Notices that wait for their delivery. */
   readonly pending: readonly Delivery[];
+}
+
+/** What health needs beside it. */
+interface HealthInputs extends MirrorFacts {
+  readonly recent: readonly Delivery[];
+  readonly backups: HealthFacts['backups'];
+  /** The latest syncs of all kinds, by source. */
+  readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
+}
+
+/** The state of daemon and mirror at one time, for a page. */
+export interface HealthSnapshot extends MirrorFacts {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly health: Health;
+  /** Null if the mirror cannot be read: then the other facts about it are empty. */
+  readonly mirror: Mirror | null;
 }
 
 const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
@@ -64,55 +77,87 @@ export function readHealthSnapshot(
   /** The sources to show; without: the configured ones, and the others that the mirror holds. */
   shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
 ): HealthSnapshot {
-  const config = view.config();
-  const configProblem = view.configProblem()?.message ?? null;
-  const base = { now, startedAt: view.startedAt, configProblem };
   try {
     const mirror = view.mirror();
-    return mirror.atOnce((): HealthSnapshot => {
-      const sourceStatuses = readSourceStatuses(
-        mirror,
-        shown.sources ?? config.sources.map(({ name }) => name),
-        now,
-        shown.others,
-      );
-      const lastJobs = readLastJobs(mirror);
-      const state = mirror.daemon;
-      const pending = state.pendingDeliveries();
-      const facts: HealthFacts = {
-        ...base,
-        problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs)],
-        mirrorProblem: null,
-        backups: backupFacts(view, mirror, now),
-        sources: sourceStatuses.flatMap((sourceStatus) =>
-          sourceStatus.isConfigured
-            ? [sourceFacts(view, config, sourceStatus, lastWholeSync(mirror, sourceStatus, lastJobs))]
-            : [],
-        ),
-        ...jobFacts(mirror, lastJobs),
-        failingChannels: failingChannels(pending, state.deliveries(DELIVERIES_READ), now),
-      };
-      return { now, health: assessHealth(facts), mirror, sourceStatuses, lastJobs, pending };
-    });
+    const inputs = readHealthInputs(view, mirror, now, shown);
+    return { now, health: healthFrom(view, inputs, now), mirror, ...inputs };
   } catch (error) {
-    const { code, message, hint } = asTidemarkError(error);
-    const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
-    // A mirror that existed and is gone is not created again.
-    const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
-    const mirrorProblem = { message, hint: hint ?? null, isComing };
-    const problems = lastingProblems(view, now);
-    const nothing = {
-      // A mirror that does not exist yet has no runs of these sources; of one that cannot be read nothing is known.
-      sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
-      backups: null,
-      verify: null,
-      drills: [],
-      failedJobs: [],
-      failingChannels: [],
-    };
-    const health = assessHealth({ ...base, ...nothing, problems, mirrorProblem });
-    return { now, health, mirror: null, sourceStatuses: [], lastJobs: NO_JOBS, pending: [] };
+    return snapshotWithout(view, error, now);
   }
+}
+
+/** Everything that health needs of the mirror, of one moment. */
+export function readHealthInputs(
+  view: HealthView,
+  mirror: Mirror,
+  now: number,
+  shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
+): HealthInputs {
+  return mirror.atOnce((): HealthInputs => {
+    const configured = shown.sources ?? view.config().sources.map(({ name }) => name);
+    const sourceStatuses = readSourceStatuses(mirror, configured, now, shown.others);
+    const lastJobs = readLastJobs(mirror);
+    return {
+      sourceStatuses,
+      lastJobs,
+      drillScores: readDrillScores(mirror, lastJobs),
+      pending: mirror.daemon.pendingDeliveries(),
+      recent: mirror.daemon.deliveries(DELIVERIES_READ),
+      backups: backupFacts(view, mirror, now),
+      wholeSyncs: new Map(
+        sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status, lastJobs)]),
+      ),
+    };
+  });
+}
+
+/** Health as of now, from what was read of the mirror now or before. */
+export function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
+  const { sourceStatuses, lastJobs, pending, recent, backups, wholeSyncs } = inputs;
+  const config = view.config();
+  return assessHealth({
+    now,
+    startedAt: view.startedAt,
+    configProblem: view.configProblem()?.message ?? null,
+    problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs)],
+    mirrorProblem: null,
+    backups,
+    sources: sourceStatuses.flatMap((status) =>
+      status.isConfigured ? [sourceFacts(view, config, status, wholeSyncs.get(status.source) ?? null)] : [],
+    ),
+    ...jobFacts(inputs),
+    failingChannels: failingChannels(pending, recent, now),
+  });
+}
+
+/** The state of the daemon where the mirror cannot be read, for that reason. */
+export function snapshotWithout(view: HealthView, error: unknown, now: number): HealthSnapshot {
+  const config = view.config();
+  const { code, message, hint } = asTidemarkError(error);
+  const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
+  // A mirror that existed and is gone is not created again.
+  const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
+  const health = assessHealth({
+    now,
+    startedAt: view.startedAt,
+    configProblem: view.configProblem()?.message ?? null,
+    problems: lastingProblems(view, now),
+    mirrorProblem: { message, hint: hint ?? null, isComing },
+    // A mirror that does not exist yet has no runs of these sources; of one that cannot be read nothing is known.
+    sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
+    backups: null,
+    verify: null,
+    drills: [],
+    failedJobs: [],
+    failingChannels: [],
+  });
+  const nothing = {
+    sourceStatuses: [],
+    lastJobs: NO_JOBS,
+    drillScores: new Map<string, DrillScores>(),
+    pending: [],
+  };
+  return { now, health, mirror: null, ...nothing };
 }
 
 /** The age of a source's last complete run, and the allowed one. */
@@ -270,12 +315,15 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
   };
 }
 
-function jobFacts(mirror: Mirror, jobs: LastJobs): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
+function jobFacts({
+  lastJobs: jobs,
+  drillScores,
+}: MirrorFacts): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
   const verify = jobs.of('verify')[0];
   return {
     verify: verify === undefined ? null : { ...verify, problems: summaryOf('verify', verify)?.problems ?? 0 },
     drills: jobs.of('drill').map((drill) => {
-      const { last, before } = drillScores(mirror, drill.source);
+      const { last = null, before = null } = drillScores.get(drill.source ?? '') ?? {};
       return { ...drill, score: last, scoreBefore: before };
     }),
     // Findings of a check are reported separately; only a check that could not run counts here.

@@ -6,7 +6,7 @@ import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { isLoopback } from '../../config/source.ts';
 import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
-import type { DaemonView } from '../view.ts';
+import type { DaemonCells } from '../cells.ts';
 import { withStrictHeaders, Refusal, refusalDocument } from './request.ts';
 import { DriftNow } from './drift-now.ts';
 import { createMetrics } from './metrics.ts';
@@ -23,7 +23,7 @@ export interface RunningHttpServer {
  * @throws TidemarkError `config_invalid` for an address that is not loopback without a token, `port_in_use`, `usage` for
  * an address that is not of this machine
  */
-export async function startHttp(view: DaemonView, options: HttpOptions): Promise<RunningHttpServer> {
+export async function startHttp(cells: DaemonCells, options: HttpOptions): Promise<RunningHttpServer> {
   const { host, port, token, log } = options;
   if (token === null && !isLoopback(host)) {
     throw new TidemarkError(
@@ -35,8 +35,8 @@ export async function startHttp(view: DaemonView, options: HttpOptions): Promise
     );
   }
   const drift = new DriftNow();
-  const metrics = createMetrics(view, drift);
-  const routes = createRoutes(view, options, metrics, drift);
+  const metrics = createMetrics(cells, drift);
+  const routes = createRoutes(cells, options, metrics, drift);
   const handle = getRequestListener(
     (request: Request, bindings: unknown) => routes.application.fetch(request, bindings as HttpBindings),
     {

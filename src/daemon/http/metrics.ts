@@ -4,14 +4,13 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import type { RunRow } from '../../mirror/run-rows.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { summaryOf } from '../jobs/summaries.ts';
-import { drillScores } from '../last-jobs.ts';
-import type { DaemonView, ScheduleView } from '../view.ts';
+import type { DaemonCells } from '../cells.ts';
+import type { ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
-import { type HealthSnapshot, readHealthSnapshot } from './health-snapshot.ts';
+import type { HealthSnapshot } from './health-snapshot.ts';
+import { RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
 import { HEALTH_STATES } from './health.ts';
 import { tookMs } from './wording.ts';
@@ -28,26 +27,32 @@ export interface Metrics {
 const RESOLUTION_MS = 1000;
 
 /** A separate registry, without metrics of other parts of the process. */
-export function createMetrics(view: DaemonView, drift: DriftNow): Metrics {
+export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   const registry = new Registry();
   const rows = METRICS.map((row) => {
     const { name, help, labels } = row;
     const settings = { name, help, labelNames: [...labels], registers: [registry] };
     return { row, metric: row.type === 'counter' ? new Counter(settings) : new Gauge(settings) };
   });
-  const runs = new RunCounter(view.startedAt);
+  const runs = new RunCounter(cells.startedAt);
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
   return {
     contentType: registry.contentType,
     scrape: async (now) => {
-      const snapshot = readHealthSnapshot(view, now);
+      const snapshot = cells.snapshot(now);
+      const views = cells.cells();
+      const known = cells.isPerSource() ? cells.known() : null;
       const facts: MetricFacts = {
-        view,
+        startedAt: cells.startedAt,
+        schedules: views.flatMap((view) => view.schedules()),
+        stats: views.flatMap((view) => view.stats()),
+        activity: cells.activity(),
         snapshot,
-        openDrift: await countOpenDrift(view, drift, snapshot),
-        totals: snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror),
-        files: fileSizes(snapshot.mirror?.path ?? view.config().mirror),
+        openDrift: known?.openDrift ?? (await countOpenDrift(cells, drift, snapshot)),
+        totals: known?.totals ?? (snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror)),
+        unreadable: known?.unreadable ?? Number(snapshot.mirror === null),
+        files: fileSizes(views.map((view) => view.config().mirror)),
         process: processStats(delay),
       };
       delay.reset();
@@ -68,12 +73,13 @@ export function createMetrics(view: DaemonView, drift: DriftNow): Metrics {
 
 /** By source; a source that cannot be compared at a scrape (too much changed) is left out. */
 async function countOpenDrift(
-  view: DaemonView,
+  cells: DaemonCells,
   drift: DriftNow,
   { mirror, sourceStatuses, now }: HealthSnapshot,
 ): Promise<MetricFacts['openDrift']> {
   const counts = new Map<string, Readonly<Record<Severity, number>>>();
-  if (mirror === null) return counts;
+  const [view] = cells.cells();
+  if (mirror === null || view === undefined) return counts;
   for (const { source } of sourceStatuses) {
     try {
       const found = await drift.of(mirror, view.config(), source, now);
@@ -85,9 +91,10 @@ async function countOpenDrift(
   return counts;
 }
 
-function fileSizes(path: string): MetricFacts['files'] {
+function fileSizes(paths: readonly string[]): MetricFacts['files'] {
   const size = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  return { mirror: size(path), wal: size(`${path}-wal`) };
+  const sum = (files: readonly string[]): number => files.reduce((all, file) => all + size(file), 0);
+  return { mirror: sum(paths), wal: sum(paths.map((path) => `${path}-wal`)) };
 }
 
 function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessStats {
@@ -102,58 +109,15 @@ function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessS
   };
 }
 
-// Counts runs as they end: the mirror forgets old ones, a counter must not.
-
-/** Runs between two scrapes that are counted; earlier ones are lost to the counters. */
-const RUNS_READ = 1_000;
-const CHANGES = ['added', 'changed', 'removed'] as const;
-
-class RunCounter {
-  /** ISO 8601: runs that ended before are none of this daemon's life. */
-  readonly #since: string;
-  #countedUpTo = 0;
-  readonly #runs = new Map<string, { source: string; outcome: string; count: number }>();
-  readonly #changes = new Map<string, { source: string; change: string; count: number }>();
-
-  constructor(since: string) {
-    this.#since = since;
-  }
-
-  /** Takes in what ended since the last call. One run is under way at a time, so they end in the order of their numbers. */
-  read(mirror: Mirror): RunTotals {
-    const newest = mirror.runs.list({ limit: 1 })[0]?.run ?? 0;
-    // The mirror was replaced: the numbers of its runs start again.
-    if (newest < this.#countedUpTo) this.#countedUpTo = 0;
-    const limit = this.#countedUpTo === 0 ? RUNS_READ : Math.min(newest - this.#countedUpTo, RUNS_READ);
-    const unseen = limit === 0 ? [] : mirror.runs.list({ limit }).reverse();
-    for (const run of unseen) {
-      if (run.outcome === ('running' as string)) continue;
-      if (run.run > this.#countedUpTo) this.#count(run);
-      this.#countedUpTo = Math.max(this.#countedUpTo, run.run);
-    }
-    return this.totals();
-  }
-
-  /** As of the last call of `read`. */
-  totals(): RunTotals {
-    return { runs: [...this.#runs.values()], changes: [...this.#changes.values()] };
-  }
-
-  #count(run: RunRow): void {
-    if ((run.finishedAt ?? run.startedAt) < this.#since) return;
-    const { source, outcome } = run;
-    const key = `${outcome} ${source}`;
-    this.#runs.set(key, { source, outcome, count: (this.#runs.get(key)?.count ?? 0) + 1 });
-    for (const change of CHANGES) {
-      const name = `${change} ${source}`;
-      this.#changes.set(name, { source, change, count: (this.#changes.get(name)?.count ?? 0) + run[change] });
-    }
-  }
-}
-
 /** What a scrape reads, of one moment. */
 interface MetricFacts {
-  readonly view: DaemonView;
+  readonly startedAt: string;
+  /** Of all mirrors, likewise the next ones. */
+  readonly schedules: readonly ScheduleView[];
+  readonly stats: readonly SourceRequestStats[];
+  readonly activity: ReturnType<DaemonCells['activity']>;
+  /** Mirrors that cannot be read. */
+  readonly unreadable: number;
   readonly snapshot: HealthSnapshot;
   /** Open findings of the sources that could be compared. */
   readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
@@ -161,11 +125,6 @@ interface MetricFacts {
   readonly totals: RunTotals;
   readonly files: { readonly mirror: number; readonly wal: number };
   readonly process: ProcessStats;
-}
-
-interface RunTotals {
-  readonly runs: readonly { readonly source: string; readonly outcome: string; readonly count: number }[];
-  readonly changes: readonly { readonly source: string; readonly change: string; readonly count: number }[];
 }
 
 interface ProcessStats {
@@ -202,15 +161,23 @@ const perSource = (valueOf: (status: SourceStatus) => number | null): Reader => 
   return ({ snapshot }) => snapshot.sourceStatuses.map((status) => [valueOf(status), status.source]);
 };
 
-type RequestStats = ReturnType<DaemonView['stats']>[number];
-
-const perClient = (valueOf: (stats: RequestStats) => number): Reader => {
-  return ({ view }) => view.stats().map((stats) => [valueOf(stats), stats.source]);
+const perClient = (valueOf: (stats: SourceRequestStats) => number): Reader => {
+  return ({ stats }) => stats.map((each) => [valueOf(each), each.source]);
 };
 
-const perSchedule = (valueOf: (schedule: ScheduleView) => number | null): Reader => {
-  return ({ view }) => view.schedules().map((each) => [valueOf(each), each.schedule]);
+/** Of all mirrors together. */
+const perSchedule = (
+  valueOf: (schedule: ScheduleView) => number | null,
+  together: (values: readonly number[]) => number,
+): Reader => {
+  return ({ schedules }) =>
+    [...Map.groupBy(schedules, ({ schedule }) => schedule)].map(([schedule, all]) => {
+      const values = all.flatMap((each) => valueOf(each) ?? []);
+      return [values.length === 0 ? null : together(values), schedule];
+    });
 };
+
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
 
 const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 
@@ -225,8 +192,8 @@ export const METRICS: readonly MetricRow[] = [
         HEALTH_STATES.map((each): Sample => [each === state ? 1 : 0, source, each]),
       ),
   ),
-  gauge('start_time_seconds', 'When the daemon started, seconds since the epoch', [], ({ view }) => [
-    [seconds(view.startedAt)],
+  gauge('start_time_seconds', 'When the daemon started, seconds since the epoch', [], ({ startedAt }) => [
+    [seconds(startedAt)],
   ]),
   counter('runs', 'Sync runs that ended since the daemon started', ['source', 'outcome'], ({ totals }) =>
     totals.runs.map(({ source, outcome, count }) => [count, source, outcome]),
@@ -263,11 +230,14 @@ export const METRICS: readonly MetricRow[] = [
     ['source'],
     perSource(({ lastComplete }) => seconds(lastComplete?.finishedAt)),
   ),
-  gauge('expected_interval_seconds', 'Usual time between two syncs by the schedule', ['source'], ({ view }) =>
-    view
-      .schedules()
-      .filter(({ schedule }) => schedule === 'sync')
-      .flatMap(({ sources, intervalMs }) => sources.map((source): Sample => [intervalMs / 1000, source])),
+  gauge(
+    'expected_interval_seconds',
+    'Usual time between two syncs by the schedule',
+    ['source'],
+    ({ schedules }) =>
+      schedules
+        .filter(({ schedule }) => schedule === 'sync')
+        .flatMap(({ sources, intervalMs }) => sources.map((source): Sample => [intervalMs / 1000, source])),
   ),
   gauge(
     'allowed_age_seconds',
@@ -351,10 +321,7 @@ export const METRICS: readonly MetricRow[] = [
     'drill_score',
     'Share of the records that the latest drill would bring back, 0 to 1',
     ['source'],
-    ({ snapshot: { mirror, lastJobs } }) =>
-      mirror === null
-        ? []
-        : lastJobs.of('drill').map(({ source }) => [drillScores(mirror, source).last, source ?? '']),
+    ({ snapshot: { drillScores } }) => [...drillScores].map(([source, { last }]) => [last, source]),
   ),
   gauge('verify_problems', 'Problems that the latest verification of the mirror found', [], ({ snapshot }) =>
     snapshot.lastJobs.of('verify').map((job) => [summaryOf('verify', job)?.problems ?? null]),
@@ -381,33 +348,36 @@ export const METRICS: readonly MetricRow[] = [
     'rate_left_requests',
     'Requests that the rate still allows; missing where there is no limit',
     ['source', 'window'],
-    ({ view }) =>
-      view.stats().flatMap(({ source, leftThisMinute, leftThisHour }): Sample[] => [
+    ({ stats }) =>
+      stats.flatMap(({ source, leftThisMinute, leftThisHour }): Sample[] => [
         [leftThisMinute, source, 'minute'],
         [leftThisHour, source, 'hour'],
       ]),
   ),
-  gauge('jobs_running', 'Jobs running now', ['name', 'source'], ({ view }) =>
-    view.running().map(({ name, source }) => [1, name, source ?? '']),
+  gauge('jobs_running', 'Jobs running now', ['name', 'source'], ({ activity }) =>
+    activity.running().map(({ name, source }) => [1, name, source ?? '']),
   ),
-  gauge('jobs_queued', 'Jobs that wait for their turn', [], ({ view }) => [[view.queued().length]]),
+  gauge('jobs_queued', 'Jobs that wait for their turn', [], ({ activity }) => [[activity.queued().length]]),
   gauge(
     'schedule_due_timestamp_seconds',
     'When the schedule starts next, seconds since the epoch',
     ['schedule'],
-    perSchedule(({ dueAt }) => seconds(dueAt)),
+    perSchedule(
+      ({ dueAt }) => seconds(dueAt),
+      (times) => Math.min(...times),
+    ),
   ),
   counter(
     'schedule_skipped_ticks',
     'Due times skipped because the same schedule was still running, since the mirror was created',
     ['schedule'],
-    perSchedule(({ skippedTicks }) => skippedTicks),
+    perSchedule(({ skippedTicks }) => skippedTicks, sum),
   ),
   counter(
     'schedule_missed_ticks',
     'Ticks that fell while no daemon ran, since the mirror was made',
     ['schedule'],
-    perSchedule(({ missedTicks }) => missedTicks),
+    perSchedule(({ missedTicks }) => missedTicks, sum),
   ),
   gauge('notices_pending', 'Notices that wait for their delivery', ['channel'], ({ snapshot }) =>
     [...Map.groupBy(snapshot.pending, ({ channel }) => channel)].map(([channel, pending]) => [
@@ -415,8 +385,8 @@ export const METRICS: readonly MetricRow[] = [
       channel,
     ]),
   ),
-  gauge('mirror_readable', '1 where the mirror can be read, else 0', [], ({ snapshot }) => [
-    [snapshot.mirror === null ? 0 : 1],
+  gauge('mirror_readable', '1 where all mirrors can be read, else 0', [], ({ unreadable }) => [
+    [unreadable === 0 ? 1 : 0],
   ]),
   gauge('mirror_bytes', 'Size of the mirror file', [], ({ files }) => [[files.mirror]]),
   gauge('mirror_wal_bytes', 'Size of the write-ahead log beside it', [], ({ files }) => [[files.wal]]),

@@ -136,6 +136,11 @@ export class PageRestores {
     return restore;
   }
 
+  /** True where somebody may come back to a plan or a restore. */
+  isInUse(): boolean {
+    return this.#known.size > 0;
+  }
+
   /** Ends what runs: the command finishes the steps under way, and the journal knows the rest. */
   async close(): Promise<void> {
     this.#end.abort();

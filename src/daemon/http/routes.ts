@@ -2,7 +2,7 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
-import type { Config } from '../../config/config.ts';
+import type { LoadedConfig } from '../../config/mirrors.ts';
 import { actorName } from '../../core/actor.ts';
 import { isoTime, type Clock } from '../../core/clock.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
@@ -13,15 +13,16 @@ import { DayCounts, ChangesCache } from './changes.ts';
 import { createActions } from '../dashboard/actions.ts';
 import { createLogin } from '../dashboard/login.ts';
 import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';
+import type { DaemonCells } from '../cells.ts';
 import type { DaemonView } from '../view.ts';
 import { type Caller, Access, checkSameSite, TRIGGER_HEADER, unauthorized, WrongTokens } from './access.ts';
-import { createApi } from './api.ts';
+import { createApi, type MirrorPages, viewIn } from './api.ts';
 import { healthDocument, healthText } from './documents.ts';
-import type { DriftNow } from './drift-now.ts';
+import { DriftNow } from './drift-now.ts';
 import { EventStreams } from './events.ts';
 import { withStrictHeaders, asRefusal, Refusal, refusalDocument, requestText } from './request.ts';
 import { PageRestores, type RunCommand } from './restores.ts';
-import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
+import { lookAtBackups } from './health-snapshot.ts';
 import type { Metrics } from './metrics.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
@@ -34,26 +35,18 @@ const ROUTED = ['GET', 'POST'] as const;
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/login', '/icon.svg', '/favicon.ico']);
 
 export function createRoutes(
-  view: DaemonView,
+  cells: DaemonCells,
   options: HttpOptions,
   metrics: Metrics,
   drift: DriftNow,
 ): { readonly application: Application; close(): Promise<void> } {
   const { clock, log, userHeader = null } = options;
   const access = new Access(options);
-  const dayCounts = new DayCounts();
-  const changes = new ChangesCache();
   const proxies = new TrustedProxies(options.trustedProxies ?? []);
   const replicas =
-    options.replica === undefined ? null : new Replicas(options.replica, () => view.config(), proxies);
+    options.replica === undefined ? null : new Replicas(options.replica, () => cells.config(), proxies);
   const wrongTokens = new WrongTokens(clock, log);
-  const events = new EventStreams(view, clock);
-  const pageRestores =
-    options.runCommand === undefined
-      ? null
-      : new PageRestores(options.runCommand, { clock, log, mirrorPath: () => view.config().mirror });
-  const restores = (): PageRestores | null =>
-    access.needsLogin && view.config().http.allowRestore ? pageRestores : null;
+  const events = new EventStreams(cells, clock);
   const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
   const callerOf = (context: Context): Caller => {
     const { incoming } = context.env as HttpBindings;
@@ -73,35 +66,57 @@ export function createRoutes(
     needsLogin: access.needsLogin,
     userOf: (context: Context) => callerOf(context).user,
   };
+  const mirrors = new PagesByMirror((view) => ({
+    view,
+    drift: cells.isPerSource() ? new DriftNow() : drift,
+    changes: new ChangesCache(),
+    dayCounts: new DayCounts(),
+    pageRestores:
+      options.runCommand === undefined
+        ? null
+        : new PageRestores(options.runCommand, { clock, log, mirrorPath: () => view.config().mirror }),
+    application: null,
+  }));
   const inHand = new Set<Promise<void>>();
   const application: Application = new Hono();
 
   application.use('*', async (context, next) => {
     const answered = next();
     inHand.add(answered);
-    await answered.finally(() => inHand.delete(answered));
+    // What reads a mirror over several turns keeps it open.
+    const release = cells.hold();
+    await answered.finally(() => {
+      release();
+      inHand.delete(answered);
+    });
     // The replica has already sent its own error, in the format of the API.
     if (!isReplica(context.req.path)) withStrictHeaders(context.res.headers);
   });
-  application.onError((error, context) => {
-    const refusal = asRefusal(error);
-    if (refusal.httpStatus >= 500)
-      log.error({ err: error, path: context.req.path }, 'a request could not be answered');
-    return refused(context, refusal);
-  });
-  application.notFound((context) => {
-    const refusal = unanswered(application, context.req);
-    const isPage = refusal.httpStatus === 404 && wantsPage(context) && !context.req.path.startsWith('/api/');
-    return isPage ? refusalPage(pages, context, refusal) : refused(context, refusal);
-  });
+  const withErrors = (of: Application): Application => {
+    of.onError((error, context) => {
+      const refusal = asRefusal(error);
+      if (refusal.httpStatus >= 500)
+        log.error({ err: error, path: context.req.path }, 'a request could not be answered');
+      return refused(context, refusal);
+    });
+    of.notFound((context) => {
+      const refusal = unanswered(of, context.req);
+      const isPage =
+        refusal.httpStatus === 404 && wantsPage(context) && !context.req.path.startsWith('/api/');
+      return isPage ? refusalPage(pages, context, refusal) : refused(context, refusal);
+    });
+    return of;
+  };
+  withErrors(application);
   application.use('*', guard({ access, wrongTokens, callerOf, addressOf, now: () => clock.now() }));
 
   application.get('/healthz', (context) => context.text('ok\n'));
   application.get('/favicon.ico', (context) => context.body(null, 204));
   application.get('/readyz', async (context) => {
-    await lookAtBackups(view);
+    const [only] = cells.cells();
+    if (!cells.isPerSource() && only !== undefined) await lookAtBackups(only);
     const now = clock.now();
-    const { health } = readHealthSnapshot(view, now);
+    const { health } = cells.snapshot(now);
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
     context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)
@@ -114,9 +129,8 @@ export function createRoutes(
   application.route(
     '/api/v1',
     createApi({
-      view,
-      drift,
-      changes,
+      cells,
+      pagesOf: (view) => mirrors.of(view),
       clock,
       events,
       checkMayAct: (context) => access.checkMayAct(callerOf(context)),
@@ -146,26 +160,44 @@ export function createRoutes(
       checkSameSite: (context) => checkSameSite(callerOf(context)),
     }),
   );
-  application.route(
-    '/',
-    createActions({
-      view,
-      drift,
-      clock,
-      log,
-      actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
-      refused: (context, refusal) => refusalPage(pages, context, refusal),
-      restores,
-      commandOf: async (query) => (await restoreOf({ view, drift, clock, restores }, query)).command,
-    }),
-  );
-  application.route('/', createDashboard({ view, drift, changes, dayCounts, restores, ...pages }));
+  const pagesOf = (view: DaemonView): Application => {
+    const { drift, changes, dayCounts, pageRestores } = mirrors.of(view);
+    const restores = (): PageRestores | null =>
+      access.needsLogin && cells.config().http.allowRestore ? pageRestores : null;
+    const own: Application = new Hono();
+    own.route(
+      '/',
+      createActions({
+        view,
+        drift,
+        clock,
+        log,
+        actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
+        refused: (context, refusal) => refusalPage(pages, context, refusal),
+        restores,
+        commandOf: async (query) => (await restoreOf({ view, drift, clock, restores }, query)).command,
+      }),
+    );
+    own.route('/', createDashboard({ view, drift, changes, dayCounts, restores, ...pages }));
+    return own;
+  };
+  const [only] = cells.cells();
+  if (!cells.isPerSource() && only !== undefined) application.route('/', pagesOf(only));
+  else {
+    // The pages of one mirror, chosen by `?source=NAME`.
+    application.use('*', async (context) => {
+      const view = viewIn(cells, new URL(context.req.url).searchParams);
+      const known = mirrors.of(view);
+      const own = (known.application ??= withErrors(pagesOf(view)));
+      return own.fetch(context.req.raw, context.env);
+    });
+  }
   return {
     application,
     close: async () => {
       mcp?.close();
       replicas?.close();
-      await Promise.all([events.close(), pageRestores?.close()]);
+      await Promise.all([events.close(), mirrors.close()]);
       await Promise.allSettled(inHand);
     },
   };
@@ -282,6 +314,45 @@ function refused(context: Context, refusal: Refusal): Response {
   return context.json(refusalDocument(refusal), refusal.httpStatus as 400, { ...refusal.headers });
 }
 
+// What is kept for the pages of a mirror: of the latest ones that were looked at.
+
+interface KeptPages extends MirrorPages {
+  readonly dayCounts: DayCounts;
+  /** Null without a program to run. */
+  readonly pageRestores: PageRestores | null;
+  application: Application | null;
+}
+
+const MOST_KEPT = 16;
+
+class PagesByMirror {
+  readonly #create: (view: DaemonView) => KeptPages;
+  /** Least recently used first. */
+  readonly #kept = new Map<DaemonView, KeptPages>();
+
+  constructor(create: (view: DaemonView) => KeptPages) {
+    this.#create = create;
+  }
+
+  of(view: DaemonView): KeptPages {
+    const found = this.#kept.get(view) ?? this.#create(view);
+    this.#kept.delete(view);
+    this.#kept.set(view, found);
+    for (const [other, { pageRestores }] of this.#kept) {
+      if (this.#kept.size <= MOST_KEPT) break;
+      // Plans and restores under way are found again.
+      if (pageRestores?.isInUse() === true) continue;
+      this.#kept.delete(other);
+    }
+    return found;
+  }
+
+  async close(): Promise<void> {
+    const all = [...this.#kept.values()].flatMap(({ pageRestores }) => pageRestores ?? []);
+    await Promise.all(all.map((each) => each.close()));
+  }
+}
+
 // The replicas below `/replica`: one of each source, and of the only one without its name.
 
 interface Mounted {
@@ -291,15 +362,15 @@ interface Mounted {
 
 class Replicas {
   readonly #create: (source: string, pathPrefix: string) => Replica | null;
-  readonly #config: () => Config;
+  readonly #config: () => LoadedConfig;
   readonly #proxies: TrustedProxies;
   readonly #closing = new AbortController();
   readonly #mounted = new Map<string, Mounted>();
-  #madeFor: Config | null = null;
+  #madeFor: LoadedConfig | null = null;
 
   constructor(
     create: (source: string, pathPrefix: string) => Replica | null,
-    config: () => Config,
+    config: () => LoadedConfig,
     proxies: TrustedProxies,
   ) {
     this.#create = create;
@@ -349,7 +420,7 @@ class Replicas {
   }
 }
 
-function closed({ replica: { tokenFile } }: Config): Refusal {
+function closed({ replica: { tokenFile } }: LoadedConfig): Refusal {
   const why =
     tokenFile === null
       ? 'the daemon has no replica: it returns complete records and has no separate token'

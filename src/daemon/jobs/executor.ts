@@ -177,7 +177,7 @@ class ChildProcessExecutor implements JobExecutor {
     try {
       const { result, how } = await workInChild<ToDaemon, Extract<ToDaemon, { type: 'done' | 'refused' }>>({
         name: 'its process',
-        start: () => (this.#child = this.#options.startJob()),
+        start: () => (this.#child = this.#options.startJob(config)),
         order,
         receive: this.#receiverFor(task),
       });

@@ -19,17 +19,21 @@ export interface QueueEntry {
 }
 
 /** Requests that are served in a row while a scheduled job waits: requests in a loop must not stop the schedules. */
-const REQUESTS_IN_A_ROW = 10;
+export const REQUESTS_IN_A_ROW = 10;
 
 export class JobQueue {
   readonly #rankOf: (job: QueuedJob) => string;
+  readonly #nextTicket: () => number;
   #waiting: QueueEntry[] = [];
-  #tickets = 0;
   #requestsInARow = 0;
 
-  /** @param rankOf when the last job of that name and source began, ISO 8601; empty for none that is known */
-  constructor(rankOf: (job: QueuedJob) => string) {
+  /**
+   * @param rankOf when the last job of that name and source began, ISO 8601; empty for none that is known
+   * @param nextTicket a greater number at each call
+   */
+  constructor(rankOf: (job: QueuedJob) => string, nextTicket: () => number) {
     this.#rankOf = rankOf;
+    this.#nextTicket = nextTicket;
   }
 
   /**
@@ -42,9 +46,9 @@ export class JobQueue {
     const index = this.#waiting.findIndex((each) => isSame(each.job, job));
     const known = this.#waiting[index];
     if (known === undefined) {
-      this.#tickets += 1;
-      this.#waiting.push({ ticket: this.#tickets, job });
-      return this.#tickets;
+      const ticket = this.#nextTicket();
+      this.#waiting.push({ ticket, job });
+      return ticket;
     }
     const schedule = known.job.schedule ?? job.schedule;
     if (job.trigger !== 'request' || known.job.trigger === 'request') {
@@ -78,8 +82,9 @@ export class JobQueue {
     return requested.length + added.length;
   }
 
-  take(): QueueEntry | undefined {
-    const next = this.all()[0];
+  /** Takes out what waits with that ticket. */
+  take(ticket: number): QueueEntry | undefined {
+    const next = this.#waiting.find((each) => each.ticket === ticket);
     if (next === undefined) return undefined;
     this.#waiting = this.#waiting.filter((each) => each !== next);
     this.#requestsInARow = isRequest(next) ? this.#requestsInARow + 1 : 0;

@@ -1,12 +1,13 @@
 /**
- * Runs the daemon's jobs, one at a time. A job holds the writer lock while it works, or only while it is recorded;
- * between jobs the lock is free for the command line.
+ * Runs the jobs of a cell, one at a time, each in a slot of the daemon. A job holds the writer lock while it works, or only
+ * while it is recorded; between jobs the lock is free for the command line.
  */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import type { Config, ScheduleName } from '../../config/config.ts';
+import type { Config, ScheduleName, SourceConfig } from '../../config/config.ts';
 import { isoTime, settlesWithin } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
+import { duration } from '../../core/wording.ts';
 import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';
@@ -17,16 +18,9 @@ import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../vie
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
 import type { EndedJob, Observers } from './observers.ts';
-import {
-  AnswerWatch,
-  JobQueue,
-  LastStarts,
-  type QueueEntry,
-  SILENT_MS,
-  SourceBackoff,
-  YIELD_CHECK_MS,
-} from './queue.ts';
+import { AnswerWatch, JobQueue, LastStarts, type QueueEntry, SourceBackoff } from './queue.ts';
 import { NO_PROGRESS, StatsBySource } from './request-stats.ts';
+import type { Candidate, Slots, SlotUser } from './slots.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
@@ -36,6 +30,9 @@ interface RunnerOptions {
   readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
   readonly observers: Observers;
+  readonly slots: Slots;
+  /** The rate group of a job that sends requests: jobs of one group do not run at the same time. Null for other jobs. */
+  readonly groupOf: (job: QueuedJob) => string | null;
   /** The configuration for the next job, reloaded. */
   readonly freshConfig: () => Config;
   /** Saves the schedule's state. The mirror is open for writing. */
@@ -57,12 +54,14 @@ interface Current extends RunningEntry {
   progress: () => JobProgress;
   readonly answers: AnswerWatch;
   readonly abort: AbortController;
-  /** The error that it was cancelled with for other jobs. */
-  yieldError: TidemarkError | null;
+  /** Monotonic; null for a job without a time limit, and before it began. */
+  endsAt: number | null;
+  /** The error that it was cancelled with: for other jobs, or at its time limit. */
+  endError: TidemarkError | null;
   over: Promise<void>;
 }
 
-export class JobRunner {
+export class JobRunner implements SlotUser {
   readonly stats = new StatsBySource();
   /** As of the queue. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
@@ -82,7 +81,7 @@ export class JobRunner {
     this.#jobLog = new JobLog(options.effects.log);
     this.#beginnings = new LastStarts(() => options.mirrorAccess.reader());
     this.#rests = new SourceBackoff(options.effects.clock);
-    this.#queue = new JobQueue(this.#beginnings.of);
+    this.#queue = new JobQueue(this.#beginnings.of, options.slots.ticket);
   }
 
   /** Queues a job. Returns its ticket; null after `stop`, when no job is accepted any more. */
@@ -94,13 +93,15 @@ export class JobRunner {
   addAll(jobs: readonly QueuedJob[]): readonly number[] {
     if (this.#isStopping) return [];
     const tickets = jobs.map((job) => this.#queue.add(job));
-    this.#next();
+    if (this.#queue.length > 0) this.#options.slots.wait(this);
     return tickets;
   }
 
   /** What became of a ticket; null for one that is not known, or known no longer. */
   statusOf(ticket: number): RequestStatus | null {
-    return this.#tickets.statusOf(ticket, this.#current, this.#queue.all());
+    const { slots } = this.#options;
+    const working = this.#current === null ? slots.working() : [this.#current.job];
+    return this.#tickets.statusOf(ticket, this.#current, working, this.#queue.all());
   }
 
   /** True while a job of that schedule is queued or running for that source (null for the mirror as a whole). */
@@ -114,29 +115,75 @@ export class JobRunner {
     return this.#rests.until(source);
   }
 
-  /** Cancels a sync whose service is silent while other jobs wait. To be called regularly. */
-  look(): void {
-    const current = this.#current;
-    if (current === null || current.job.name !== 'sync' || current.client === null) return;
-    const { client, progress, answers, abort, job, over } = current;
-    const { records, isLocal } = progress();
-    const silentMs = answers.check(client.stats(), records, isLocal);
-    if (
-      silentMs < SILENT_MS ||
-      this.#queue.length === 0 ||
-      current.yieldError !== null ||
-      job.source === null
-    )
-      return;
-    current.yieldError = this.#rests.begin(job.source, silentMs);
-    abort.abort(current.yieldError);
-    const { clock } = this.#options.effects;
-    void settlesWithin(over, CANCEL_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
+  /** Of `SlotUser`. */
+  candidate(isTaken: (group: string) => boolean): Candidate | null {
+    if (this.#current !== null) return null;
+    for (const { ticket, job } of this.#queue.all()) {
+      const group = this.#options.groupOf(job);
+      if (group !== null && isTaken(group)) continue;
+      return { ticket, isRequest: job.trigger === 'request', rank: this.#beginnings.of(job), group };
+    }
+    return null;
   }
 
-  /** Milliseconds until `look` must be called again; null while no job waits for the running one. */
-  lookAgainMs(): number | null {
-    return this.#current?.job.name === 'sync' && this.#queue.length > 0 ? YIELD_CHECK_MS : null;
+  /** Of `SlotUser`. */
+  waitingGroups(): readonly (string | null)[] {
+    return this.#queue.all().map(({ job }) => this.#options.groupOf(job));
+  }
+
+  /** Of `SlotUser`. */
+  current(): JobIdentity | null {
+    return this.#current?.job ?? null;
+  }
+
+  /** Of `SlotUser`. */
+  silentMs(): number | null {
+    const current = this.#current;
+    if (current === null || current.job.name !== 'sync' || current.client === null) return null;
+    const { records, isLocal } = current.progress();
+    const silentMs = current.answers.check(current.client.stats(), records, isLocal);
+    return current.endError === null ? silentMs : null;
+  }
+
+  /** Of `SlotUser`. */
+  giveUp(silentMs: number): void {
+    const source = this.#current?.job.source ?? null;
+    if (source !== null) this.#cancel(this.#rests.begin(source, silentMs));
+  }
+
+  /** Cancels a job at its time limit. To be called when it is over (`limitMs`). */
+  checkLimit(): void {
+    const current = this.#current;
+    if (current === null || current.endError !== null || (this.limitMs() ?? 1) > 0) return;
+    const tookMs = this.#options.effects.clock.now() - Date.parse(current.startedAt);
+    const limit = current.job.name === 'sync' ? 'sync.maxDuration of the source' : 'daemon.jobTimeout';
+    const { name, source } = current.job;
+    this.#cancel(
+      new TidemarkError(
+        'timeout',
+        `${name}${source === null ? '' : ` of ${source}`} was ended after ${duration(tookMs)} (${limit}); what was published before is untouched`,
+        { hint: `set ${limit} higher if the job needs longer`, isRetryable: true },
+      ),
+    );
+  }
+
+  /** Milliseconds until the running job is at its time limit; null without one. */
+  limitMs(): number | null {
+    const current = this.#current;
+    if (current === null || current.endsAt === null || current.endError !== null) return null;
+    return Math.max(0, current.endsAt - this.#options.effects.clock.monotonicMs());
+  }
+
+  /** Aborts the running job; its process is killed if it does not end then. */
+  #cancel(error: TidemarkError): void {
+    const current = this.#current;
+    if (current === null || current.endError !== null) return;
+    current.endError = error;
+    current.abort.abort(error);
+    const { clock } = this.#options.effects;
+    void settlesWithin(current.over, CANCEL_MS, clock).then(
+      (isOver) => isOver || this.#options.executor.kill(),
+    );
   }
 
   /** True while such a job is queued or running. */
@@ -156,9 +203,17 @@ export class JobRunner {
     return [{ job: number, name: job.name, source: job.source, trigger: job.trigger, startedAt, progress }];
   }
 
+  /** Drops what waits, and resolves when the running job has ended: the mirror is configured no longer. */
+  async retire(): Promise<void> {
+    this.#isStopping = true;
+    this.#queue.takeAll();
+    this.#options.slots.withdraw(this);
+    await this.#current?.over;
+  }
+
   /** Resolves when no job is running or queued. */
   async idle(): Promise<void> {
-    if (this.#current === null) return;
+    if (this.#current === null && this.#queue.length === 0) return;
     await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
@@ -170,6 +225,7 @@ export class JobRunner {
   async stop(graceMs: number): Promise<boolean> {
     this.#isStopping = true;
     for (const { schedule } of this.#queue.takeAll()) if (schedule !== null) this.#options.cutShort(schedule);
+    this.#options.slots.withdraw(this);
     const { clock, log } = this.#options.effects;
     const current = this.#current;
     if (current === null) return true;
@@ -188,36 +244,39 @@ export class JobRunner {
     return this.#options.executor.kill() && settlesWithin(current.over, KILL_MS, clock);
   }
 
-  #next(): void {
-    if (this.#current !== null) return;
-    const taken = this.#queue.take();
-    if (taken === undefined) {
-      for (const idle of this.#onIdle.splice(0)) idle();
-      return;
-    }
+  /** Of `SlotUser`. */
+  start({ ticket }: Candidate): void {
+    const { slots, effects, problems } = this.#options;
+    const taken = this.#queue.take(ticket);
+    if (taken === undefined || this.#current !== null) throw new Error('the job to start is not there');
+    if (this.#queue.length === 0) slots.withdraw(this);
     const { job } = taken;
     const current: Current = {
       ...taken,
-      startedAt: isoTime(this.#options.effects.clock.now()),
+      startedAt: isoTime(effects.clock.now()),
       kinds: job.kinds,
       number: 0,
       client: null,
       progress: () => NO_PROGRESS,
-      answers: new AnswerWatch(this.#options.effects.clock),
+      answers: new AnswerWatch(effects.clock),
       abort: new AbortController(),
-      yieldError: null,
+      endsAt: null,
+      endError: null,
       over: Promise.resolve(),
     };
     this.#current = current;
     current.over = this.#perform(current)
       .catch((error: unknown) => {
         // No error of a job may end the daemon; expected ones were handled before.
-        this.#options.problems.begin(jobKey(job), asTidemarkError(error));
+        problems.begin(jobKey(job), asTidemarkError(error));
       })
       .then(() => {
         this.#current = null;
         this.#tickets.end(current, null);
-        this.#next();
+        slots.free(this);
+        slots.fill();
+        if (this.current() === null && this.#queue.length === 0)
+          for (const idle of this.#onIdle.splice(0)) idle();
       });
   }
 
@@ -232,6 +291,8 @@ export class JobRunner {
       return;
     }
     if (source !== null) current.kinds = narrowedKinds(source, job.kinds);
+    const limitMs = timeLimitMs(job.name, config, source);
+    current.endsAt = limitMs === 0 ? null : effects.clock.monotonicMs() + limitMs;
     if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
     let turn: WriterTurn | null = null;
     try {
@@ -262,10 +323,10 @@ export class JobRunner {
     await this.#end(current, this.#resultOf(current, await executor.perform(task)), turn);
   }
 
-  /** The result of the job; a sync that was cancelled for other jobs has failed by the service, without a retry at once. */
-  #resultOf({ yieldError, job }: Current, result: JobResult): JobResult {
-    if (yieldError !== null && result.outcome === 'interrupted' && !this.#isStopping) {
-      return { ...result, outcome: 'failed', exitCode: exitCodeFor(yieldError.code), error: yieldError };
+  /** The result of the job; one that was cancelled for other jobs, or at its time limit, has failed, without a retry at once. */
+  #resultOf({ endError, job }: Current, result: JobResult): JobResult {
+    if (endError !== null && result.outcome === 'interrupted' && !this.#isStopping) {
+      return { ...result, outcome: 'failed', exitCode: exitCodeFor(endError.code), error: endError };
     }
     if (job.name === 'sync' && job.source !== null) this.#rests.end(job.source);
     return result;
@@ -274,11 +335,14 @@ export class JobRunner {
   async #isWanted(work: JobWork, config: Config): Promise<boolean> {
     if (work.isWanted === undefined) return true;
     const { effects, mirrorAccess } = this.#options;
+    const release = mirrorAccess.hold();
     try {
       return await work.isWanted({ config, effects, mirror: mirrorAccess.reader() });
     } catch {
       // The same error will make the job fail, which reports it.
       return true;
+    } finally {
+      release();
     }
   }
 
@@ -347,10 +411,20 @@ export class JobRunner {
 
 /** The share of the grace period in which the running job may finish; the rest is for aborting it cleanly. */
 const FINISH_SHARE = 0.7;
-/** How long a sync that was cancelled for other jobs may take to end; then its process is killed. */
+/** How long a cancelled job may take to end; then its process is killed. */
 const CANCEL_MS = 10_000;
 /** How long a killed process may take to be gone. */
 const KILL_MS = 1_000;
+
+/** A sync ends itself at its limit, with a summary: the daemon's limit is for one that does not. */
+const SYNC_LIMIT_SLACK_MS = 60_000;
+
+/** Milliseconds; 0 for none. */
+function timeLimitMs(job: JobName, { daemon }: Config, source: SourceConfig | null): number {
+  if (job !== 'sync') return daemon.jobTimeout;
+  const { maxDurationMs } = source?.sync ?? { maxDurationMs: 0 };
+  return maxDurationMs === 0 ? 0 : maxDurationMs + SYNC_LIMIT_SLACK_MS;
+}
 
 // The states of requested jobs, kept for later queries.
 
@@ -378,6 +452,8 @@ class RequestLog {
   statusOf(
     ticket: number,
     atWork: RunningEntry | null,
+    /** The job of the cell, or, where the cell waits for a slot, those that have one. */
+    working: readonly JobIdentity[],
     waiting: readonly QueueEntry[],
   ): RequestStatus | null {
     const ended = this.#ended.get(ticket);
@@ -389,8 +465,8 @@ class RequestLog {
     const index = waiting.findIndex((each) => each.ticket === ticket);
     const found = waiting[index];
     if (found === undefined) return null;
-    const before = [...(atWork === null ? [] : [atWork]), ...waiting.slice(0, index)];
-    return { state: 'waiting', ...identity(found.job), before: before.map(({ job }) => identity(job)) };
+    const before = [...working, ...waiting.slice(0, index).map(({ job }) => job)];
+    return { state: 'waiting', ...identity(found.job), before: before.map(identity) };
   }
 }
 

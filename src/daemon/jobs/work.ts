@@ -58,6 +58,8 @@ export interface JobWork {
   readonly holds: 'writer' | 'reader';
   /** True for one job per source, false for one over the mirror as a whole. */
   readonly isPerSource: boolean;
+  /** True for a job that sends requests to its source's service: one at a time for one origin and key. */
+  readonly sendsRequests?: boolean;
   /** False if there is nothing to do now; then no row is written. Not called for a requested job. */
   isWanted?(context: Pick<JobContext, 'config' | 'mirror' | 'effects'>): Promise<boolean>;
   /** @throws TidemarkError; the runner records it */

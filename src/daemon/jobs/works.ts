@@ -6,10 +6,10 @@ import type { JobName } from '../../mirror/daemon.ts';
 import { type ForgetSummary, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
 
-type Traits = Pick<JobWork, 'holds' | 'isPerSource'>;
+type Traits = Pick<JobWork, 'holds' | 'isPerSource' | 'sendsRequests'>;
 
-function lazy({ holds, isPerSource }: Traits, load: () => Promise<Pick<JobWork, 'run'>>): JobWork {
-  return { holds, isPerSource, run: async (context) => (await load()).run(context) };
+function lazy(traits: Traits, load: () => Promise<Pick<JobWork, 'run'>>): JobWork {
+  return { ...traits, run: async (context) => (await load()).run(context) };
 }
 
 const OF_SOURCE: Traits = { holds: 'reader', isPerSource: true };
@@ -19,7 +19,10 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
   return new Map<JobName, JobWork>([
     [
       'sync',
-      lazy({ holds: 'writer', isPerSource: true }, async () => (await import('./sync-job.ts')).SYNC_JOB),
+      lazy(
+        { holds: 'writer', isPerSource: true, sendsRequests: true },
+        async () => (await import('./sync-job.ts')).SYNC_JOB,
+      ),
     ],
     ['drift', lazy(OF_SOURCE, async () => (await import('./drift-job.ts')).DRIFT_JOB)],
     [

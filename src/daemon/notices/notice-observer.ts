@@ -38,6 +38,11 @@ const FIRST_CHECK_MS = 2 * 60_000;
 /** How long a catch-up sync after the daemon was down may take before its source is reported as overdue. */
 const CATCH_UP_MS = 15 * 60_000;
 
+/** Longest time between two checks that read the mirror. */
+const QUIET_MS = 60 * 60_000;
+/** The same where backups are made. */
+const BACKUP_QUIET_MS = 10 * 60_000;
+
 /** Latest syncs that are searched for an earlier attempt. */
 const ATTEMPTS_READ = 5;
 
@@ -55,6 +60,10 @@ class NotifyingObserver implements JobObserver {
   /** States that were reported but could not be stored, by job and source. */
   readonly #unwritten = new Map<string, NoticeState>();
   readonly #absence: MissingMirrorAlert;
+  /** When the next delivery is due, as the mirror had it when it was read last; null where it must be read again. */
+  #nextDelivery: { readonly at: number | null } | null = null;
+  /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
+  #quiet: { readonly until: number; readonly config: Config } | null = null;
 
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
@@ -74,6 +83,7 @@ class NotifyingObserver implements JobObserver {
     const key = keyOf(row);
     const assumed = this.#unwritten.get(key);
     this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed === undefined ? [] : [assumed]);
+    this.#nextDelivery = null;
     this.#recorded.add(row);
     if (row.outcome !== 'interrupted') this.#unwritten.delete(key);
   }
@@ -81,12 +91,13 @@ class NotifyingObserver implements JobObserver {
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
     const { row } = ended;
     this.#context = context;
+    this.#quiet = null;
     if (!this.#recorded.has(row)) await this.#reportAtOnce(row, detailsOf(ended), context.signal);
     if (this.#options.view() !== null) await this.#tellAbsence(this.#options.clock.now(), context.signal);
     await this.#whereThere(context, async () => {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
-      await this.#notifier.deliverDue(context.signal);
+      await this.#deliverDue(context.signal);
     });
   }
 
@@ -94,7 +105,7 @@ class NotifyingObserver implements JobObserver {
     this.#context = context;
     await this.#whereThere(context, async () => {
       await this.#checkFreshness();
-      await this.#notifier.deliverDue(context.signal);
+      await this.#deliverDue(context.signal);
     });
   }
 
@@ -113,9 +124,12 @@ class NotifyingObserver implements JobObserver {
     const isCheckDue = now >= this.#checkAt || this.#checkAt - now > FIRST_CHECK_MS;
     if (isCheckDue) this.#checkAt = now + CHECK_MS;
     await this.#whereThere(context, async () => {
-      if (isCheckDue) await this.#checkFreshness();
+      if (isCheckDue && !this.#isQuiet(now)) {
+        await this.#checkFreshness();
+        this.#nextDelivery = null;
+      }
       const dueAt = this.#dueAt();
-      if (dueAt !== null && dueAt <= now) await this.#notifier.deliverDue(context.signal);
+      if (dueAt !== null && dueAt <= now) await this.#deliverDue(context.signal);
     });
   }
 
@@ -129,9 +143,19 @@ class NotifyingObserver implements JobObserver {
     }
   }
 
+  async #deliverDue(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#notifier.deliverDue(signal);
+    } finally {
+      this.#nextDelivery = null;
+    }
+  }
+
+  /** Read from the mirror only where it may have changed: with many mirrors they are not all open. */
   #dueAt(): number | null {
     try {
-      return this.#notifier.nextDueAt();
+      this.#nextDelivery ??= { at: this.#notifier.nextDueAt() };
+      return this.#nextDelivery.at;
     } catch {
       // Health and the jobs report an unreadable mirror: here it only means that nothing can be sent yet.
       return null;
@@ -150,13 +174,27 @@ class NotifyingObserver implements JobObserver {
     const view = this.#view();
     const known = readFreshness(view, names);
     if (known === null) return;
-    await this.#notifier.checkFreshness(
-      known.sources.filter((each) => !isCatchingUp(view, known.mirror, each, now)),
-    );
+    const checked = known.sources.filter((each) => !isCatchingUp(view, known.mirror, each, now));
+    await this.#notifier.checkFreshness(checked);
     if (names !== undefined) return;
-    const { reasons } =
-      view.config().backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
+    const config = view.config();
+    const overdueAt = known.sources.map(({ completeAt, expectedSince, allowedMs }) => {
+      return Date.parse(completeAt ?? expectedSince) + allowedMs;
+    });
+    // A source that is overdue already may be mirrored by another process; a backup depends on more than time.
+    const isOver = checked.length < known.sources.length || overdueAt.some((at) => at < now);
+    const until = Math.min(...overdueAt, now + (config.backup === null ? QUIET_MS : BACKUP_QUIET_MS));
+    this.#quiet = isOver ? null : { until, config };
+    const { reasons } = config.backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     await this.#notifier.checkBackups(reasons.find(({ code }) => code === 'backup_overdue') ?? null);
+  }
+
+  /** True where the last check tells that this one would find nothing. */
+  #isQuiet(now: number): boolean {
+    const quiet = this.#quiet;
+    if (quiet === null || quiet.config !== this.#view().config()) return false;
+    // Also after the clock was set back.
+    return now <= quiet.until && quiet.until - now <= QUIET_MS;
   }
 
   async #tellAbsence(now: number, signal: AbortSignal): Promise<void> {
@@ -172,6 +210,7 @@ class NotifyingObserver implements JobObserver {
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
     if (this.#context === null) throw new TidemarkError('internal', 'notices were written before any job');
     const { mirrorAccess, signal } = this.#context;
+    this.#nextDelivery = null;
     if (!signal.aborted) return await mirrorAccess.write('daemon notices', signal, work);
     const done: { readonly value: T }[] = [];
     mirrorAccess.writeNow('daemon notices', null, (mirror) => void done.push({ value: work(mirror) }));

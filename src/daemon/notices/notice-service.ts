@@ -1,6 +1,6 @@
 /** Notices and pings as the daemon's observers, over real sockets, mail servers and processes. */
 import { openPoster, type Poster } from '../../api/post.ts';
-import type { Config } from '../../config/config.ts';
+import type { LoadedConfig } from '../../config/mirrors.ts';
 import type { PingConfig } from '../../config/channels.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
@@ -15,9 +15,7 @@ import { requireAccepted } from './channels/shared.ts';
 
 interface NoticingOptions {
   /** The configuration in force. */
-  readonly config: () => Config;
-  /** Null until the daemon lives. */
-  readonly view: () => DaemonView | null;
+  readonly config: () => LoadedConfig;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
@@ -25,7 +23,8 @@ interface NoticingOptions {
 }
 
 interface NoticeService {
-  readonly observers: readonly JobObserver[];
+  /** Those of the jobs of one mirror. */
+  readonly observersOf: (view: () => DaemonView) => readonly JobObserver[];
   /** After the daemon's end: leaves no socket open. */
   close(): Promise<void>;
 }
@@ -47,7 +46,10 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
   });
   const send = createSend({ poster, clock, log, env });
   return {
-    observers: [createPingObserver(pinger, sources), createNoticeObserver({ ...options, send })],
+    observersOf: (view) => [
+      createPingObserver(pinger, sources),
+      createNoticeObserver({ ...options, view, config: () => view().config(), send }),
+    ],
     close: async () => {
       await pinger.close();
       await Promise.all([poster.close(), pingPoster.close()]);

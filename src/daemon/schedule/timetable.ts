@@ -2,6 +2,7 @@
  * When which schedule is due: pure but for the random spread. It remembers what the mirror's rows say and hands
  * out rows to keep; starting jobs is somebody else's.
  */
+import { createHash } from 'node:crypto';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { ScheduleRow } from '../../mirror/daemon.ts';
@@ -38,8 +39,16 @@ interface TimetableOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   /** False for `--once`: its caller spreads the starts. */
-  readonly hasJitter: boolean;
+  readonly isSpread: boolean;
+  /**
+   * Where in the spread of a schedule this mirror starts, in [0, 1): of one mirror among many, instead of jitter. Null for
+   * the only one.
+   */
+  readonly share: () => number | null;
 }
+
+/** Starts of many mirrors are spread over the interval of their schedule, but over no more than this. */
+const LONGEST_SPREAD_MS = 3_600_000;
 
 /**
  * A start that is later than this was missed: the machine slept, or its clock was put forward. Less is a busy machine;
@@ -102,9 +111,7 @@ export class Timetable {
     return this.#entries.flatMap((entry): DueSchedule[] => {
       if (!entry.isRunning) return [];
       this.#bringBack(entry, now);
-      // Who is called from outside comes at the tick, before the spread that a living daemon gave it.
-      const early = this.#options.hasJitter ? 0 : entry.settings.jitterMs;
-      if (entry.dueAt - early > now) return [];
+      if (this.#tickOf(entry) > now) return [];
       const dueAt = entry.dueAt;
       const isOverdue = isFirst ? dueAt <= now : now - dueAt > LATE_MS;
       const passed = isOverdue ? ticksWithin(entry.cron, dueAt, now) : 0;
@@ -167,11 +174,27 @@ export class Timetable {
   }
 
   #dueAfter({ cron, settings }: Pick<Entry, 'cron' | 'settings'>, after: number): number {
+    if (!this.#options.isSpread) return cron.next(after);
+    const share = this.#options.share();
+    if (share !== null) return spreadAfter(cron, share, after);
     const tick = cron.next(after);
-    if (!this.#options.hasJitter || settings.jitterMs === 0) return tick;
+    if (settings.jitterMs === 0) return tick;
     // A spread over several ticks would swallow some of them.
     const most = Math.min(settings.jitterMs, (cron.next(tick) - tick) / 2);
     return tick + Math.floor(this.#options.random() * most);
+  }
+
+  /** Who is called from outside comes at the tick, before the spread that a living daemon gave it. */
+  #tickOf({ cron, settings, dueAt }: Entry): number {
+    if (this.#options.isSpread) return dueAt;
+    const share = this.#options.share();
+    if (share === null) return dueAt - settings.jitterMs;
+    if (cron.next(dueAt - 1) === dueAt) return dueAt;
+    const longestMs = Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
+    // The tick that leads to this start; another one where the schedule or the name changed meanwhile.
+    for (let tick = cron.next(dueAt - longestMs - 1); tick <= dueAt; tick = cron.next(tick))
+      if (tick + offsetOf(cron, share, tick) >= dueAt) return tick;
+    return dueAt;
   }
 
   /**
@@ -179,9 +202,31 @@ export class Timetable {
    * it stays, since that may be the tick that has just been.
    */
   #bringBack(entry: Entry, now: number): void {
-    const before = entry.dueAt - entry.settings.jitterMs;
-    if (entry.cron.next(entry.cron.next(now)) < before) entry.dueAt = this.#dueAfter(entry, now);
+    const { cron, settings, dueAt } = entry;
+    const spreadMs =
+      this.#options.share() === null ? settings.jitterMs : Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
+    if (cron.next(cron.next(now)) < dueAt - spreadMs) entry.dueAt = this.#dueAfter(entry, now);
   }
+}
+
+/** The first start after an instant, where each tick starts later by a share of the time to the next one. */
+function spreadAfter(cron: Cron, share: number, after: number): number {
+  const longestMs = Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
+  for (let tick = cron.next(after - longestMs - 1); ; tick = cron.next(tick)) {
+    const start = tick + offsetOf(cron, share, tick);
+    if (start > after) return start;
+  }
+}
+
+/** Whole seconds. */
+function offsetOf(cron: Cron, share: number, tick: number): number {
+  const spreadMs = Math.min(LONGEST_SPREAD_MS, cron.next(tick) - tick);
+  return Math.floor((share * spreadMs) / 1000) * 1000;
+}
+
+/** Where in the spread of its schedules a source starts, in [0, 1): the same at every start of the daemon. */
+export function spreadShare(source: string): number {
+  return createHash('sha256').update(source).digest().readUInt32BE(0) / 2 ** 32;
 }
 
 /** Ticks in (from, to]. */

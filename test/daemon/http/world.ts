@@ -19,6 +19,7 @@ import type { DaemonView, JobRequest, RequestStatus, ScheduleView } from '../../
 import type { JobEnd, JobName } from '../../../src/mirror/daemon.ts';
 import { type Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
+import { cellsOfOne } from '../one-mirror.ts';
 import { smallDemo } from '../../server/small-demo.ts';
 import { createSandbox } from '../../../src/server/sandbox.ts';
 import { silentEvents } from '../../../src/sync/events.ts';
@@ -199,7 +200,7 @@ export class World implements DaemonView {
     more: Partial<HttpOptions> = {},
     finished: (end: () => Promise<void>) => void = onTestFinished,
   ): Promise<RunningHttpServer> {
-    const http = await startHttp(this, {
+    const http = await startHttp(cellsOfOne(this), {
       host: '127.0.0.1',
       port: 0,
       token: null,

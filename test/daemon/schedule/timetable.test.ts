@@ -37,7 +37,7 @@ function row(dueAt: string, more: Partial<ScheduleRow> = {}): ScheduleRow {
 }
 
 function timetable(random = (): number => 0): Timetable {
-  return new Timetable({ random, hasJitter: true });
+  return new Timetable({ random, isSpread: true, share: () => null });
 }
 
 /** Names and triggers of what is due. */
@@ -112,7 +112,7 @@ describe('what is due', () => {
   });
 
   it('called from outside comes at the tick, before a spread that was left', () => {
-    const table = new Timetable({ random: () => 0.9, hasJitter: false });
+    const table = new Timetable({ random: () => 0.9, isSpread: false, share: () => null });
     table.adopt(schedules({ sync: { jitterMs: 2 * MINUTE } }), at('10:29'), [row('10:31')], never);
     expect(due(table, at('10:28'))).toEqual([]);
     expect(due(table, at('10:30'))).toEqual(['sync schedule 0']);

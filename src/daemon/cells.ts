@@ -1,0 +1,216 @@
+/** The living daemon over all its mirrors: what HTTP, metrics, API and pages are given. With one mirror it adds nothing to the view of that one. */
+import type { Severity } from '../catalog/definition.ts';
+import { hasMirrorPerSource, type LoadedConfig } from '../config/mirrors.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import type { JobName, JobRow } from '../mirror/daemon.ts';
+import type { CellStatus, CellSummary } from './cell-status.ts';
+import { unknownSource } from './daemon-view.ts';
+import { assessHealth, type Health, worst } from './http/health.ts';
+import { type HealthSnapshot, readHealthSnapshot } from './http/health-snapshot.ts';
+import type { RunTotals } from './http/run-counter.ts';
+import type { DrillScores, LastJobs } from './last-jobs.ts';
+import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';
+
+/** The living daemon over all its mirrors: what HTTP, metrics, API and pages are given. */
+export interface DaemonCells {
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** The whole configuration in force. */
+  config(): LoadedConfig;
+  /** Why the newest configuration is not in force; null where it is. */
+  configProblem(): TidemarkError | null;
+  /** All mirrors, in the order of the configuration. */
+  cells(): readonly DaemonView[];
+  /** The mirror of a source; null for a source that is not configured. */
+  of(source: string): DaemonView | null;
+  /** What is wrong with the process itself, oldest first. */
+  problems(): readonly DaemonProblem[];
+  /** True where each source has a mirror of its own. */
+  isPerSource(): boolean;
+  /** The state of all mirrors: with one mirror read from it, with many as they were read last. Its `mirror` is null with many. */
+  snapshot(now: number): HealthSnapshot;
+  /** With many mirrors: open findings by source, counts of runs and more, as they were read last. */
+  known(): {
+    readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
+    readonly totals: RunTotals;
+    /** Mirrors that could not be read. */
+    readonly unreadable: number;
+  };
+  /** Of all mirrors, in the order of the configuration. */
+  summaries(): readonly CellSummary[];
+  /** As of `DaemonView`, for the mirrors of these sources, or of all. */
+  request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
+  /** As of `DaemonView`, of whichever mirror. */
+  requested(request: number): RequestStatus | null;
+  /** What is running and waiting, of all mirrors: a job of a mirror as a whole carries the name of its source. */
+  activity(): Pick<DaemonView, 'running' | 'queued'>;
+  /** Until the returned function is called, no mirror is closed that somebody reads. */
+  hold(): () => void;
+}
+
+interface CellsParts {
+  readonly startedAt: string;
+  readonly config: () => LoadedConfig;
+  readonly configProblem: () => TidemarkError | null;
+  readonly problems: () => readonly DaemonProblem[];
+  /** In the order of the configuration. */
+  readonly cells: () => readonly CellParts[];
+  readonly hold: () => () => void;
+}
+
+interface CellParts {
+  readonly name: string;
+  readonly view: DaemonView;
+  readonly status: CellStatus;
+}
+
+export function createCells(parts: CellsParts): DaemonCells {
+  const { startedAt, config, configProblem, problems, cells, hold } = parts;
+  const isPerSource = (): boolean => hasMirrorPerSource(config());
+  const all = (): readonly DaemonView[] => cells().map(({ view }) => view);
+  const of = (source: string): DaemonView | null =>
+    (isPerSource()
+      ? cells().find(({ name }) => name === source)
+      : cells().find(({ view }) => view.config().sources.some(({ name }) => name === source))
+    )?.view ?? null;
+  return {
+    startedAt,
+    config,
+    configProblem,
+    cells: all,
+    of,
+    problems,
+    isPerSource,
+    snapshot: (now) => {
+      const [only] = all();
+      if (!isPerSource() && only !== undefined) return readHealthSnapshot(only, now);
+      return mergedSnapshot(parts, now);
+    },
+    known: () => {
+      const found = cells().map(({ name, status }) => ({
+        name,
+        drift: status.drift(),
+        totals: status.totals(),
+      }));
+      return {
+        unreadable: cells().filter(({ status }) => status.isUnreadable()).length,
+        openDrift: new Map(
+          found.flatMap(({ name, drift }) => (drift === null ? [] : [[name, drift.severities]])),
+        ),
+        totals: {
+          runs: found.flatMap(({ totals }) => totals.runs),
+          changes: found.flatMap(({ totals }) => totals.changes),
+        },
+      };
+    },
+    summaries: () => cells().map(({ status }) => status.summary()),
+    request: (name, sources, how) => {
+      if (!isPerSource()) return all().flatMap((view) => view.request(name, sources, how));
+      const configured = cells().map((cell) => cell.name);
+      const asked = [...new Set(sources ?? configured)].map((source) => {
+        const view = of(source);
+        if (view === null) throw unknownSource(source, configured);
+        return { view, source };
+      });
+      return asked.flatMap(({ view, source }) => view.request(name, [source], how));
+    },
+    requested: (request) => {
+      for (const view of all()) {
+        const status = view.requested(request);
+        if (status !== null) return status;
+      }
+      return null;
+    },
+    activity: () => {
+      const [only] = all();
+      if (!isPerSource() && only !== undefined) return only;
+      const named = <Job extends { readonly source: string | null }>(
+        jobsOf: (view: DaemonView) => readonly Job[],
+      ): Job[] =>
+        cells().flatMap(({ name, view }) =>
+          jobsOf(view).map((job) => ({ ...job, source: job.source ?? name })),
+        );
+      return { running: () => named((view) => view.running()), queued: () => named((view) => view.queued()) };
+    },
+    hold,
+  };
+}
+
+/** All mirrors as one: what belongs to a mirror as a whole carries the name of its source. */
+function mergedSnapshot(
+  { startedAt, cells, problems, configProblem }: CellsParts,
+  now: number,
+): HealthSnapshot {
+  const parts = cells().map(({ name, view, status }) => ({ name, view, snapshot: status.snapshot() }));
+  const known = parts.flatMap(({ name, snapshot }) => (snapshot === null ? [] : [{ name, snapshot }]));
+  const drillScores = new Map<string, DrillScores>();
+  for (const { name, snapshot } of known)
+    for (const [source, scores] of snapshot.drillScores)
+      drillScores.set(source === '' ? name : source, scores);
+  return {
+    now,
+    mirror: null,
+    health: mergedHealth(parts, { now, startedAt, problems: problems(), configProblem: configProblem() }),
+    sourceStatuses: known.flatMap(({ snapshot }) => snapshot.sourceStatuses),
+    lastJobs: mergedJobs(known.map(({ name, snapshot }) => ({ name, jobs: snapshot.lastJobs }))),
+    drillScores,
+    pending: known.flatMap(({ snapshot }) => snapshot.pending),
+  };
+}
+
+function mergedJobs(all: readonly { readonly name: string; readonly jobs: LastJobs }[]): LastJobs {
+  const merged = (rowsOf: (jobs: LastJobs) => readonly JobRow[]): JobRow[] =>
+    all.flatMap(({ name, jobs }) => rowsOf(jobs).map((row) => ({ ...row, source: row.source ?? name })));
+  return {
+    of: (name) => merged((jobs) => jobs.of(name)),
+    one: (name, source) => merged((jobs) => jobs.of(name)).find((row) => row.source === source) ?? null,
+    finished: (name) => merged((jobs) => jobs.finished(name)),
+  };
+}
+
+interface ProcessFacts {
+  readonly now: number;
+  readonly startedAt: string;
+  readonly problems: readonly DaemonProblem[];
+  readonly configProblem: TidemarkError | null;
+}
+
+function mergedHealth(
+  parts: readonly { readonly name: string; readonly snapshot: HealthSnapshot | null }[],
+  { now, startedAt, problems, configProblem }: ProcessFacts,
+): Health {
+  const own = assessHealth({
+    now,
+    startedAt,
+    configProblem: configProblem?.message ?? null,
+    problems: problems.flatMap(({ about, since, error: { message, hint } }) =>
+      about === 'config' ? [] : [{ message, hint: hint ?? null, since }],
+    ),
+    mirrorProblem: null,
+    sources: [],
+    backups: null,
+    verify: null,
+    drills: [],
+    failedJobs: [],
+    failingChannels: [],
+  });
+  const reasons = parts.flatMap(({ name, snapshot }) =>
+    (snapshot?.health.reasons ?? []).map((reason) => ({ ...reason, message: `${name}: ${reason.message}` })),
+  );
+  const sources = parts.flatMap(({ name, snapshot }) =>
+    snapshot === null
+      ? [
+          {
+            source: name,
+            state: 'starting' as const,
+            reasons: [],
+            lastCompleteAt: null,
+            expectedSince: startedAt,
+            allowedMs: null,
+          },
+        ]
+      : snapshot.health.sources,
+  );
+  const all = [...own.reasons, ...reasons];
+  return { state: worst([...all, ...sources]), reasons: all, sources };
+}

@@ -1,0 +1,145 @@
+/**
+ * Which cell may start a job: at most so many at a time over all cells, and one at a time of those that send requests to one
+ * origin with one key. Requests by people go first, in order of arrival; then the job whose last execution started longest
+ * ago.
+ */
+import type { JobIdentity } from '../view.ts';
+import { REQUESTS_IN_A_ROW, SILENT_MS, YIELD_CHECK_MS } from './queue.ts';
+
+/** The next job of a cell. */
+export interface Candidate {
+  /** Numbers of all cells grow together: the smaller one was there first. */
+  readonly ticket: number;
+  readonly isRequest: boolean;
+  /** When the last job of that name and source began, ISO 8601; empty for none that is known. */
+  readonly rank: string;
+  /** Of the job: see `RateGroups`; null for one that sends no requests. */
+  readonly group: string | null;
+}
+
+/** A cell that has jobs to do. It does one at a time. */
+export interface SlotUser {
+  /** The first job that could start now: one whose group is not taken. Null for none. */
+  candidate(isTaken: (group: string) => boolean): Candidate | null;
+  /** Rate groups of all jobs that wait. */
+  waitingGroups(): readonly (string | null)[];
+  /** Starts that candidate's job. It calls `free` when it has ended. */
+  start(candidate: Candidate): void;
+  /** What it does; null for nothing. */
+  current(): JobIdentity | null;
+  /** Milliseconds since the service of its running sync last answered; null for another job, and one that is given up already. */
+  silentMs(): number | null;
+  /** Gives up its silent sync, since other jobs wait. */
+  giveUp(silentMs: number): void;
+}
+
+export class Slots {
+  readonly #count: () => number;
+  readonly #waiting = new Set<SlotUser>();
+  /** The cells at work, and the groups of their jobs. */
+  readonly #working = new Map<SlotUser, string | null>();
+  #requestsInARow = 0;
+  #tickets = 0;
+  #isFilling = false;
+
+  /** @param count how many jobs at a time, as configured now */
+  constructor(count: () => number) {
+    this.#count = count;
+  }
+
+  /** A number for a job that is new in a queue. */
+  readonly ticket = (): number => {
+    this.#tickets += 1;
+    return this.#tickets;
+  };
+
+  /** The cell has jobs to do; those that may start do so now. */
+  wait(user: SlotUser): void {
+    this.#waiting.add(user);
+    this.fill();
+  }
+
+  /** The cell has nothing to do any more. */
+  withdraw(user: SlotUser): void {
+    this.#waiting.delete(user);
+  }
+
+  /** The job of this cell has ended. */
+  free(user: SlotUser): void {
+    this.#working.delete(user);
+  }
+
+  /** Starts what may start. */
+  fill(): void {
+    // A job that ends at once fills again.
+    if (this.#isFilling) return;
+    this.#isFilling = true;
+    try {
+      while (this.#working.size < this.#count() && this.#startNext());
+    } finally {
+      this.#isFilling = false;
+    }
+  }
+
+  /** Cells at work, oldest start first. */
+  working(): readonly JobIdentity[] {
+    return [...this.#working.keys()].flatMap((user) => user.current() ?? []);
+  }
+
+  /**
+   * Gives up syncs whose services are silent while other jobs wait for what they hold: their cell, their group, or, where
+   * the others are silent too, their slot. To be called regularly.
+   */
+  look(): void {
+    const silent = [...this.#working].flatMap(([user, group]) => {
+      const ms = user.silentMs();
+      return ms === null || ms < SILENT_MS ? [] : [{ user, group, ms }];
+    });
+    if (silent.length === 0 || this.#waiting.size === 0) return;
+    const isFull = silent.length === this.#working.size && this.#working.size >= this.#count();
+    for (const { user, group, ms } of silent) {
+      const isWanted =
+        isFull ||
+        this.#waiting.has(user) ||
+        (group !== null && [...this.#waiting].some((other) => other.waitingGroups().includes(group)));
+      if (isWanted) user.giveUp(ms);
+    }
+  }
+
+  /** Milliseconds until `look` must be called again; null while no job waits for a running sync. */
+  lookAgainMs(): number | null {
+    if (this.#waiting.size === 0) return null;
+    return [...this.#working.keys()].some((user) => user.current()?.name === 'sync') ? YIELD_CHECK_MS : null;
+  }
+
+  #startNext(): boolean {
+    const taken = new Set([...this.#working.values()].filter((group) => group !== null));
+    let [request, other]: [Offer | null, Offer | null] = [null, null];
+    for (const user of this.#waiting) {
+      if (this.#working.has(user)) continue;
+      const candidate = user.candidate((group) => taken.has(group));
+      if (candidate === null) continue;
+      const offer = { user, candidate };
+      if (candidate.isRequest) request = request === null || isBefore(offer, request) ? offer : request;
+      else other = other === null || isBefore(offer, other) ? offer : other;
+    }
+    const isTurnOfOthers = this.#requestsInARow >= REQUESTS_IN_A_ROW && other !== null;
+    const next = isTurnOfOthers ? other : (request ?? other);
+    if (next === null) return false;
+    this.#requestsInARow = next === request ? this.#requestsInARow + 1 : 0;
+    this.#working.set(next.user, next.candidate.group);
+    next.user.start(next.candidate);
+    return true;
+  }
+}
+
+interface Offer {
+  readonly user: SlotUser;
+  readonly candidate: Candidate;
+}
+
+/** Requests in order of arrival; others by their last start, and then by arrival. */
+function isBefore({ candidate: one }: Offer, { candidate: other }: Offer): boolean {
+  if (!one.isRequest && one.rank !== other.rank) return one.rank < other.rank;
+  return one.ticket < other.ticket;
+}

@@ -1,0 +1,328 @@
+/** One daemon over many mirrors: slots, rate groups, a source that hangs, a configuration that changes, the end. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { findDaemon } from '../../src/daemon/lockfile.ts';
+import type { JobRow } from '../../src/mirror/daemon.ts';
+import { openMirror } from '../../src/mirror/open.ts';
+import type { SeenRequest } from '../journeys/service.ts';
+import { Rig } from './rig.ts';
+
+const MINUTE = 60_000;
+
+interface Fleet {
+  /** Sources by name with their keys. */
+  readonly sources: Readonly<Record<string, string>>;
+  readonly slots?: number;
+  readonly cron?: string;
+  readonly more?: string;
+  readonly concurrency?: number;
+}
+
+function configure(
+  rig: Rig,
+  { sources, slots = 2, cron = '0 * * * *', more = '', concurrency = 4 }: Fleet,
+): void {
+  const text = [
+    `mirror: ${join(rig.directory, '{source}.db')}`,
+    'sources:',
+    ...Object.entries(sources).map(
+      ([name, key]) =>
+        `  - { name: ${name}, baseUrl: "${rig.service.url}", apiKey: ${key}, rate: { perMinute: 0, perHour: 0, concurrency: ${concurrency} }, sync: { maxDuration: 0s } }`,
+    ),
+    'schedules:',
+    `  sync: { cron: "${cron}" }`,
+    ...['drift', 'verify', 'forget', 'drill'].map((name) => `  ${name}: { cron: "off" }`),
+    `daemon: { slots: ${slots} }`,
+    more,
+  ];
+  writeFileSync(rig.configFile, text.join('\n'));
+}
+
+async function rigOf(fleet: Fleet): Promise<Rig> {
+  const rig = await Rig.create({});
+  configure(rig, fleet);
+  return rig;
+}
+
+/** Sources with a key each. */
+function ownKeys(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, `key-of-${name}`]));
+}
+
+function jobsOf(rig: Rig, source: string): JobRow[] {
+  const path = join(rig.directory, `${source}.db`);
+  if (!existsSync(path)) return [];
+  const mirror = openMirror(path, { mode: 'read', command: 'test', clock: rig.clock });
+  try {
+    return mirror.daemon.jobs({ limit: 500 }).toReversed();
+  } finally {
+    mirror.close();
+  }
+}
+
+function keyOf({ headers }: Pick<SeenRequest, 'headers'>): string {
+  return (headers.authorization ?? '').replace('Bearer ', '');
+}
+
+/** The service answers nothing to these keys from now on. */
+function silence(rig: Rig, keys: readonly string[]): { is: boolean } {
+  const silent = { is: true };
+  rig.heldAnswers = 99;
+  rig.service.quirks.push((request, response) => {
+    if (!silent.is || !keys.includes(keyOf(request))) return false;
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    // Nobody sleeps so long: it tells the rig that nothing is about to happen here.
+    rig.clock.sleep(10_000 * MINUTE, gone.signal).catch(() => undefined);
+    return true;
+  });
+  return silent;
+}
+
+/** While a job waits for its service, the rig does not see that another one works. */
+async function until(rig: Rig, isSo: () => boolean): Promise<void> {
+  for (let waits = 0; waits < 500 && !isSo(); waits += 1) await rig.settle();
+  expect(isSo()).toBe(true);
+}
+
+function running(rig: Rig): string[] {
+  return rig.daemon.cells
+    .activity()
+    .running()
+    .map(({ source }) => source ?? '')
+    .sort();
+}
+
+describe('slots', () => {
+  it('let jobs of several mirrors run at once, and no more than there are slots', async () => {
+    const names = ['a', 'b', 'c', 'd'];
+    const rig = await rigOf({ sources: ownKeys(names) });
+    const silent = silence(
+      rig,
+      names.map((name) => `key-of-${name}`),
+    );
+    await rig.start();
+    expect(running(rig)).toEqual(['a', 'b']);
+    const queued = rig.daemon.cells.activity().queued();
+    expect(queued.map(({ source }) => source)).toEqual(['c', 'd']);
+    const [asked] = rig.daemon.cells.request('verify', ['d']);
+    expect(rig.daemon.cells.requested(asked?.request ?? 0)).toMatchObject({
+      state: 'waiting',
+      before: [
+        { name: 'sync', source: 'a' },
+        { name: 'sync', source: 'b' },
+      ],
+    });
+    silent.is = false;
+  });
+
+  it('are given up by silent syncs that hold all of them, while others wait', async () => {
+    const names = ['a', 'b', 'c', 'd'];
+    const rig = await rigOf({ sources: ownKeys(names), cron: '*/30 * * * *' });
+    silence(rig, ['key-of-a', 'key-of-b']);
+    await rig.start();
+    expect(running(rig)).toEqual(['a', 'b']);
+    await rig.advanceMinutes(3);
+    for (const name of ['c', 'd'])
+      expect(jobsOf(rig, name)[0]).toMatchObject({ name: 'sync', outcome: 'done' });
+    expect(jobsOf(rig, 'a')[0]).toMatchObject({ outcome: 'failed', errorCode: 'timeout' });
+  });
+
+  it('take in more work when there are more of them in a new configuration', async () => {
+    const names = ['a', 'b', 'c'];
+    const rig = await rigOf({ sources: ownKeys(names), slots: 1 });
+    silence(
+      rig,
+      names.map((name) => `key-of-${name}`),
+    );
+    await rig.start();
+    expect(running(rig)).toEqual(['a']);
+    configure(rig, { sources: ownKeys(names), slots: 3 });
+    rig.daemon.reload();
+    await rig.settle();
+    expect(running(rig)).toEqual(['a', 'b', 'c']);
+  });
+});
+
+describe('sources with one address and key', () => {
+  it('are never worked on at the same time', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const sources = { ...Object.fromEntries(names.map((name) => [name, 'shared-key'])), other: 'own-key' };
+    const rig = await rigOf({ sources, slots: 6, concurrency: 1 });
+    const inFlight = new Map<string, number>();
+    const most = new Map<string, number>();
+    const together: number[] = [];
+    rig.service.quirks.push((request, response) => {
+      const key = keyOf(request);
+      const now = (inFlight.get(key) ?? 0) + 1;
+      inFlight.set(key, now);
+      most.set(key, Math.max(most.get(key) ?? 0, now));
+      together.push(running(rig).filter((name) => name !== 'other').length);
+      response.once('close', () => inFlight.set(key, (inFlight.get(key) ?? 0) - 1));
+      return false;
+    });
+    await rig.start();
+    await rig.advanceMinutes(1);
+    for (const name of Object.keys(sources))
+      expect(jobsOf(rig, name)).toMatchObject([{ name: 'sync', outcome: 'done' }]);
+    expect(most.get('shared-key')).toBe(1);
+    expect(Math.max(...together)).toBe(1);
+  });
+});
+
+describe('a source that hangs', () => {
+  it('leaves the others as fresh as they were', async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `s${index + 1}`);
+    const rig = await rigOf({ sources: ownKeys(names), cron: '*/10 * * * *' });
+    await rig.start();
+    await rig.advanceMinutes(1);
+    silence(rig, ['key-of-s7']);
+    const from = rig.clock.now();
+    await rig.advanceMinutes(25);
+    for (const name of names.filter((each) => each !== 's7')) {
+      const ends = jobsOf(rig, name).flatMap(({ outcome, finishedAt }) =>
+        outcome === 'done' && finishedAt !== null ? [Date.parse(finishedAt)] : [],
+      );
+      const times = [...ends.filter((at) => at >= from), rig.clock.now()];
+      const gaps = times.slice(1).map((at, index) => (at - (times[index] ?? at)) / MINUTE);
+      expect(Math.max(...gaps), name).toBeLessThanOrEqual(11);
+      expect(ends.length, name).toBeGreaterThanOrEqual(3);
+    }
+    expect(running(rig)).toEqual(['s7']);
+  });
+
+  it('is ended at its time limit, and says so', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']), more: '' });
+    const text = readFileSync(rig.configFile, 'utf8').replace(/maxDuration: 0s/, 'maxDuration: 5m');
+    writeFileSync(rig.configFile, text);
+    silence(rig, ['key-of-a']);
+    await rig.start();
+    await rig.advanceMinutes(7);
+    const [job] = jobsOf(rig, 'a');
+    expect(job).toMatchObject({ name: 'sync', outcome: 'failed' });
+    expect(job?.error).toMatch(/was ended after 5 min/);
+    expect(jobsOf(rig, 'b')[0]).toMatchObject({ outcome: 'done' });
+  });
+});
+
+describe('a new configuration', () => {
+  it('adds and removes mirrors while the job of another goes on', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
+    const silent = silence(rig, ['key-of-a']);
+    await rig.start();
+    await until(rig, () => running(rig).join() === 'a');
+    configure(rig, { sources: ownKeys(['a', 'c']) });
+    rig.daemon.reload();
+    await rig.settle();
+    await rig.advanceMinutes(1);
+    await until(rig, () => running(rig).join() === 'a');
+    expect(rig.daemon.cells.summaries().map(({ name }) => name)).toEqual(['a', 'c']);
+    expect(jobsOf(rig, 'c')).toMatchObject([{ name: 'sync', outcome: 'done' }]);
+    const looker = { pid: 1, host: 'here', now: rig.clock.now() };
+    expect(findDaemon(join(rig.directory, 'b.db'), looker)).toBeNull();
+    expect(findDaemon(join(rig.directory, 'c.db'), looker)).not.toBeNull();
+    expect(() => rig.daemon.cells.request('sync', ['b'])).toThrow(/there is no source b/);
+    // And back again, with its history.
+    configure(rig, { sources: ownKeys(['a', 'b', 'c']) });
+    rig.daemon.reload();
+    await rig.settle();
+    rig.daemon.cells.request('verify', ['b']);
+    await until(rig, () => running(rig).join() === 'a');
+    expect(jobsOf(rig, 'b').map(({ name }) => name)).toEqual(['sync', 'verify']);
+    silent.is = false;
+  });
+
+  it('with another path is refused, and the old one stays in force', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a']) });
+    await rig.start();
+    const text = readFileSync(rig.configFile, 'utf8').replace('{source}.db', 'other-{source}.db');
+    writeFileSync(rig.configFile, text);
+    rig.daemon.reload();
+    await rig.settle();
+    expect(rig.daemon.cells.configProblem()?.message).toContain('another mirror cannot be taken');
+    expect(rig.daemon.cells.cells()).toHaveLength(1);
+  });
+});
+
+describe('the end', () => {
+  it('comes for all jobs within one grace, and what was cut short starts again', async () => {
+    const names = ['a', 'b', 'c'];
+    const rig = await rigOf({ sources: ownKeys(names), slots: 3 });
+    const silent = silence(
+      rig,
+      names.map((name) => `key-of-${name}`),
+    );
+    await rig.start();
+    expect(running(rig)).toEqual(names);
+    const from = rig.clock.monotonicMs();
+    const stopped = rig.daemon.stop();
+    await rig.advance(10_000);
+    await stopped;
+    expect(rig.clock.monotonicMs() - from).toBe(10_000);
+    for (const name of names) expect(jobsOf(rig, name)).toMatchObject([{ outcome: 'interrupted' }]);
+    silent.is = false;
+    rig.heldAnswers = 0;
+    await rig.start();
+    await rig.advance(1000);
+    for (const name of names)
+      expect(jobsOf(rig, name).map(({ outcome }) => outcome)).toEqual(['interrupted', 'done']);
+  });
+
+  it('leaves no mirror to be taken for a living one, and a second daemon none of them meanwhile', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
+    await rig.start();
+    const paths = ['a', 'b'].map((name) => join(rig.directory, `${name}.db`));
+    const looker = { pid: 1, host: 'here', now: rig.clock.now() };
+    for (const path of paths) expect(findDaemon(path, looker)).not.toBeNull();
+    const first = rig.daemon;
+    // Another configuration that has only the second mirror.
+    configure(rig, { sources: ownKeys(['b']) });
+    const second = expect(rig.start()).rejects.toThrow(/another daemon is running on this mirror/);
+    await rig.advance(1000);
+    await second;
+    await first.stop();
+    for (const path of paths) expect(findDaemon(path, looker)).toBeNull();
+  });
+
+  it('of a daemon with --once comes after all that is due', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const rig = await rigOf({ sources: ownKeys(names) });
+    await rig.start({ isOnce: true });
+    expect(await rig.daemon.done).toBe(0);
+    for (const name of names) expect(jobsOf(rig, name)).toMatchObject([{ name: 'sync', outcome: 'done' }]);
+  });
+});
+
+describe('the overview', () => {
+  it('knows each mirror from memory, and reads it again after a job', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
+    silence(rig, ['key-of-b']);
+    await rig.start();
+    await rig.advanceMinutes(1);
+    const [a, b] = rig.daemon.cells.summaries();
+    expect(a).toMatchObject({
+      name: 'a',
+      group: new URL(rig.service.url).origin,
+      state: 'ok',
+      running: null,
+      openFindings: null,
+      lastErrorCode: null,
+      answers: {
+        fresh: { tone: 'good', word: 'Yes' },
+        complete: { tone: 'good' },
+        verified: { word: 'Not yet' },
+        drift: { word: 'No baseline' },
+      },
+    });
+    expect(Date.parse(a?.nextDueAt ?? '')).toBeGreaterThan(rig.clock.now());
+    expect(b).toMatchObject({ name: 'b', state: 'starting', running: { name: 'sync', source: 'b' } });
+    rig.daemon.cells.request('verify', ['a']);
+    await until(rig, () => rig.daemon.cells.summaries()[0]?.answers?.verified.word === 'Yes');
+    expect(rig.daemon.cells.summaries()[0]?.answers?.verified).toEqual({ tone: 'good', word: 'Yes' });
+    // Hours later the last run is too old, though nothing was read since.
+    rig.daemon.cells.cells()[0]?.mirror();
+    const { health } = rig.daemon.cells.snapshot(rig.clock.now() + 10 * 60 * MINUTE);
+    expect(health.sources.map(({ source }) => source)).toEqual(['a', 'b']);
+  });
+});
