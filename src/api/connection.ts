@@ -1,6 +1,6 @@
 /**
- * What one source's clients share: one transport, one limiter, one budget of retries, one set of counters, and how a
- * request is sent, counted, logged and tried again.
+ * What the clients of one source share (transport, limiter, retry budget, counters), and how a request is sent,
+ * counted, logged and retried.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { RateLimits } from '../config/config.ts';
@@ -220,12 +220,13 @@ export function requestOver(connection: Connection, get: Get): Request {
     );
 }
 
-// A circuit breaker around the requests of one client. A service that accepts connections and never answers costs every
-// request its whole limit of time, and a run has hundreds of requests: after a few such limits nothing more is sent.
+// A circuit breaker for the requests of one client. If a service accepts connections but never answers, every request
+// takes until its timeout, and a run has hundreds of requests: after a few timeouts in a row nothing more is sent.
 
 /**
- * Time-outs in a row that open it. As many as one request has attempts by default: a list whose page size is halved after
- * each of them has been asked for a sixteenth of a page by then, so that a service which is merely slow has answered.
+ * Timeouts in a row that open it, as many as one request has attempts by default. By then a list whose page size is
+ * halved after each timeout has been requested with a sixteenth of the page, so a service that is only slow would have
+ * answered.
  */
 const MOST_TIMEOUTS = 5;
 
@@ -237,8 +238,8 @@ interface Breaker {
 }
 
 /**
- * Watches what becomes of a transport's requests. Any status resets the count. Requests that were under way at the same
- * time count as one: how many they are is our choice and says nothing about the service.
+ * Observes the results of a transport's requests. A response of any status resets the count. Timeouts of requests that
+ * ran at the same time count as one: their number is our choice and says nothing about the service.
  */
 function withBreaker(transport: Transport): Breaker {
   /** Time-outs since the last answer that count. */

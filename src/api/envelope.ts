@@ -1,4 +1,4 @@
-/** Answers taken apart: a list of any shape that wire-notes.md, Lists, names, as one page; one record. */
+/** Parses responses: a list in any of the shapes in wire-notes.md (Lists) as a page, or a single record. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonObject, type JsonValue, getOwn, idAt, isJsonObject, parseLossless } from '../core/json.ts';

@@ -1,4 +1,4 @@
-/** Answers that are not a success, as errors to decide on (wire-notes.md, Errors). */
+/** Error responses as errors to decide on (wire-notes.md, Errors). */
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { parseRetryAfter, retryAfterFromDetail } from './retry.ts';
@@ -93,8 +93,8 @@ function meaningOf(status: number): Meaning {
 }
 
 /**
- * The error that an answer beyond 2xx stands for. The message holds the status and a short neutral form of what the
- * body says, nothing else of it.
+ * The error for a response other than 2xx. Its message has the status and a short, neutralized excerpt of the body, and
+ * nothing else of it.
  */
 export function answerError(answer: Answer, neutral: NeutralText, nowMs: number): TidemarkError {
   const { status } = answer;

@@ -1,7 +1,7 @@
 /**
- * The one limiter of a key at an origin (design.md, The sync): how many requests are under way, the rolling windows of the
- * key and of single kinds, and one pause for all of them after a 429. p-queue gives the concurrency; its own interval is
- * not used, since it knows one window of one process only.
+ * The limiter of an API key at an origin (design.md, The sync): concurrency, the rolling windows of the key and of
+ * single kinds, and one pause for all requests after a 429. p-queue limits the concurrency; its interval option is not
+ * used, because it supports only one window, in one process.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -143,8 +143,8 @@ export class Limiter {
   }
 
   /**
-   * Waits until the windows have room for one more start of a write that follows a check, which needs room as well, and
-   * reserves it. Resolves to null where no limit applies.
+   * Waits until the windows have room for the start of a write and for the check before it, and reserves the start of
+   * the write. Resolves to null if no limit applies.
    * @throws as `run`
    */
   async reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null> {

@@ -1,11 +1,11 @@
 /**
- * What shows that a page continues the list that was read before it: rows that both hold, and an order that never changes
+ * Evidence that a page continues the list as read so far: rows that both contain, and an order that never changes
  * (design.md, The sync: the walk). Pure.
  */
 import type { ScannedRecord } from '../core/json-scan.ts';
 
-// Anchored overlap: each page begins before the end of the one before it. A key that is in both is the anchor, and whatever
-// rows came or went before it, nothing between the two pages can have been missed.
+// Anchored overlap: each page begins before the end of the previous one. A key that is in both is the anchor. Whatever
+// rows were added or removed before it, no row between the two pages can have been missed.
 
 const LEAST_OVERLAP = 10;
 const OVERLAP_SHARE = 0.05;
@@ -44,8 +44,8 @@ export function findAnchor(tail: Tail, offset: number, keys: readonly string[]):
 }
 
 /**
- * How a page contradicts that the list is in the order in which its tail was read; null where it does not. Rows that
- * were read with the tail come together and as they were, and all that follow the anchor are new to the reading.
+ * How a page contradicts the order of the tail read before it; null if it does not. Rows of the tail must come together
+ * and in the same order, and all rows after the anchor must be new to this pass.
  * @param fresh keys of the page that the reading had not seen; null if unknown
  */
 export function disorderAt(
@@ -87,8 +87,9 @@ export function extendTail(
   return { keys: [...before, ...keys.slice(Math.max(0, anchor.index))].slice(-size), end };
 }
 
-// Whether a list is sorted by ids or creation times, which never change. Rows of such a list cannot move, so pages whose
-// ranges of values overlap have shown every record that existed during the walk, whatever was created or removed meanwhile.
+// Whether a list is sorted by id or creation time, which never change. Rows of such a list cannot move: if the value
+// ranges of its pages overlap, they contain every record that existed throughout the walk, whatever was created or
+// removed meanwhile.
 
 /** Fewer rows than this may be sorted by chance. */
 const LEAST_ROWS = 8;
@@ -121,8 +122,8 @@ class Sorting {
   }
 
   /**
-   * True where the page begins at or before the value reached; strictly before it where records may share a value, since
-   * those come in any order.
+   * True if the page begins at or before the value reached; strictly before it if records may share a value, since
+   * those can come in any order.
    */
   reaches(records: readonly ScannedRecord[]): boolean {
     const first = records[0] === undefined ? undefined : this.#valueOf(records[0]);
@@ -227,8 +228,9 @@ function numberStart(id: string): number {
 }
 
 /**
- * Whether a feed really is newest first: only then does a known page say that all behind it is known too. Checked by a
- * top-level timestamp. Pages overlap and may shift, so a page is compared with the start of the one before it.
+ * Whether a feed really is sorted newest first, checked by a top-level timestamp: only then does a known page imply
+ * that everything after it is known too. Pages overlap and may shift, so a page is compared with the start of the
+ * previous one.
  */
 export class HeadOrder {
   readonly #member: string | null;

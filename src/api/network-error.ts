@@ -1,4 +1,4 @@
-/** What goes wrong below HTTP, as one clear line that names host and port. */
+/** Network errors as one clear line with host and port. */
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 
 interface Fault {

@@ -1,4 +1,4 @@
-/** Text of the service made fit for a message: one short line, no control characters, never the key. */
+/** Makes text from the service safe for a message: one short line, no control characters, never the key. */
 import type { Secret } from '../core/secret.ts';
 
 /** Turns any text into one line of at most 200 characters. */
@@ -21,9 +21,9 @@ const MARKS = /[\p{M}\u2800]+/gu;
 const TAGS = /<[^<>]{0,200}>/gu;
 
 /**
- * Some servers echo the Authorization header in their error pages: the key is replaced in every form that `keyPattern` knows.
- * In the cleaned text, since cleaning joins what control characters split. This is the one place beside the transport that
- * reveals it.
+ * Some servers echo the Authorization header in their error pages, so the key is replaced in every form that
+ * `keyPattern` knows. This is done on the cleaned text, because cleaning joins what control characters separated.
+ * Besides the transport, this is the only place that reveals the key.
  */
 export function neutralText(apiKey: Secret): NeutralText {
   let pattern: RegExp | null | undefined;
@@ -40,10 +40,10 @@ export function neutralText(apiKey: Secret): NeutralText {
 }
 
 /**
- * What a reader may take the text for; in each of them the secret is looked for. Without escape sequences; with them, since
- * an escape character alone in the key takes the key's next character for its own; as UTF-8, since headers come as Latin-1;
- * without HTML; with compatibility characters, such as full-width letters, as the plain ones, and without the marks that are
- * drawn over letters and the blank pattern of Braille, which show as nothing or next to it.
+ * The ways in which a reader may interpret the text; the secret is searched in each. Without escape sequences; with
+ * them, because a lone escape character in the key consumes the next character of the key; as UTF-8, since headers
+ * arrive as Latin-1; without HTML; with compatibility characters, such as full-width letters, replaced by the plain
+ * ones; and without combining marks and the blank Braille pattern, which are invisible or nearly so.
  */
 const READINGS: readonly ((text: string) => string)[] = [
   cleaned,

@@ -1,7 +1,6 @@
 /**
- * One reading of a list from its head to its end, as decisions only: which page to ask for next, and what the reading
- * proves once it has ended (design.md, The sync: the walk). It fetches nothing and keeps no records, so a simulated
- * list can drive it as well as a server.
+ * The decisions of one pass over a list: which page to request next and, at the end, what the pass proves (design.md,
+ * The sync: the walk). It fetches nothing and stores no records, so tests can drive it with a simulated list.
  */
 import type { TidemarkError } from '../core/errors.ts';
 import { isWholeList, type ListPage } from './envelope.ts';
@@ -17,7 +16,7 @@ import {
 import { HEAD, type Link, offsetOf, type PageAddress } from './target.ts';
 import { loopError, RecordsWithoutId, unprovenError } from './walk-verdict.ts';
 
-/** A page with what the decisions need to know of its request. */
+/** A page, and the request that returned it. */
 export interface FetchedPage extends ListPage {
   /** Rows asked for. */
   readonly limit: number;
@@ -27,42 +26,43 @@ export interface FetchedPage extends ListPage {
   readonly next: Link | null;
 }
 
-/** What the sink said of a page. */
+/** What the sink counted on a page. */
 export interface Accepted {
   readonly fresh: number;
   readonly known: number;
   readonly distinct: number;
-  /** Of the fresh ones, those that an earlier pass saw; left out where the sink does not know. */
+  /** How many of the fresh ones an earlier pass had seen; missing if the sink does not know. */
   readonly again?: number;
 }
 
 export interface PageSequenceRules {
-  /** True when the sink counts from zero in this pass: only then is `fresh` what the pass had not seen. */
+  /** True if the sink counts from zero in this pass: only then does `fresh` mean "not seen in this pass". */
   readonly isFresh: boolean;
-  /** False for a list known to have no order: then only counting can prove it. */
+  /** False for a list without a fixed order: only its count can prove it complete. */
   readonly needsAnchors: boolean;
   readonly acceptsQuery: boolean;
   readonly isCountTrusted: boolean;
-  /** A feed's head: ends at the first page that is known and unchanged. */
+  /** A head read: stop at the first page on which all records are known and unchanged. */
   readonly stopsWhenKnown: boolean;
 }
 
 export interface PageSequenceEnd {
   /**
-   * `page`: one answer held it all. `order`: sorted by what never changes, and no gap between its pages. `cursor`: the
-   * list's own marks led from page to page. `chain`: every page repeats the end of the one before it, and nothing moved
-   * that was not accounted for. `count`: its pages cannot overlap, so that only counting is left. `none`: none of these.
+   * `page`: one response held the entire list. `order`: sorted by values that never change, without a gap between
+   * pages. `cursor`: the pages were reached by the list's own cursors. `chain`: every page repeats the end of the
+   * previous one, and every row that moved is accounted for. `count`: pages cannot overlap, so that only the count can
+   * prove it. `none`: no proof.
    */
   readonly proof: 'page' | 'order' | 'cursor' | 'chain' | 'count' | 'none';
-  /** What contradicted a fixed order; null where nothing did. */
+  /** The first contradiction to a fixed order; null if there was none. */
   readonly disorder: string | null;
-  /** The count that came with the last page, where the list ended at just that position; null where it did not. */
+  /** The count on the last page if the list ended at exactly that position; otherwise null. */
   readonly countAtEnd: number | null;
   /** What the list said that it held when this pass began. */
   readonly countAtStart: number | null;
   /**
-   * Records that were certainly there when this pass began: on its first page, or seen by an earlier pass and again by
-   * this one. As many as `countAtStart` are all that there were.
+   * How many records certainly existed when this pass began: they were on its first page, or were seen both by an
+   * earlier pass and by this one. If that equals `countAtStart`, there were no others.
    */
   readonly thereAtStart: number;
   /** Records of this pass that an earlier one saw too; null where the sink does not know. */

@@ -1,6 +1,6 @@
 /**
- * The passes of one walk and what they prove together (design.md, The sync; Never broken 1). A list whose keys and
- * count disagree is read again a bounded number of times before it is called unproven. Pure.
+ * The passes of one walk, and what they prove together (design.md, The sync; Never broken 1). If the keys of a list
+ * disagree with its count, the list is read again, a bounded number of times, before it is called unproven. Pure.
  */
 import type { TidemarkError } from '../core/errors.ts';
 import {
@@ -128,8 +128,8 @@ export class PagingProof {
     const count = this.#rules.isCountTrusted ? end.count : null;
     const isCounted = end.count !== null && end.count === end.distinct;
     const previous = this.#ends.at(-1);
-    // Where the last page showed that the count is right, as many as there were when the pass began were there then: those
-    // are all, in whatever order they came.
+    // The last page confirmed the count. If as many records as that existed when the pass began, they are all records
+    // of the list, in whatever order they were read.
     if (count !== null && end.countAtEnd !== null && end.thereAtStart === end.countAtStart) return true;
     switch (end.proof) {
       case 'order':
@@ -138,8 +138,9 @@ export class PagingProof {
       case 'cursor':
         return count === null || isCounted;
       case 'chain':
-        // Rows that go, come and move at once can leave every sign as it was; then one of those that came is new to the
-        // mirror. Where all is as the mirror has it, nothing did; elsewhere a second reading must say the same.
+        // If rows are removed, added and moved at the same time, all signs of it can cancel out; but then a row that
+        // was added is new to the mirror. So if all records are as in the mirror, nothing happened; otherwise a second
+        // pass must read the same.
         return (
           (count === null || isCounted) &&
           (end.isAllKnown ||

@@ -1,6 +1,7 @@
 /**
- * Sends a text to a URL that is not the service's: channels of notices and pings. It holds no key and no connection of a
- * source's client. Redirects are not followed, every phase has a limit, and of the answer only the beginning is kept.
+ * Sends text to URLs other than the service's: notice channels and pings. It has no access to the API key or to the
+ * clients of a source. Redirects are not followed, every phase has a timeout, and only the beginning of the response is
+ * kept.
  */
 import type { Agent, Dispatcher } from 'undici';
 import { abortReason } from '../core/clock.ts';

@@ -1,5 +1,5 @@
 /**
- * Where the limiter keeps the starts of requests. The processes of one machine share a file beside the mirror
+ * Where the limiter stores the starts of requests. The processes of one machine share a file beside the mirror
  * (`mirror/rate-log.ts`); this file has the interface, a log in memory, and the switch between the two.
  */
 import type { Kind } from '../catalog/kinds.ts';
@@ -29,8 +29,8 @@ interface Starts {
   /** Returns the number of the start, for `arrived`. */
   add(at: number): number;
   /**
-   * The request of that number was answered at `at`, so it reached the service at some time until then. It counts as a start
-   * of that time, and so do later ones, which keeps the order.
+   * The request with that number was answered at `at`, so the service received it by then. It now counts as started at
+   * that time, and so do later ones, which preserves the order.
    */
   arrived(number: number, at: number): void;
   /** The time of the nth latest start (1 = the latest); undefined where fewer are known. Never in the future. */
@@ -130,9 +130,9 @@ interface Replacement {
 }
 
 /**
- * The shared log while it works, else one in memory with the starts of the shared one: this process then keeps the limits
- * alone, and no request fails. Once the shared log works again it is used, and gets the starts of the meantime. Each
- * change is logged once.
+ * Uses the shared log as long as it works. If it fails, a log in memory takes over with the same starts: this process
+ * then enforces the limits alone, and no request fails. When the shared log works again, it is used and receives the
+ * starts of the meantime. Each switch is logged once.
  */
 export class LogInUse {
   readonly #options: LogInUseOptions;

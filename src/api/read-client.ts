@@ -1,6 +1,6 @@
 /**
- * The clients of reading commands: lists and records for a sync, single answers for `doctor`. Both are given a function that
- * sends GET and nothing else, so nothing built on them can change the service (design.md, Never broken 3).
+ * The clients for commands that read: lists and records for a sync, single responses for `doctor`. Both receive a
+ * function that can only send GET, so nothing built on them can change the service (design.md, Never broken 3).
  */
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type Scope } from '../catalog/definition.ts';
@@ -21,13 +21,14 @@ export type { RequestStats } from './request-stats.ts';
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
 export interface ReadClient {
   /**
-   * Lists the whole collection into the sink. What the service does ends up in the verdict.
+   * Lists the whole collection into the sink. Errors of the service are part of the verdict.
    * @throws the abort reason when aborted; what the sink throws, unless it is a `SyntaxError` or `malformed`
    */
   walk(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**
-   * Lists a feed from its head until a whole page is known and unchanged (`mode: 'head'`, which testifies nothing about
-   * absence). Goes on to the end (`mode: 'full'`) when the feed is not newest first or no page is wholly known.
+   * Lists a feed from its head until all records of a page are known and unchanged (`mode: 'head'`, which says nothing
+   * about removals). Continues to the end (`mode: 'full'`) if the feed is not sorted newest first or no such page is
+   * found.
    */
   walkHead(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**

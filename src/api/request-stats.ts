@@ -1,4 +1,7 @@
-/** What the client has sent and how near its limits it is: for progress bars, logs and the run's row. */
+/**
+ * How many requests the client has sent and how close it is to its limits: for progress bars, logs and the row of the
+ * run.
+ */
 import type { Kind } from '../catalog/kinds.ts';
 
 export interface WindowUse {

@@ -1,4 +1,4 @@
-/** What a walk is about: one list endpoint in one scope, and the addresses of its pages. */
+/** What a walk lists (an endpoint in a scope), and the addresses of its pages. */
 import { fillPath } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -70,8 +70,8 @@ export interface Link {
   /** Path and query below the base URL. */
   readonly path: string;
   /**
-   * True when every parameter that it moves is a plain number: positions, which shift when rows come and go. An opaque
-   * cursor names a row and does not.
+   * True if every parameter that changes from page to page is a plain number, hence a position, which shifts when rows
+   * are added or removed. An opaque cursor names a row and does not shift.
    */
   readonly isPositional: boolean;
   /** Scheme, host and port as sent; null where it names none. */
@@ -79,9 +79,8 @@ export interface Link {
 }
 
 /**
- * Reads a `next` URL. Scheme, host and port are the service's belief about itself and are dropped, so the key stays
- * at the configured origin; our own path replaces theirs where theirs is the same collection behind a proxy's prefix.
- * Null when it is no address.
+ * Parses a `next` URL. Scheme, host and port are dropped, so the key is sent to the configured origin only. If its path
+ * is the same collection under another prefix (a proxy), our own path replaces it. Null if it is not a URL.
  * @param current path and query of the page that carried it
  * @param prefix the base URL's own path, without a slash at its end
  */

@@ -1,6 +1,7 @@
 /**
- * The one door to undici: sends one request to the configured origin and nowhere else, within limits of time and size.
- * Redirects are not followed, and paths go out byte for byte as given: a URL parser would resolve `%2E%2E`.
+ * The only user of undici for requests with the key: sends one request to the configured origin and nowhere else, with
+ * limits on time and size. Redirects are not followed, and paths are sent byte for byte: a URL parser would resolve
+ * `%2E%2E`.
  */
 import { isAscii } from 'node:buffer';
 import type { Pool } from 'undici';
@@ -36,8 +37,8 @@ const MAX_BODY_BYTES = 100 * 1024 * 1024;
 /** Requests under way where the configuration says "no limit": undici needs a number. */
 export const UNLIMITED_REQUESTS = 32;
 /**
- * Connections for each request that may be under way. undici takes one again a turn of the event loop after its answer;
- * without another one a request that follows at once waits in the pool's queue for two more.
+ * Connections per concurrent request. undici reuses a connection one turn of the event loop after its response; without
+ * a second one, a request that follows immediately would wait in the pool's queue for two more turns.
  */
 const CONNECTIONS_PER_REQUEST = 2;
 

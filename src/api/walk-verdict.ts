@@ -1,4 +1,4 @@
-/** The sink that receives the records of a walk, the walk's verdict, and why a walk proves nothing. */
+/** The sink that receives the records of a walk, the verdict of a walk, and the reasons why a walk proves nothing. */
 import { hash } from 'node:crypto';
 import { shownId } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -30,8 +30,8 @@ export interface WalkSink {
 
 export interface WalkVerdict {
   /**
-   * `incomplete`: read, but not proven whole. `denied`: 401 or 403. `missing`: 404 or 410 to the first request.
-   * `failed`: the requests did, or the list leads in circles.
+   * `incomplete`: read, but not proved complete. `denied`: 401 or 403. `missing`: 404 or 410 for the first request.
+   * `failed`: requests failed, or the pages form a loop.
    */
   readonly outcome: 'complete' | 'incomplete' | 'denied' | 'missing' | 'failed';
   readonly mode: 'full' | 'head';

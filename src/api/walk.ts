@@ -336,9 +336,10 @@ const MOST_PAGES_IN_ONE = 4;
 const ROWS_IN_ONE = 1000;
 
 /**
- * How many records to ask for, from `configured` on. A server that shows no cap is asked for the overlap on top, so that the
- * overlap costs no further requests; a 400 takes that back. Timeouts and answers too large halve the size at once, a
- * 5xx when it comes twice in a row for one page (a single one says nothing about size).
+ * How many records to request, starting from the configured page size. If the server shows no maximum, the overlap is
+ * requested on top, so that it costs no further requests; a 400 takes that back. A timeout or a response that is too
+ * large halves the size at once, a 5xx only when it comes twice in a row for one page (a single one says nothing about
+ * size).
  * @internal
  */
 export class PageSize {

@@ -1,6 +1,6 @@
 /**
- * The client of restore: the only way to change the service. A write that may have reached the service is never sent
- * again here, whatever its method: the caller, which has the journal, reads first (design.md, Never broken 6).
+ * The client for restores: the only way to change the service. It never sends a write again that may have reached the
+ * service, whatever its method: the caller, which has the journal, reads the record first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
 import type { Operation, Scope } from '../catalog/definition.ts';
@@ -222,8 +222,8 @@ function notOffered(definition: ResourceDefinition, what: string): TidemarkError
 // The 2xx answer to a write, taken apart.
 
 /**
- * A success is believed when its body is empty or JSON about the record that was written. Anything else may come from
- * something in between (a login page with status 200), so that what happened is not known.
+ * A 2xx counts as success if its body is empty or JSON about the written record. Anything else may come from an
+ * intermediary (a login page with status 200), so the outcome is unknown.
  * @param id the record that was written; null for a new one
  */
 function readWritten(

@@ -1,6 +1,6 @@
 /**
- * What the daemon does for one mirror: its schedules, its queue, one job at a time, its observers, and what is wrong with
- * it. The process around it (`daemon.ts`) has the configuration, HTTP, the loop and the end.
+ * What the daemon does for one mirror: its schedules, its queue, its jobs (one at a time), its observers, and its
+ * problems. Configuration, HTTP, main loop and shutdown are in the process around it (`daemon.ts`).
  */
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';

@@ -1,4 +1,7 @@
-/** Jobs that are due without a schedule: what an earlier daemon left undone, read from the mirror so that no kill loses it, and what follows a sync. */
+/**
+ * Jobs that are due without a schedule: unfinished jobs of an earlier daemon, read from the mirror so that no kill
+ * loses them, and jobs that follow a sync.
+ */
 import type { Config, SourceConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -14,8 +17,9 @@ import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
 
 /**
- * The jobs that a daemon makes up for at its start beside its schedules, in their order. Each start tries them again: what a
- * job dies of is its own process, and without them a first backup, or drift, would be missed until who knows when.
+ * The jobs that a daemon makes up for at its start besides its schedules, in order. They are tried again at each start:
+ * a job that crashes only ends its own process, and without this, a first backup or drift could be missed for a long
+ * time.
  * @param isOnce who calls for what is due keeps the times itself: then only a sync that was cut short comes again
  */
 export function pendingJobs(
@@ -38,8 +42,9 @@ export function pendingJobs(
 }
 
 /**
- * True where a run changed something since the last finished drift job of the source, or since the baseline. A job
- * that could compare only a part counts: what was unread then is a change of the run that reads it.
+ * True if a run changed something since the last finished drift job of the source, or since the baseline. A drift job
+ * that could compare only part of the records counts as finished: what was unread then is a change of the run that
+ * reads it.
  */
 function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();

@@ -1,4 +1,4 @@
-/** What is wrong at this moment. Each thing is reported when it begins and when it ends, never in between. */
+/** Current problems. Each is reported when it begins and when it ends, not in between. */
 import { type Clock, isoTime } from '../core/clock.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';

@@ -1,4 +1,4 @@
-/** What the daemon remembers in the mirror beside its jobs: due times, and which jobs never came to their end. */
+/** What the daemon stores in the mirror besides its jobs: due times, and which jobs never ended. */
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';

@@ -40,8 +40,8 @@ export class Settings {
   }
 
   /**
-   * Reads it again, keys and all, where one of its files may be another than before; else costs a look at each of them. A
-   * wrong one changes nothing, and is reported unless the same was reported before.
+   * Reloads the configuration with its keys if one of its files may have changed; otherwise it only checks the files.
+   * An invalid configuration changes nothing, and is reported once.
    */
   refresh(): void {
     if (this.#seen === null || this.#seen !== statesOf(this.#config.files)) this.#read(false);
@@ -81,8 +81,8 @@ export class Settings {
   }
 
   /**
-   * The states of its files, if what was read is what they hold: null where one was written so lately that a second writing
-   * might not show in its times.
+   * The states of the configuration files, if they certainly match what was read: null if one was written so recently
+   * that a second write might not show in its times.
    */
   #settled({ files }: LoadedConfig): string | null {
     const states = statesOf(files);

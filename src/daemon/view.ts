@@ -1,6 +1,6 @@
 /**
- * What the parts of the daemon that answer questions (health, metrics, API, dashboard) may know of the living daemon, and
- * the one thing that they may ask of it. Everything else they read from the mirror.
+ * What health, metrics, API and dashboard may know of the running daemon, and the requests that they may make. They
+ * read everything else from the mirror.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
@@ -130,13 +130,13 @@ export interface DaemonView {
   /** What is wrong now, oldest first. */
   problems(): readonly DaemonProblem[];
   /**
-   * Has a job run as soon as its turn comes. What does just the same and waits already is not asked for twice.
+   * Queues a job. An equal job that is queued already is not queued twice.
    * @returns what waits now, one for each source
    * @throws TidemarkError `usage` for a source that there is not, `throttled` where too many wait, `interrupted` while the daemon stops
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /**
-   * Does somebody's short piece of work on the mirror, which awaits nothing, once nobody else writes.
+   * Executes short work on the mirror, which must not await anything, as soon as nobody else writes.
    * @throws TidemarkError `mirror_locked` where a job or another process goes on writing
    */
   change<T>(what: string, actor: Actor, work: (mirror: Mirror) => T): Promise<T>;

@@ -1,4 +1,4 @@
-/** When two JSON values are the same value, and the one text of each, whatever the order of its keys and the spelling of its numbers. */
+/** Equality of JSON values, and their canonical text, independent of key order and number notation. */
 import { hash } from 'node:crypto';
 import { type JsonValue, isJsonObject, isRawNumber, type RawNumber, sortedKeys } from '../core/json.ts';
 

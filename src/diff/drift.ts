@@ -98,7 +98,7 @@ interface DriftInput {
 }
 
 /**
- * Sorts a diff's findings. What a change of form explains goes first, and ignore rules go before acceptances.
+ * Classifies the findings of a diff. Changes of form come first, and ignore rules take precedence over acceptances.
  * @throws TidemarkError `config_invalid` for a rule without reason, or one that is too wide or has no proper path
  */
 export function assessDrift(input: DriftInput): Drift {

@@ -1,4 +1,4 @@
-/** How the elements of two arrays belong together (design.md, Comparison: arrays of objects that all carry an id). */
+/** Matches the elements of two arrays (design.md, Comparison: arrays of objects that all carry an id). */
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
 import { canonicalText, canonicalNumber, numberText } from './canonical.ts';
 

@@ -1,4 +1,4 @@
-/** What makes a finding the same finding tomorrow: its place and the value that it leads to. */
+/** The identity of a finding across reports: its place, and the new value. */
 import { createHmac, hash } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
 import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
@@ -15,8 +15,8 @@ interface FingerprintOptions {
   /** Name of the source. */
   readonly source: string;
   /**
-   * Random bytes that only the mirror holds. Fingerprints are in reports, where secrets are masked: without the key
-   * nobody finds a short secret by trying values.
+   * Random bytes that only the mirror has. Fingerprints are in reports, in which secrets are masked: without the key,
+   * nobody can find a short secret by trying values.
    */
   readonly key: Uint8Array;
   /** An added record as the default comparison tells it, where the change was made by another one. */
@@ -24,9 +24,9 @@ interface FingerprintOptions {
 }
 
 /**
- * Fingerprints of one source: HMAC-SHA-256 (hex) over source, record key, place and the digest of the new value. A
- * further change of the value makes another fingerprint; the old value, names, times and the index of an element that has
- * an id take no part, nor does what the comparison was narrowed to.
+ * Fingerprints of one source: HMAC-SHA-256 (hex) of source, record key, place and the digest of the new value. If the
+ * value changes again, the fingerprint changes. The old value, names, times, the index of an element that has an id,
+ * and the filters of the comparison are not part of it.
  */
 export function fingerprints({ source, key, whole }: FingerprintOptions): FingerprintOf {
   return (change, field) => {

@@ -1,8 +1,7 @@
 /**
- * Changes of the form of a kind's records (a field gained, lost or retyped by the service) distinguished from drift.
- * What a change of form may hide stays drift: a field that only some records gained or lost, one that people set
- * (somebody may have set it in all of them, and restore would take it back), and a value that became another one
- * while it was retyped.
+ * Separates changes in the form of records (a field that the service added, dropped or changed the type of) from drift.
+ * Whatever such a change may hide stays drift: a field that only some records gained or lost, a writable field
+ * (somebody may have set it in all records, and a restore would revert it), and a value that changed besides its type.
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';

@@ -1,4 +1,6 @@
-/** A record's history from its revisions: the changes of each one, and since when each field has its value. Pure. */
+/**
+ * The history of a record, from its revisions: what each one changed, and since when each field has its value. Pure.
+ */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';

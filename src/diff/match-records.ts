@@ -1,6 +1,6 @@
 /**
- * Which records of two sources are each other's counterparts, though every id differs: by natural key within the counterpart of their
- * parent. Namesakes are never guessed at.
+ * Matches the records of two sources, whose ids all differ: by natural key, among the children of matched parents. If
+ * several records have the same key, none of them is matched.
  */
 import { type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -93,9 +93,9 @@ interface Namesakes {
 }
 
 /**
- * Matches the records of one kind: by natural key as it is written, then letters' case apart. `counterparts` must know the kind's
- * parents already (the catalog lists them first); a record without a natural key, or whose parent has no counterpart, has none
- * either.
+ * Matches the records of one kind: first by exact natural key, then ignoring case. `counterparts` must have the parents
+ * of the kind already (the catalog lists them first). A record without a natural key, or whose parent has no
+ * counterpart, has none either.
  */
 export function matchRecords(
   definition: ResourceDefinition,

@@ -1,4 +1,4 @@
-/** Rules of the configuration about drift: what not to report and why, and the patterns that name fields. */
+/** Rules of the configuration about drift: what to ignore and why, and the patterns that select fields. */
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { splitPointer } from '../core/json-pointer.ts';
@@ -6,8 +6,8 @@ import type { RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
 
 /**
- * At least one of kind, id and path is given; those that are must all fit. A path of wildcards alone needs a kind or an
- * id beside it.
+ * At least one of kind, id and path is given; all that are given must match. A path of only wildcards also needs a kind
+ * or an id.
  */
 export interface IgnoreRule {
   readonly kind?: Kind;

@@ -35,12 +35,12 @@ interface SourceCompareOptions extends CompareOptions {
 }
 
 /**
- * Compares two sources. Holds the records of both, since their orders differ; each side must hold the parents of its
- * records (organizations, projects, roles), or these are skipped. When each side has exactly one organization, these
- * two are counterparts whatever their names.
+ * Compares two sources. Keeps the records of both in memory, because their orders differ. Each side must contain the
+ * parents of its records (organizations, projects, roles), or these are skipped. If each side has exactly one
+ * organization, these two are matched whatever their names.
  *
- * Unless the mode is `all`, matched records are compared without what a service gives by itself (`portableBody`).
- * Namesakes and everything below them are skipped, by name.
+ * Unless the mode is `all`, matched records are compared without what the service assigns (`portableBody`). Records
+ * with the same name, and everything below them, are skipped and named.
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
  */
 export function diffSources(from: State, to: State, options: SourceCompareOptions): DiffDocument {
@@ -200,11 +200,12 @@ class Lineage {
 // What of a body can be the same in two sources.
 
 /**
- * The body without what the service gives by itself: the id, documented response-only fields, and what names a place where
- * nothing is documented: at the top level, and in records that a response-only field embeds; except references. Of a user
- * who is embedded there the address is left. Values of no known shape stay whole: what names a place in them somebody may
- * have configured. References of FROM's body (`counterparts` given) name their counterpart in TO instead; one without a counterpart stays as it is, and so
- * differs. References to kinds that are matched later cannot be followed and are left out.
+ * The body without what the service assigns: the id, documented response-only fields, and, among undocumented members,
+ * what refers to a place (at the top level, and in records embedded in response-only fields), except references. Of an
+ * embedded user, the address is kept. Values of unknown shape are kept entirely, because what looks like a place in
+ * them may be configuration. References in the body of FROM (if `counterparts` is given) are replaced by their
+ * counterparts in TO; one without a counterpart stays, and therefore differs. References to kinds that are matched
+ * later cannot be resolved, and are left out.
  */
 function portableBody(
   definition: ResourceDefinition,

@@ -1,4 +1,4 @@
-/** Changes that two lists show, the list of a family and the union of all families: each is reported once. Pure. */
+/** Changes that appear in two lists, that of a family and the union of all families, are reported once. Pure. */
 import { definitionOf, familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { DiffDocument, RecordChange } from './change.ts';

@@ -1,6 +1,6 @@
 /**
- * Current records that a run did not see, found and decided in slices, so that the event loop is not blocked. On the writer's
- * connection, since what is staged counts.
+ * Current records that a run did not see, found and decided in slices, so that the event loop is not blocked. Uses the
+ * connection of the writer, because the stage is attached to it.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CATALOG, familyKinds } from '../catalog/catalog.ts';
@@ -166,8 +166,8 @@ export interface LinkedCollections {
 }
 
 /**
- * Gives every current record whose parent does not exist, or is removed by this run, the verdict `remove`; returns how
- * many. It follows its parent: it is neither counted against a limit nor held. `write` guards the stage.
+ * Marks every current record for removal whose parent does not exist or is removed by this run; returns how many. Such
+ * a record follows its parent: it does not count against the removal limit and is never held. `write` guards the stage.
  */
 export async function removeOrphans(
   writer: Connection,
@@ -234,8 +234,8 @@ interface IdSlice {
 }
 
 /**
- * Bounds of an `IdSlice` in SQL, over the column `id`. A blob sorts after every text, and as a bound of its own it ends
- * the search in the index: behind an OR each slice would read on to the collection's end.
+ * The SQL bounds of an `IdSlice` on the column `id`. The upper bound is a blob, which sorts after every text, so that
+ * the index search ends there; with an OR instead, each slice would read to the end of the collection.
  */
 function withinSlice(id: string): string {
   return `${id} >= :from AND ${id} < ifnull(:end, x'')`;

@@ -1,4 +1,7 @@
-/** A consistent copy of the mirror's file by SQLite's online backup: of one moment, while others read and write. */
+/**
+ * A consistent copy of the mirror's file by SQLite's online backup: one point in time, while other processes read and
+ * write.
+ */
 import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';

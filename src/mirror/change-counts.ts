@@ -1,6 +1,6 @@
 /**
- * What runs changed, counted in the mirror and not gathered. A run that took over the changes of others, which retention
- * dropped, is counted by its revisions: its own sweeps do not include theirs.
+ * Counts of what runs changed, computed in SQL. A run that absorbed forgotten runs is counted by its revisions, because
+ * its own sweeps do not include their changes.
  */
 import { definitionOf, familyKinds } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';

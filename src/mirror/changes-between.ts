@@ -1,7 +1,7 @@
 /**
- * What changed between two runs, read from the revisions made between them: the cost follows the number of changes, not
- * of records. Nothing else can differ: members that move without a revision are not part of history, so a record without
- * a revision in between reads the same as of both runs.
+ * What changed between two runs, read from the revisions between them: the cost follows the number of changes, not of
+ * records. Nothing else can differ: volatile members, which change without a revision, are not part of the history, so
+ * a record without a revision in between is the same in both runs.
  */
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';

@@ -1,4 +1,4 @@
-/** What a received record is to the mirror's current one, when their hashes differ or cannot be compared. */
+/** How a received record relates to the mirror's current one, if their hashes differ or cannot be compared. */
 import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';

@@ -1,4 +1,6 @@
-/** The stage of one collection in a run: what was read of it, compared with the mirror, and the verdicts on what is absent. */
+/**
+ * The stage of one collection in a run: what was read, compared with the mirror, and the decisions on absent records.
+ */
 import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';

@@ -1,6 +1,6 @@
 /**
- * What the daemon remembers in the mirror: due times, jobs, and notices that are pending. Every method is one short
- * transaction; the writing ones need a mirror that is open for writing.
+ * What the daemon stores in the mirror: due times, jobs, and pending notices. Every method is one short transaction;
+ * those that write need a mirror that is open for writing.
  */
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lte, max, notExists, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';

@@ -1,4 +1,4 @@
-/** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
+/** The only user of better-sqlite3: opens SQLite files, and translates their errors into Tidemark's. */
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
@@ -56,8 +56,8 @@ export function createPrivateFile(path: string): void {
 const O_PATH = 0o10000000;
 
 function tighten(path: string): void {
-  // Never open and close a file that SQLite has open: that would drop this process's locks on it. O_PATH opens nothing, and
-  // holds on to the very file that was looked at, whatever is put in its place meanwhile.
+  // Never open and close a file that SQLite has open: closing it would drop the locks of this process. O_PATH does not
+  // open it, but holds the very file that was checked, whatever replaces it meanwhile.
   if (process.platform !== 'linux') {
     chmodSync(path, 0o600);
     return;

@@ -1,7 +1,7 @@
 /**
- * The history of single records when runs are forgotten: what a forgotten run did goes into the next kept run of its
- * source, where several revisions become the one that leads to the last of them, or none. The texts that a kept run
- * shows stay byte for byte; what only forgotten runs showed is gone.
+ * The history of single records when runs are forgotten: what a forgotten run did is attributed to the next kept run of
+ * its source; several revisions become the last one, or none. Texts that a kept run shows stay byte for byte; those
+ * that only forgotten runs show are deleted.
  */
 import { createHash } from 'node:crypto';
 import { and, asc, eq, inArray } from 'drizzle-orm';

@@ -1,6 +1,6 @@
 /**
- * Forgetting: the runs that retention lets go leave the history, in one transaction. The work is a generator that hands
- * control back after each slice; the caller has begun the transaction and commits it.
+ * Forgetting: removes the runs that retention drops from the history, in one transaction. The work is a generator that
+ * yields after each slice; the caller begins the transaction and commits it.
  */
 import { and, desc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
@@ -122,8 +122,8 @@ function rememberCollections(writer: Connection): (id: number) => MergedCollecti
 }
 
 /**
- * Rows that name a forgotten run name the kept one from now on. `checks` and the latest sweeps of `collections` keep
- * their numbers: these give the order, and the times stored with them the rest.
+ * Replaces forgotten runs by the kept one in all rows that name them. `checks` and the latest sweeps of `collections`
+ * keep their numbers, which are only used for their order; times are stored with them.
  */
 function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): void {
   // As text: a temporary table is in no schema.
@@ -169,8 +169,8 @@ const ADD_FIELD_CHANGE = prepared((db) => db.insert(schemaChanges).values(params
 const NONE = '[]';
 
 /**
- * Changes of one field that come together in a kept run become one: from what the first began with to what the last led
- * to; none where that is the same. `into` has the forgotten runs with the kept ones into which they go.
+ * Merges the changes of one field that now belong to one kept run: from the value before the first to the value after
+ * the last; none if these are equal. `into` maps forgotten runs to the kept ones.
  */
 function moveSchemaChanges(writer: Connection, into: ReadonlyMap<number, number>): void {
   const runsOf = Map.groupBy(into.keys(), (run) => into.get(run) ?? run);
@@ -244,8 +244,8 @@ function answersOf(sweep: SeenSweep): number {
 }
 
 /**
- * Carries what is still the last word, before the rows of the dropped runs go. Returns the kept runs that got some: they
- * have to be sealed again. Hands control back after each dropped run.
+ * Carries over the last sweeps before the rows of the dropped runs are deleted. Returns the kept runs that received
+ * some, whose seals must be recomputed. Yields after each dropped run.
  */
 function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefined, Set<number>> {
   const got = new Set<number>();

@@ -1,4 +1,4 @@
-/** `forget` as a whole: what is to go, the transaction that lets it go, and the space that it gives back. */
+/** `forget` as a whole: what to drop, the transaction that drops it, and returning the disk space. */
 import { statSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -103,9 +103,8 @@ async function giveBack(
   }
 }
 
-// Returns the space of what was forgotten. VACUUM in place is safe with readers: they continue to read the old state
-// from the file and its log, where a rebuilt copy renamed over the file would leave them, and the log, with a file
-// that is no longer there.
+// Returns disk space after a forget. VACUUM in place is safe with readers, which continue with the old state in file
+// and log. A rebuilt copy renamed over the file would leave them, and the log, with a file that no longer exists.
 
 /** Below this share of free pages rebuilding the file is not worth it: the next runs fill them. */
 const FREE_SHARE = 0.02;

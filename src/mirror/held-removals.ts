@@ -1,4 +1,4 @@
-/** Removals that wait, collection by collection: for a person, or for the same finding again. */
+/** Held removals, by collection: waiting for approval by a user, or for a later run with the same result. */
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { eq, sql } from 'drizzle-orm';
 import { scopeKeyNaming } from '../catalog/lineage.ts';

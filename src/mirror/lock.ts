@@ -78,8 +78,8 @@ export function writerOf(mirrorPath: string): LockHolder | null {
 }
 
 /**
- * The holder's name has to be committed to be readable by others, and a commit gives the lock up for an instant. So:
- * write the name, commit, take the lock again, and read the name: the lock is held only if it is our own.
+ * The name of the holder must be committed to be visible to others, and a commit releases the lock for a moment. So:
+ * write the name, commit, take the lock again, and read the name; the lock is held only if the name is still ours.
  */
 function hold(connection: Connection, path: string, mirrorPath: string, holder: LockHolder): void {
   // The name of the holder need not survive a power cut: the lock does not either.
@@ -90,8 +90,8 @@ function hold(connection: Connection, path: string, mirrorPath: string, holder: 
   if (id !== LOCK_APPLICATION_ID && !isEmpty) throw foreignFile(path);
   const text = JSON.stringify(holder);
   for (;;) {
-    // Only for another writer there is no waiting. A reader who is looking whose lock it is must not make a commit fail: of
-    // several who come at once, each could then be refused because of the others.
+    // Other writers are not waited for, but readers are. A reader that looks up the holder must not make a commit fail:
+    // if several processes start at once, each could be refused because of the others.
     connection.pragma('busy_timeout = 0');
     try {
       connection.exec('BEGIN IMMEDIATE');

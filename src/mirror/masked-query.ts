@@ -1,12 +1,13 @@
 /**
- * Read-only SQL on the current records for somebody who must see no secret. `records.body` has them, and SQLite as it is
- * built here asks nobody before it reads a table. So the query is prepared twice:
+ * Read-only SQL on the current records for users who must not see secrets. `records.body` contains secrets, and
+ * better-sqlite3 offers no authorizer callback that could forbid a table. So each query is prepared twice:
  *
- * 1. in an empty database that has nothing but the tables that are offered, all of them temporary. What names another table,
- *    the schema `main`, or writes, fails here. SQL cannot name a table that is not in its text.
- * 2. on the mirror, where the same names are temporary views with masked values: a temporary name is found before any other.
+ * 1. in an empty database with only the permitted tables, as temporary ones. Any query that names another table or the
+ *   schema `main`, or that writes, fails here. SQL cannot read a table that its text does not name.
+ * 2. on the mirror, where the same names are temporary views with masked values: SQLite resolves temporary names first.
  *
- * Copying the masked records into a database of their own would hold as well, but takes minutes and gigabytes of a million.
+ * Copying the masked records into a separate database would be as safe, but takes minutes and gigabytes for a million
+ * records.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';

@@ -99,8 +99,8 @@ function openWriter(path: string): Connection {
   try {
     // Counts for an empty file only.
     connection.pragma(`page_size = ${PAGE_SIZE}`);
-    // Keeping track of pages for giving them back singly would make a large commit read its whole log again (0.3 s for
-    // a million records): space returns by VACUUM instead.
+    // auto_vacuum would make a large commit read its entire log again (0.3 s for a million records); VACUUM returns the
+    // space instead.
     connection.pragma('auto_vacuum = NONE');
     connection.pragma('journal_mode = WAL');
     connection.pragma('synchronous = NORMAL');

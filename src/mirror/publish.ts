@@ -1,7 +1,7 @@
 /**
- * Publishing: everything a run found becomes visible in one transaction, or nothing does. The work is a generator that
- * hands control back after each slice, so that the event loop is never blocked for long; the transaction stays open
- * meanwhile on a connection that is used for nothing else.
+ * Publishing: everything that a run found becomes visible in one transaction, or nothing does. The work is a generator
+ * that yields after each slice, so that the event loop is never blocked for long; meanwhile the transaction stays open
+ * on a connection that nothing else uses.
  */
 import { type Column, type SQL, and, desc, eq, isNotNull, lt, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
@@ -87,8 +87,8 @@ export function* publishSteps(
     addChecks(writer, facts);
     yield* shapes.settle(facts.run);
   }
-  // Not earlier: if a page is written to the log at the beginning and again at the end, SQLite reads the whole log again
-  // for its checksums, half a second for a million records.
+  // Not earlier: if a page is written to the log at the beginning and again at the end, SQLite reads the entire log
+  // again to compute its checksums, half a second for a million records.
   for (const { id, kind, scope, isNew } of facts.collections)
     if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
   const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };

@@ -1,8 +1,7 @@
 /**
- * The starts of the last hour's requests, in a small SQLite file beside the mirror: all processes that use the mirror
- * share it, readers too, and a process that dies forgets nothing. Apart from the mirror, since readers do not write
- * that, and its one writer must not wait for them. Fits the client's `RateLog`. Its tables are in no schema: SQL as
- * text.
+ * The starts of the last hour's requests, in a small SQLite file beside the mirror. All processes that use the mirror
+ * share it, and it survives their end. It is separate from the mirror because reading commands cannot write the mirror,
+ * and the writer must not wait for them. Implements the client's `RateLog`. Its tables are in no schema: SQL as text.
  */
 import { createHash, randomInt } from 'node:crypto';
 import { existsSync } from 'node:fs';

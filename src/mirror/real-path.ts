@@ -1,4 +1,4 @@
-/** The one name of the mirror's file: lock, stage and log are beside it, whatever link it was named by. */
+/** The real path of the mirror's file: lock, stage and log are beside it, whatever link names it. */
 import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { asFileError } from '../core/file-errors.ts';

@@ -1,4 +1,7 @@
-/** What retention would drop, drops, and dropped: the runs that went, and the kept runs that have their changes now. */
+/**
+ * What retention would drop, does drop, and has dropped: the forgotten runs, and the kept runs that absorbed their
+ * changes.
+ */
 import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';

@@ -1,10 +1,11 @@
 /**
- * Seals of rows that neither a run's root nor the audit log covers: the key of the drift fingerprints, and the rows of
- * runs, failed ones above all. Such a row is sealed in the transaction that writes it; `verify` compares.
+ * Seals of rows that are covered neither by the root of a run nor by the audit log: the key of the drift fingerprints,
+ * and the rows of runs, in particular failed ones. Such a row is sealed in the transaction that writes it; `verify`
+ * compares.
  *
- * A row's seal is in `row_seals`, so that a row that is taken out leaves it behind. The seal of a set is the XOR of a
- * digest of each of its seals: it is updated without reading the other seals, and an alteration from outside stays
- * visible whatever the program changes afterwards.
+ * The seal of a row is stored in `row_seals`, so that it remains if the row is deleted. The seal of a set is the XOR of
+ * a digest of each of its seals: it can be updated without reading the others, and a change from outside stays
+ * detectable whatever the program changes afterwards.
  */
 import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';

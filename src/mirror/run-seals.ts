@@ -1,7 +1,8 @@
 /**
- * The seal of a run. Its root chains it to the run before it and vouches, by two digests, for what it changed, with what
- * identifies each record, and for what it saw of each collection; `verify` computes all of it again. Names are beside the
- * mirror's own numbers, so that a number cannot be made to mean something else. The digests' SQL is text, since it defines them.
+ * The seal of a run. Its root hash chains it to the previous run and covers, with two digests, what the run changed
+ * (with the identity of each record) and what it saw of each collection; `verify` recomputes all of it. Names are
+ * hashed besides internal numbers, so that the meaning of a number cannot be changed. The SQL of the digests is text,
+ * since it defines them.
  */
 import { type Hash, createHash } from 'node:crypto';
 import { and, asc, eq } from 'drizzle-orm';

@@ -353,8 +353,8 @@ export class RunWriter {
   }
 
   /**
-   * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. Asynchronous only to give
-   * the event loop air. A failed run publishes its own row and its sweeps, no record.
+   * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. It is asynchronous only
+   * to yield to the event loop. A failed run publishes its own row and its sweeps, but no records.
    * @throws TidemarkError (`disk_full` and others); then nothing was published, and `abandon` is still possible
    */
   async publish(input: PublishInput): Promise<PublishedRun> {

@@ -1,4 +1,4 @@
-/** What the runs found of fields that the service gained, lost or retyped. */
+/** Fields that the service added, dropped or changed the type of, as found by runs. */
 import { and, asc, desc, eq, gte, lte } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';

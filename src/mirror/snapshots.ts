@@ -48,7 +48,7 @@ export class SnapshotStore {
   }
 
   /**
-   * Lets retention have the run again; the run itself stays until then. Returns what was pinned.
+   * Unpins the run: retention may forget it from then on. Returns what was pinned.
    * @throws TidemarkError `reference_unknown`
    */
   unpin(name: string): SnapshotRow {

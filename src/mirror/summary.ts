@@ -1,6 +1,6 @@
 /**
- * A look at what references can name, for shells that complete them: never makes, upgrades, copies or waits for a mirror,
- * as opening one does. What cannot be looked at just so has nothing to show.
+ * Lists what references can name, for shell completion. Unlike opening a mirror, it never creates, upgrades, copies or
+ * waits for one; if the mirror cannot be read like this, there are no completions.
  */
 import { statSync } from 'node:fs';
 import { connect } from './database.ts';

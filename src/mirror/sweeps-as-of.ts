@@ -1,4 +1,4 @@
-/** What the mirror had seen of each collection by a run, and when a collection's whole list was last read. */
+/** What had been read of each collection up to a run, and when its whole list was last read. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { type SQLWrapper, and, desc, eq, inArray, isNotNull, lt, lte, sql } from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';

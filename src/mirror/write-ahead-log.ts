@@ -1,4 +1,4 @@
-/** The write-ahead log: brought to the disk off the event loop, and emptied into the mirror's file. */
+/** The write-ahead log: synced to disk off the event loop, and emptied into the mirror's file. */
 import { close, existsSync, fdatasync, open, statSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { asFileError } from '../core/file-errors.ts';
@@ -9,10 +9,10 @@ const openFile = promisify(open);
 const syncFile = promisify(fdatasync);
 
 /**
- * Brings a mirror's write-ahead log to the disk, for commits that must outlive a power cut: SQLite itself would hold up the
- * event loop at each of them until the disk has answered (`synchronous = FULL`). With `synchronous = NORMAL` a commit is in the log when it returns, and
- * the log's checksums make whatever of it reached the disk count up to its last whole commit; SQLite syncs the log itself
- * before it takes anything out of it or begins it again. So a commit is durable once the log was synced after it.
+ * Syncs the write-ahead log to disk for commits that must survive a power failure: with `synchronous = FULL`, SQLite
+ * would block the event loop at each commit. With `synchronous = NORMAL`, a commit is in the log when it returns. After
+ * a power failure, checksums limit the log to its last complete commit, and SQLite syncs the log itself before it moves
+ * pages out of it or restarts it. So a commit is durable once the log was synced after it.
  */
 export class LogSync {
   readonly #path: string;
@@ -28,8 +28,7 @@ export class LogSync {
   }
 
   /**
-   * Resolves once all that was committed before the call is on the disk. Calls that come while the disk is busy share the
-   * sync that follows.
+   * Resolves once everything committed before the call is on disk. Calls that arrive during a sync share the next one.
    * @throws TidemarkError `disk_full`, `read_only`, `file_system`: from then on always
    */
   settled(): Promise<void> {
@@ -68,8 +67,8 @@ export class LogSync {
   }
 }
 
-// Moves what was committed from the write-ahead log into the mirror's file. After a large publish that writes a hundred
-// megabytes, so a worker thread does it; a small log is not worth starting one.
+// Checkpoints: moves committed pages from the write-ahead log into the mirror's file. After a large publish that is a
+// hundred megabytes, so a worker thread does it; for a small log, starting one is not worth it.
 
 /** Above this many bytes of log the work would be felt (some 10 ms per 4 MB). */
 const INLINE_LIMIT_BYTES = 4 * 1024 * 1024;

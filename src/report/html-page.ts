@@ -1,4 +1,4 @@
-/** The frame of every HTML page: one file that loads nothing and lets nothing run but its own script. */
+/** The frame of every HTML page: one file that loads nothing and allows no script but its own. */
 import { hash } from 'node:crypto';
 import { escapeMarkup } from './markup.ts';
 
@@ -114,8 +114,8 @@ const PAGE_SCRIPT = `
 // The style sheet of the HTML pages: inline, and allowed by its hash.
 
 /**
- * Light and dark by the reader's setting; one column on a phone; black on white, all unfolded, on paper. Every pair of
- * text and ground has a contrast of at least 4.5 (WCAG 2.2, 1.4.3).
+ * Light or dark by the settings of the reader; one column on a phone; in print, black on white with everything
+ * unfolded. Every pair of text and background has a contrast of at least 4.5 (WCAG 2.2, 1.4.3).
  */
 export const PAGE_STYLE = `
 :root { color-scheme: light dark;

@@ -1,4 +1,4 @@
-/** What reports say of states, collections and records beside their changes, in one wording for all formats. */
+/** Notes on states, collections and records beside their changes, in the same words for all formats. */
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';

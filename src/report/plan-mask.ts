@@ -1,4 +1,4 @@
-/** A plan, or what became of it, without ids that are secrets, wherever they are in it. */
+/** A plan, or the result of a restore, with ids that are secrets masked everywhere. */
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';

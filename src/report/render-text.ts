@@ -1,4 +1,4 @@
-/** A report as text for a terminal, in as many colours and columns as it has. */
+/** A report as text, in the colours and width of the terminal. */
 import type { Colors } from 'picocolors/types.js';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { localTime, plural } from '../core/wording.ts';

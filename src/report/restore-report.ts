@@ -1,4 +1,4 @@
-/** What became of a restore as a report: failures first, then differences, new ids, and next steps. */
+/** The result of a restore as a report: failures first, then differences, new ids, and next steps. */
 import { formatInteger, plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Plan } from '../restore/plan/plan.ts';

@@ -18,8 +18,8 @@ export function valueText(value: JsonValue | undefined): string {
 const CUT_FIRST = 4;
 
 /**
- * `folded(valueText(value), limit)` at the cost of what is shown: of a megabyte, only the beginning and the end are
- * read. What is left out is counted in characters of the JSON.
+ * As `folded(valueText(value), limit)`, but only reads what is shown: the beginning and the end, also of a megabyte.
+ * The length of what is left out is given in characters of the JSON.
  */
 export function foldedValue(value: JsonValue | undefined, limit: number): string {
   if (value === undefined) return ABSENT;

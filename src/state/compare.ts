@@ -1,4 +1,4 @@
-/** Two states of one source compared: what both speak of, by the one comparison; what they do not is named. */
+/** Compares two states of one source. What only one of them covers is named instead. */
 import { collectionKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -248,8 +248,8 @@ function mergeParts(
 const MASKED = 'that was given masked';
 
 /**
- * One entry for each such id and kind that it was looked for in: the kinds that were asked for, else those of the ids that
- * were found, since a mistyped id is beside right ones of its kind.
+ * One entry for each such id, and each kind in which it was searched: the requested kinds, otherwise the kinds of the
+ * ids that were found, since a mistyped id is usually among correct ones of its kind.
  * @param typed the ids as the user gave them: one that was given masked is never written out; left out, all are
  */
 function unknownIds(

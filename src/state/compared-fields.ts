@@ -1,4 +1,4 @@
-/** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
+/** `--field`: a pointer that matches nothing would compare nothing, and look like "no differences". */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -24,7 +24,7 @@ interface StatesCompared {
 }
 
 /**
- * Looks whether any of the named fields can have been compared: one that changed was; else as `requireKnownFields`.
+ * Checks that at least one of the named fields was compared: one that changed was; otherwise as `requireKnownFields`.
  * @throws TidemarkError `not_found` when none of them was
  */
 export function requireComparedFields(document: DiffDocument, compared: StatesCompared): void {
@@ -64,8 +64,8 @@ const NEAR_KEPT = 1000;
 type ComparedRecord = Pick<ParsedRecord, 'kind' | 'body'>;
 
 /**
- * Looks whether any of the named fields takes part in a comparison: one that the catalog knows does, unless the mode
- * leaves it out; for any other, and for a place inside one, the records are searched, until one has it.
+ * Checks that at least one of the named fields is compared: a field in the catalog is, unless the mode leaves it out;
+ * for any other field, and for a place inside one, the records are searched until one has it.
  * @throws TidemarkError `not_found` when none of them does
  */
 export function requireKnownFields(asked: FieldsAsked): void {

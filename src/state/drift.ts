@@ -117,8 +117,8 @@ export async function driftBetween(
 }
 
 /**
- * The document without what a restore changes because it creates a record again: the record's id, and what else the service
- * gives it. A field of more than low severity stays, since its loss matters.
+ * The document without what a restore necessarily changes when it creates a record again: its id, and what else the
+ * service assigns. Fields of more than low severity stay, because losing them matters.
  */
 function withoutNewIds(
   document: DiffDocument,

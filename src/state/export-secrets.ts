@@ -1,6 +1,6 @@
 /**
- * An export whose secrets are fingerprints, as git has it: those that the mirror knows, from whenever, are put back; those of
- * another mirror cannot be compared with anything.
+ * An export with fingerprints in place of secrets, as in git. Fingerprints that this mirror knows, now or from its
+ * history, are replaced by the secrets; those of another mirror cannot be compared.
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
@@ -43,8 +43,8 @@ export function secretsFrom(
 }
 
 /**
- * The state for a comparison with an export of another mirror: where that has a fingerprint, the state's own value counts as
- * the same.
+ * The state for a comparison with an export of another mirror: where the export has a fingerprint, the value of this
+ * state counts as equal.
  * @returns how many values cannot be compared, beside the state
  */
 export function besideFingerprints(

@@ -34,9 +34,9 @@ interface ExportChoice {
 }
 
 /**
- * Reads an export whole. What it says nothing of is left out of a comparison: a kind that does not occur, and collections
- * whose parent record it does not hold. That a record is not in it means something only where it says, or the user does,
- * that it holds all of its collection.
+ * Reads a complete export. What it does not cover is left out of a comparison: kinds that do not occur, and collections
+ * whose parent record it lacks. A missing record means a removal only if the export, or the user, says that the export
+ * contains its entire collection.
  * @throws TidemarkError `usage` with file and line for each record that is wrong or repeated; as `findExport`
  */
 export async function readExport(choice: ExportChoice): Promise<LoadedState> {
@@ -181,9 +181,10 @@ class ExportState implements LoadedState {
   }
 
   /**
-   * The same for a comparison with that state: what the export left out without saying so, and the other has, counts as
-   * unread. A restore takes its silence of a kind for "not wanted here"; a comparison must not take it for "equal": lines that
-   * were cut at the border of a kind look just the same. The flag `--whole-file` speaks of what the export holds only.
+   * The same for a comparison with that state: records that only the other state has, in collections that the export
+   * does not declare complete, count as not read. A restore takes a kind that is missing in the export as "not wanted
+   * here"; a comparison must not take it as "equal", because a file that was cut off between two kinds looks the same.
+   * `--whole-file` applies only to kinds that the export contains.
    */
   against(against: Against): LoadedState {
     return this.#facts.extents.length > 0 ? this : new ExportState(this.#facts, against);

@@ -1,4 +1,4 @@
-/** What narrows a comparison to some records, alike for every state (design.md, Commands: Filters). Pure. */
+/** The filters of a comparison, the same for every state (design.md, Commands: Filters). Pure. */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -16,8 +16,9 @@ export interface StateFilter {
 }
 
 /**
- * The filter in parts that need no look at the records. Projects of an organization are those that any of the states knows,
- * since one that lost a project no longer does. Read in turn, the parts keep the order of records.
+ * The filter, split into parts that can be evaluated without reading records. The projects of an organization are those
+ * that any of the states knows, because one in which a project was removed no longer does. Read one after the other,
+ * the parts preserve the order of records.
  */
 export function filterParts(
   filter: StateFilter,

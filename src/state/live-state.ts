@@ -1,6 +1,6 @@
 /**
- * The state of a source right now, read with the same code as a sync, into a temporary mirror: the same walk, the
- * same proof, the same verdicts. Nothing but GET, and only the collections that the filter needs.
+ * The current state of a source, read into a temporary mirror with the code of a sync: the same walks, proofs and
+ * verdicts. Sends only GET, and reads only the collections that the filter needs.
  */
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';

@@ -1,6 +1,7 @@
 /**
- * Live below organizations that the user named, one of which may be gone: a complete list shows that, while a request
- * for each would only fail. It is then missing, to be created again with consent, and so is everything below it.
+ * The live state of organizations that the user named, of which some may be gone: the list of organizations shows that,
+ * while a request for each would only fail. A missing one, and everything below it, can then be created again if the
+ * user agrees.
  */
 import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';

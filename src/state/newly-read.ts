@@ -1,4 +1,4 @@
-/** The collections that runs read for the first time, found by their sweeps, without a comparison. */
+/** Collections that were read for the first time, determined from the sweeps of runs, without a comparison. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -11,8 +11,9 @@ interface NewlyReadCollection extends FirstRead {
 }
 
 /**
- * Collections that these runs read for the first time, of the kinds (null for all): their records are new to the mirror, and
- * no change of the service. A source's first run has none: there is nothing before it to compare with.
+ * Collections of these kinds (null for all) that these runs read for the first time: their records are new to the
+ * mirror, which is no change in the service. The first run of a source has none, because there is nothing before it to
+ * compare with.
  */
 export function readNewlyReadCollections(
   mirror: Mirror,

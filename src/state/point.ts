@@ -1,4 +1,4 @@
-/** Points of the mirror: the published run that a reference means. */
+/** Resolves references to states of the mirror: to the published run that a reference means. */
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';

@@ -47,8 +47,8 @@ export function withMappedIds(kind: Kind, ids: readonly string[], mappings: read
 }
 
 /**
- * For a record, those of the ids that name it: its own, and those that it had or got by being created again. None where it
- * is not meant.
+ * Which of the requested ids name a record: its own, and those that it had before or got by being created again. Empty
+ * if the record was not requested.
  */
 export function idChoice(
   ids: readonly string[],

@@ -44,8 +44,8 @@ interface History {
 }
 
 /**
- * What was dropped between the run that a time means and the next one that is kept: some of it may have been the state at
- * that time. Undefined where nothing was, and at the very instant at which the run ended.
+ * Runs that were forgotten between the run to which a time resolves and the next one that is kept: one of them may have
+ * been the state at that time. Undefined if there are none, or if the run ended at exactly that time.
  */
 export function forgottenAfter(
   mirror: History,

@@ -14,9 +14,9 @@ import { errorDocument, runDocument } from './documents.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
 
 /**
- * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
- * was complete, so was the latest one of all kinds and the latest sweep of every collection, and no removal is held.
- * `partial`: anything else; the mirror holds a copy, and part of it is old, incomplete or in doubt.
+ * `never_synced`: no run yet. `unpublished`: there are runs, but none was published. `whole`: the latest run was
+ * complete, so were the latest run of all kinds and the latest sweep of every collection, and no removal is held.
+ * `partial`: anything else: the mirror has data, but part of it is old, incomplete or in doubt.
  */
 type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
 

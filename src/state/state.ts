@@ -1,6 +1,6 @@
 /**
- * A state of a source behind one face, wherever it comes from: the mirror as of a run, an export, or live. Beside its
- * records it says what it speaks of: that something is not there means nothing where it was never looked for.
+ * A state of a source behind one interface: from the mirror as of a run, from an export, or live. Besides its records,
+ * it says what it covers: a record that is not there means nothing where nobody looked.
  */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';

@@ -28,7 +28,7 @@ export interface TemporaryMirror {
 }
 
 /**
- * Makes a mirror that only this user can read, and takes away those that killed processes left.
+ * Creates a mirror that only this user can read, and deletes those left by killed processes.
  * @throws TidemarkError `disk_full`, `read_only`, `file_system`
  */
 export function openTemporaryMirror(reader: Reader): TemporaryMirror {

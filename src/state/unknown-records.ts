@@ -1,6 +1,6 @@
 /**
- * Records that one state of a comparison has and of which the other cannot say whether it had them: neither changed nor
- * equal, but counted and named.
+ * Records that one state has and of which the other cannot say whether it had them: neither changed nor equal, but
+ * counted and named.
  */
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import { plural } from '../core/wording.ts';
@@ -70,8 +70,8 @@ export class UnknownRecords {
   }
 }
 
-// Collections that a run read for the first time, denied or not asked for before: that their records are new to the mirror
-// says nothing of the service. A diff of the same two runs does not compare them either.
+// Collections that a run read for the first time, because they were denied or not requested before: that their records
+// are new to the mirror says nothing about the service. A diff of the same two runs does not compare them either.
 
 /** Why it is unknown what is new in a collection since that state; null if it was read completely, or did not exist. */
 export function firstReadReason(from: LoadedState, { kind, scope }: CollectionKey): string | null {

@@ -1,5 +1,5 @@
 /**
- * Settles records that a proven walk did not show. Only this file decides that a record is removed from the mirror
+ * Decides on records that a proved walk did not show. Only this file decides that a record is removed from the mirror
  * (design.md, The sync: Absence; Never broken 1).
  */
 import type { WalkVerdict } from '../api/walk-verdict.ts';

@@ -1,4 +1,4 @@
-/** Whether two received texts of a record say the same, by the one comparison. */
+/** Whether two received texts of a record are equal, by the one comparison. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';

@@ -1,7 +1,7 @@
 /**
- * `redact: true`: a secret that the service sends in clear never reaches the mirror. A keyed fingerprint is in its
- * place, so that a diff can tell that it changed; the key lies in the mirror, so that nobody else finds a short secret by
- * trying values. A fingerprint reads as a mask (`catalog/masks.ts`): a restore never sends it.
+ * `redact: true`: secrets that the service returns in clear text never reach the mirror. A keyed fingerprint is stored
+ * instead, so that a diff can detect a change; the key is in the mirror, so that nobody else can find a short secret by
+ * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
@@ -34,9 +34,9 @@ export function fingerprintsName(key: Uint8Array): string {
 }
 
 /**
- * What is secret: the fields and places that catalog, profile and configuration name; members below the top level, and
- * those at the top that none of them knows, by their names; and texts that hold a URL with a password (as a whole). Null, the empty text, masks and
- * the id stay.
+ * What counts as secret: the fields and places named in catalog, profile and configuration; members below the top
+ * level, and undocumented ones at the top, by their names; and texts that contain a URL with a password (the entire
+ * text). Null, the empty text, masked values and the id are kept.
  * @param key the mirror's (`fingerprintKey`)
  */
 export function redactionWith(key: Uint8Array): Redaction {

@@ -1,4 +1,4 @@
-/** How far a run reaches: what the configuration allows, narrowed by what the caller asks for. Pure. */
+/** What a run covers: what the configuration allows, narrowed by what the caller asks for. Pure. */
 import { isWithin, parentsOf } from '../catalog/lineage.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -10,8 +10,8 @@ export interface ParentFilter {
   /** These organizations: their own records, and everything below them, their projects' recordings included. */
   readonly organizations?: readonly string[];
   /**
-   * These projects and everything below them; of the organizations only the projects lists, and what leads there. Those
-   * show other projects too.
+   * These projects and everything below them; of the organizations, only the lists of projects and what is needed to
+   * find them. Those lists show other projects too.
    */
   readonly projects?: readonly string[];
 }
@@ -84,8 +84,8 @@ export function wantedKinds(
 }
 
 /**
- * The parents without which a kind's collections are not found. Naming a kind goes before the configuration: where only
- * excluded parents lead to it, they are read for it.
+ * The parents needed to find the collections of a kind. A kind that is requested by name takes precedence over the
+ * configuration: its parents are read even if they are excluded.
  */
 function needed(source: SourceConfig, kind: Kind, limits: ParentLimits): ReadonlySet<Kind> {
   const isNamed = isNamedIn({

@@ -1,6 +1,6 @@
 /**
- * Sweeps that read records by id instead of a list: organizations that are named, and kinds with one object per parent
- * record (recording sharing). They prove no absence but that of the records that they ask for.
+ * Sweeps that read records by id instead of a list: named organizations, and kinds with one object per parent record
+ * (recording sharing). They prove nothing about records that they did not request.
  */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -21,8 +21,8 @@ interface NamedOptions {
 }
 
 /**
- * Reads the named records. Not a list, so it testifies to no absence: one that answers 404 leaves the sweep `missing`
- * (or `incomplete` where others answered) and what the mirror holds of it stays.
+ * Reads the named records. This is not a list, so it proves no removal: a 404 makes the sweep `missing` (`incomplete`
+ * if others were found), and the mirror keeps the record.
  */
 export async function sweepNamed(
   context: SweepContext,
@@ -76,8 +76,8 @@ function outcomeOfNamed(failures: readonly TidemarkError[], asked: number): Swee
   return failures.every(({ code }) => code === 'not_found') ? 'missing' : 'failed';
 }
 
-// Kinds read one request per parent record, within a budget per run: parents that are new first, then never checked ones,
-// then the longest unchecked (design.md, The sync).
+// Kinds read with one request per parent record, limited per run: first new parents, then those never checked, then
+// those checked longest ago (design.md, The sync).
 
 interface EachOptions {
   readonly parentKind: Kind;
@@ -159,8 +159,8 @@ export async function sweepByParent(
   if (unkept !== null) failures.push(unkept);
   const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
   const hadAny = stage.known > 0 || stage.hasRemoved;
-  // A 404 says that this record has none. Only where every answer was that, and nobody ever saw one of the kind, may it be
-  // that the service does not offer it.
+  // A 404 means that this parent has none. Only if every response was a 404 and no record of the kind was ever seen may
+  // the service not offer it.
   const notOffered =
     !hadAny && tally.found === 0 && tally.absent > 0
       ? new TidemarkError('not_found', `none of the ${tally.absent} records asked for exists here`)

@@ -1,6 +1,6 @@
 /**
- * One sweep: reads a collection from first to last page into the stage, and settles the records that did not show
- * (design.md, The sync). The walk proves, the stage counts, this file decides.
+ * One sweep: reads a collection from the first page to the last into the stage, and decides on the records that were
+ * not shown (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
 import type { ReadClient } from '../api/read-client.ts';
 import { RecordsWithoutId } from '../api/walk-verdict.ts';

@@ -197,9 +197,9 @@ export class SyncRun {
   }
 
   /**
-   * A project known only from `teams` of its organization, never mirrored as a record: gone when this run read
-   * every list that could show it whole, or found it not offered, and none did. Weaker evidence than a removal, so it
-   * counts only together with a 404 of the collection itself.
+   * A project known only from `teams` of its organization, never mirrored as a record. It counts as gone if this run
+   * read every list that could show it completely (or found it not offered) and none did. That is weaker evidence than
+   * a removal, so it counts only together with a 404 of the collection itself.
    */
   #isInNoList(parent: Kind, id: string): boolean {
     const { mirror, source } = this.#options;
@@ -283,8 +283,8 @@ export class SyncRun {
   }
 
   /**
-   * False when the whole feed must be read: the first time, when asked, while removals wait or are to be accepted, and
-   * when its last full walk is older than the interval.
+   * False if the whole feed must be read: the first time, on request, while removals are held or are to be accepted,
+   * and when the last full walk is older than the interval.
    */
   #isHeadEnough(collection: CollectionRow | undefined): boolean {
     if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;

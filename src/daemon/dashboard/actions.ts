@@ -1,6 +1,6 @@
 /**
- * What a logged-in person starts and decides in the dashboard: jobs, acceptances of drift, pins. Each action is a POST form,
- * goes through the job queue or the functions that the commands use, and is logged with who did it.
+ * Actions of a logged-in user: start jobs, accept drift, pin runs. Each is a POST form, goes through the job queue or
+ * the functions that the commands use, and is logged with who did it.
  */
 import { Hono, type Context } from 'hono';
 import type { Actor } from '../../core/actor.ts';

@@ -1,10 +1,10 @@
 /** The script of the dashboard: it keeps an open page current. Without it a page stays as it was loaded. */
 
 /**
- * Loads the same page every few seconds while it is visible, and turns the old content into the new one node by node: what did
- * not change stays, with focus, scroll position, selection and what the reader unfolded. What has an id is recognized by it,
- * wherever it stands. It waits while a form is being filled, except for a filter (`data-filter`): that is sent as it is filled
- * in, what is selected on the page stays, `/` leads to its text box and Escape clears it.
+ * Loads the page again every few seconds while it is visible, and updates the content node by node: what did not change
+ * stays, with focus, scroll position, selection and what the reader unfolded. Elements with an id are recognized by it,
+ * wherever they move. It waits while a form is being filled in, except for a filter (`data-filter`), which is sent as
+ * it is filled in. `/` leads to the text box of the filter, and Escape clears it.
  */
 export const DASHBOARD_SCRIPT = `
 'use strict';

@@ -1,7 +1,7 @@
 /**
- * Who may ask what. Without a token everybody on this machine may read, and only who knows the daemon's local token may
- * set something going. With one, everything but `/healthz` needs it: as `Authorization: Bearer`, or as a session that
- * the login form began.
+ * Who may do what. Without a token, every user of this machine may read, and only the local token, which the command
+ * line knows, may start something. With a token, everything except `/healthz` requires it: as `Authorization: Bearer`,
+ * or as a session that the login form started.
  */
 import { createHash, timingSafeEqual, randomBytes } from 'node:crypto';
 import { isLoopback } from '../../config/source.ts';
@@ -55,8 +55,8 @@ export class Access {
   }
 
   /**
-   * Refuses requests that were addressed to another name: a page elsewhere whose name was made to lead here would
-   * otherwise read as its visitor. Where a token is required that is enough: such a page has none.
+   * Refuses requests with another `Host`: a web page whose name was made to resolve to this machine (DNS rebinding)
+   * could otherwise read as its visitor. Where a token is required that is not needed, because such a page has none.
    * @throws Refusal 421
    */
   checkHost({ host }: Caller): void {
@@ -86,7 +86,8 @@ export class Access {
   }
 
   /**
-   * For what sets something going: a token, and no page of another site. Returns what may be started.
+   * For requests that start something: they need a token, and must not come from a page of another site. Returns what
+   * may be started.
    * @throws Refusal 401, 403
    */
   checkMayAct(caller: Caller): 'all' | 'sync' {
@@ -153,9 +154,9 @@ export class Access {
 }
 
 /**
- * Refuses what a page of another site sends. Browsers name the origin of what they post: another one is another site, and a
- * hidden one (`null`: a sandboxed frame, a page that gives no referrer away) as well, unless the browser itself says by
- * `Sec-Fetch-Site` that it comes from here. What is no browser sends neither.
+ * Refuses what a page of another site sends. Browsers send the origin of a form: a different one is another site, and
+ * so is a hidden one (`null`: a sandboxed frame, or a page without referrer), unless `Sec-Fetch-Site` says that the
+ * request comes from here. Clients other than browsers send neither header.
  * @throws Refusal 403
  */
 export function checkSameSite({ origin, fetchSite, host }: Caller): void {
@@ -240,8 +241,9 @@ function digest(value: string): string {
   return createHash('sha256').update(value).digest('hex');
 }
 
-// Wrong tokens, counted by address. The right token is always accepted; a wrong one is answered late, and after a few an
-// address has to wait, so that guessing is noticed and a client with an old token does not keep the daemon busy.
+// Counts wrong tokens by address. The right token is always accepted. A wrong one is answered with a delay, and after a
+// few of them the address is refused for a while, so that guessing is noticed and a client with an old token does not
+// keep the daemon busy.
 /** From one address within a minute: typing mistakes, or a scraper that was forgotten. */
 const MOST = 5;
 const WINDOW_MS = 60_000;
@@ -272,7 +274,7 @@ export class WrongTokens {
   }
 
   /**
-   * Takes a wrong token down, and waits as long as its answer has to.
+   * Records a wrong token, and waits as long as its response is to be delayed.
    * @returns seconds until another wrong one is looked at; 0 where it was one of the first
    */
   async add(address: string): Promise<number> {

@@ -430,7 +430,7 @@ function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
 }
 
 /**
- * What a webhook narrows the sync by. Many senders have a body of their own, which they cannot change: then the address says it,
+ * How a webhook narrows the sync. Many senders have a fixed body: then the query string says it,
  * `?kind=members&kind=roles&source=production`, and the body is not read.
  * @throws Refusal 400 for another parameter
  */
@@ -444,8 +444,8 @@ async function triggerBody(context: Context): Promise<string> {
 }
 
 /**
- * A sync for a webhook: an empty body is all of it. It takes part in a sync that waits already, so that a burst makes one.
- * The answer has the numbers of the requests only: the token reads nothing.
+ * Queues a sync for a webhook; an empty body means all. It joins a sync that is queued already, so that a burst of
+ * webhooks causes one. The response has only the numbers of the requests, because the token may not read.
  * @throws Refusal 400 for what is no such request, 403 for anything but a sync
  */
 function triggerSync(cells: DaemonCells, text: string): object {

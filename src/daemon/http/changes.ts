@@ -1,4 +1,4 @@
-/** What runs changed: the changes of a run, of a period, and their counts by run and by day. */
+/** Changes made by runs: of one run, of a period, and counts by run and by day. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { activityKinds, collectionKey, definitionOf, familyKinds } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
@@ -335,7 +335,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const KEPT_RUNS = 10_000;
 
 /**
- * Changes of configuration by day. The totals of runs would not do: recordings come by the thousand and would hide all
+ * Changes of configuration by day. The totals of runs would not do: thousands of new recordings would hide everything
  * else. Each run is counted once.
  */
 export class DayCounts {

@@ -1,6 +1,6 @@
 /**
- * `GET /api/v1/events`: what the daemon does at the moment, as server-sent events. One timer computes it for all subscribers,
- * and runs only while there are some.
+ * `GET /api/v1/events`: the current activity of the daemon as server-sent events. One timer computes it for all
+ * subscribers, and runs only while there are any.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

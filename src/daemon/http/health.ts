@@ -1,6 +1,6 @@
 /**
- * Whether the daemon does what it is there for (docs/http.md, Health). Pure: facts in, verdict and reasons out. The
- * readiness answer, the metrics and the head of the dashboard are three readings of it.
+ * The health of the daemon (docs/http.md, Health). Pure: takes facts, returns state and reasons. Readiness, metrics and
+ * the dashboard are all computed from it.
  */
 import type { ErrorCode } from '../../core/errors.ts';
 import { duration, percent, plural } from '../../core/wording.ts';
@@ -223,8 +223,8 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
 }
 
 /**
- * A backup is made after a complete run: while none is, there is none, and no job says so. Where runs are complete and no backup
- * comes of them, the failed job is the reason.
+ * A backup is made after a complete run: if there is no complete run, there is no backup either, and no job that
+ * reports it. If there are complete runs but no backup, the failed job is the reason.
  */
 function backupReasons({ backups, sources, now, startedAt }: HealthFacts): HealthReason[] {
   if (backups === null) return [];

@@ -1,4 +1,4 @@
-/** Requests of the HTTP side: their parameters, bodies and refusals, and the headers of every answer. */
+/** Parameters, bodies and refusals of requests, and the headers of every response. */
 import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
 import { isKind } from '../../catalog/catalog.ts';

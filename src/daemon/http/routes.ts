@@ -1,4 +1,4 @@
-/** All routes of the HTTP side, and what every request passes on its way to one. */
+/** All routes, and the checks that every request passes before. */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';

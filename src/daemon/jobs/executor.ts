@@ -1,6 +1,6 @@
 /**
- * Where a job works: in a child process of its own (`child-job.ts`), whose memory is freed and whose crash fails only this
- * job, or in this process.
+ * Runs a job, in a child process (`child-job.ts`), so that its memory is freed and a crash fails only this job, or in
+ * this process.
  */
 import type { ChildProcess } from 'node:child_process';
 import type { RequestStats } from '../../api/request-stats.ts';

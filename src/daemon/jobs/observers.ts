@@ -1,6 +1,6 @@
 /**
- * Who is notified of jobs: notices, pings. An observer that fails is logged and affects neither the job nor the others; what
- * observers still do is waited for at the end.
+ * Observers of jobs: notices and pings. If one fails, that is logged and affects neither the job nor the others; their
+ * unfinished work is waited for at the end.
  */
 import type { Kind } from '../../catalog/kinds.ts';
 import { asTidemarkError } from '../../core/errors.ts';
@@ -37,8 +37,8 @@ export interface JobObserver {
   /** A job has begun and is written down. Not waited for. */
   began?(begun: BegunJob, context: ObserverContext): Promise<void>;
   /**
-   * A job has ended and is written down: `mirror` is open for writing, under the same lock. Awaits nothing. Not called
-   * for a job that could not be written down.
+   * Called when a job has ended and is recorded: `mirror` is open for writing, under the same lock. It must not await
+   * anything. Not called for a job that could not be recorded.
    */
   recorded?(ended: EndedJob, mirror: Mirror): void;
   /** The same after the lock was given back. Not waited for, but for the daemon's end. */

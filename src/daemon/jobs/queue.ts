@@ -1,6 +1,7 @@
 /**
- * Which job is next, and when a running sync must yield. Requests go first, in order of arrival; then the job whose last
- * execution started longest ago, so that no restart and no long round starves any. A job that is requested twice waits once.
+ * Chooses the next job, and when a running sync must yield. Requests come first, in order of arrival; then the job
+ * whose last execution started longest ago, so that neither restarts nor long jobs starve any. A job that is requested
+ * twice is queued once.
  */
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { ScheduleName } from '../../config/config.ts';
@@ -37,8 +38,7 @@ export class JobQueue {
   }
 
   /**
-   * Adds a job, unless one waits that does just the same: not more, and not less, or one that it may join. Returns the
-   * ticket of what waits.
+   * Queues a job, unless an equal one is queued already, or one that it may join. Returns the ticket of the queued job.
    */
   add(job: QueuedJob): number {
     const joined = this.#joinedBy(job);

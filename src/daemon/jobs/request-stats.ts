@@ -1,4 +1,4 @@
-/** What the sources' clients counted since the daemon started. Clients come and go with each sync; the sums stay. */
+/** Request counts of all sources since the daemon started. Each sync has a new client; the sums remain. */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
 import type { Clock } from '../../core/clock.ts';

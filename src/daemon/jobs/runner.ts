@@ -218,8 +218,8 @@ export class JobRunner implements SlotUser {
   }
 
   /**
-   * Accepts no more jobs and lets the running one end, for `finishMs` at most; then it is aborted. Resolves when it has
-   * ended, or after `graceMs`, when its process was killed, if it has one.
+   * Accepts no more jobs and lets the running one finish, for at most `finishMs`; then it is aborted. Resolves when it
+   * has ended, or after `graceMs`, when its process (if it has one) is killed.
    * @returns false where it did not end
    */
   async stop(graceMs: number): Promise<boolean> {

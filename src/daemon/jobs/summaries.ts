@@ -1,6 +1,6 @@
 /**
- * What the daemon's jobs leave in `jobs.summary`: read by health, metrics, dashboard, API and notices. Never a body, a
- * secret, or the name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
+ * The results of jobs in `jobs.summary`, read by health, metrics, dashboard, API and notices. They never contain a
+ * body, a secret, or the name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
  */
 import type { Scope, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';

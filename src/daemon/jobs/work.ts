@@ -1,4 +1,7 @@
-/** What every job is given and what it hands back. One file per job does the work; `executor.ts` says where, `runner.ts` does the rest. */
+/**
+ * The input and the result of every job. Each job has a file of its own; `executor.ts` decides where it runs,
+ * `runner.ts` does the rest.
+ */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, SourceConfig, ScheduleName } from '../../config/config.ts';

@@ -1,4 +1,7 @@
-/** The work of each job. What a job needs is loaded when it is first done: a drill brings a server along, and comes once a week. */
+/**
+ * The work of each job. Modules are loaded when a job first needs them: a drill, for example, loads a server and runs
+ * once a week.
+ */
 import type { BackupOutcome } from '../../backup/writer.ts';
 import { EXIT } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
@@ -81,8 +84,8 @@ const FORGET_JOB: JobWork = {
 // A backup after each complete sync, where one is due.
 
 /**
- * The job, with the environment that the command after a backup gets. Where backups are off, or none is due, it is done at
- * once. A command that fails and an old backup that stays make it `partial`: the backup is there.
+ * The backup job, with the environment of the command after a backup. If backups are off or none is due, it ends at
+ * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists.
  */
 export function backupWork(env: Readonly<Record<string, string | undefined>>): JobWork {
   return {

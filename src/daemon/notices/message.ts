@@ -1,4 +1,7 @@
-/** Notices: their content as the mirror keeps it, and the message of it that one channel gets: findings below its severity left out, everything fit to be shown. */
+/**
+ * Notices: their content as stored in the mirror, and the message that a channel gets, without findings below its
+ * severity and safe to display.
+ */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { IMPROVEMENTS, type NoticeEvent, type TemplateValues } from '../../config/notice-events.ts';
 import type { JsonValue } from '../../core/json.ts';

@@ -103,12 +103,12 @@ function isKnownNotWhole(mirror: Mirror, source: string): boolean {
   return isJobNewer || (run !== undefined && run.outcome !== 'complete');
 }
 
-// A dead man's switch: URLs that are called when a sync begins and ends, so that somebody else notices when none does. Calls
-// are made beside the sync, which never waits for them.
+// A dead man's switch: URLs that are called when a sync begins and ends, so that a monitor notices when none does. The
+// calls run beside the sync, which never waits for them.
 
 /**
- * Waits before the attempts after the first. The second one follows at once: what matters is that it comes, soon. The last
- * ones are for a network that is away for a moment: a success that is lost is a false alarm, with a sync a day for a day.
+ * Waits before the second and later attempts. The second one follows at once, because a ping must arrive soon. The
+ * others are for short network outages: a lost success would be a false alarm, with one sync a day for a whole day.
  */
 const WAITS_MS = [0, 10_000, 60_000];
 
@@ -130,7 +130,7 @@ interface Pinger {
   /** It ended in any other way. `why`: one line without secrets. */
   failed(source: string, why: string): void;
   /**
-   * Resolves when every call so far was made.
+   * Resolves when all calls so far have been made.
    * @param stop aborted when the daemon stops: what still waits for another attempt is given up then
    */
   settled(stop: AbortSignal): Promise<void>;

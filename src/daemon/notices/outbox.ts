@@ -1,7 +1,7 @@
 /**
- * Pending deliveries: one queue per channel, oldest first, so that a failing receiver delays no other one.
- * Nothing is locked while something is sent; what came of it is written down afterwards. A mark that could not be written
- * is remembered until it can: a process that dies before then delivers again, under the same id.
+ * Pending deliveries: one queue per channel, oldest first, so that a failing receiver does not delay other channels. No
+ * lock is held while a notice is sent; the result is recorded afterwards. If it cannot be recorded, it is remembered
+ * and recorded later; if the process dies before, the notice is delivered again under the same id.
  */
 import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -59,8 +59,8 @@ export class Outbox {
   }
 
   /**
-   * Sends what is due. Resolves when all of it was tried and written down; a channel that is still at work on an earlier
-   * call is not started twice. Never throws for a receiver's sake.
+   * Sends what is due. Resolves when everything was tried and recorded; a channel that is still busy with an earlier
+   * call is not started twice. Errors of receivers are never thrown.
    * @throws TidemarkError when the mirror cannot be read
    */
   async deliverDue(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 /**
- * Transitions of a source's sync. Subject `run`: `failed`, `partial` or `refused`, and no state while it is complete.
- * Removals that wait are a subject of their own: a run that is partial for them alone counts as whole here.
+ * State transitions of the syncs of a source. The subject `run` has the states `failed`, `partial` and `refused`, and
+ * none while runs are complete. Held removals are a separate subject: a run that is partial only because of them counts
+ * as complete here.
  */
 import { scopeKey, collectionText } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';

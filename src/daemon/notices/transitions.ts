@@ -160,9 +160,9 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
   return { states: isMoved ? [state] : [], cleared: [], notices };
 }
 
-// Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. A further change of the same value is
-// another fingerprint at the same place, and reported as changed. Findings beyond `FOLLOWED` are reported as one mass
-// (subject `drift`): nobody reads thousands, and their states would have to be kept.
+// Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. If the same value changes again, it has
+// another fingerprint at the same place, and is reported as changed. If there are more than `FOLLOWED` findings, they
+// are reported as one (subject `drift`): nobody reads thousands, and their states would have to be stored.
 
 /** Findings that are followed one by one, of one source. */
 const FOLLOWED = 5000;

@@ -1,6 +1,6 @@
 /**
- * When a schedule is due next. node-cron only reads the expression (`config/cron.ts`): it computes from the system clock
- * alone, and drops ticks in an hour that a change of time skips.
+ * When a schedule is due next. node-cron only parses the expression (`config/cron.ts`): its own computation uses the
+ * system clock only, and drops ticks in an hour that a change of daylight saving time skips.
  */
 import { type CronFields, cronFields } from '../../config/cron.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -141,8 +141,8 @@ interface Zone {
   /** What to add to an instant (epoch milliseconds) for the wall time there. */
   offsetMs(at: number): number;
   /**
-   * The first instant in (from, to] at which the offset is another one than just before; null where there is none. Two
-   * changes within a day that undo each other are not seen: no zone has them.
+   * The first instant in (from, to] at which the offset differs from the one just before; null if there is none. Two
+   * changes within a day that cancel each other are not detected: no zone has them.
    */
   changeWithin(from: number, to: number): number | null;
 }

@@ -1,6 +1,6 @@
 /**
- * When which schedule is due: pure but for the random spread. It remembers what the mirror's rows say and hands
- * out rows to keep; starting jobs is somebody else's.
+ * When each schedule is due: pure, except for the random jitter. It is initialized from the rows of the mirror and
+ * returns rows to store; it does not start jobs.
  */
 import { createHash } from 'node:crypto';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';
@@ -51,8 +51,8 @@ interface TimetableOptions {
 const LONGEST_SPREAD_MS = 3_600_000;
 
 /**
- * A start that is later than this was missed: the machine slept, or its clock was put forward. Less is a busy machine;
- * the daemon looks at the clock at least once a minute.
+ * A tick is missed if it would start later than this: the machine slept, or its clock was set forward. A busy machine
+ * delays less, since the daemon checks the clock at least once a minute.
  */
 const LATE_MS = 2 * 60_000;
 /** Ticks counted at most after a long time without a daemon: a schedule by the second would take forever. */
@@ -67,8 +67,8 @@ export class Timetable {
   }
 
   /**
-   * Takes the schedules of a configuration. What is known of a schedule, by this timetable or by its row of the mirror,
-   * stays in force as long as its expression and zone are the same; another one is computed again.
+   * Takes the schedules of a configuration. The known due time of a schedule, from this timetable or its row in the
+   * mirror, is kept as long as expression and zone are the same; otherwise it is computed again.
    * @param isWanting true for a schedule that nothing is known of and that should not wait for its first tick
    * @throws TidemarkError `config_invalid` for an expression that never comes; then nothing has changed
    */
@@ -198,8 +198,8 @@ export class Timetable {
   }
 
   /**
-   * A clock that was put back leaves the due time far ahead: with two other ticks before it, it is computed again. With one
-   * it stays, since that may be the tick that has just been.
+   * If the clock is set back, the due time is far ahead: it is computed again if two other ticks come before it. If
+   * only one does, it is kept, because that one may just have been executed.
    */
   #bringBack(entry: Entry, now: number): void {
     const { cron, settings, dueAt } = entry;

@@ -1,4 +1,4 @@
-/** Applies a plan: the only writer of the remote (design.md, Restore: Apply). */
+/** Applies a plan: the only code that changes the service (design.md, Restore: Apply). */
 import { UNLIMITED_REQUESTS } from '../../api/transport.ts';
 import type { WriteClient } from '../../api/write-client.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
@@ -293,7 +293,7 @@ const DISK_WAITS_MS = 200;
 
 /**
  * A step also waits for the disk; meanwhile other steps use the slots. With a rate limit, more steps would only wait in
- * the limiter's queue, journaled as sent.
+ * the queue of the limiter, journaled as sent.
  * @param rate of a source; 0 = no limit
  */
 export function applyConcurrency(rate: {

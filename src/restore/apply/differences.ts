@@ -1,4 +1,4 @@
-/** Whether a record holds what was sent: fields that the service ignored, renamed or normalised are reported. */
+/** Compares a record with what was sent: fields that the service ignored, renamed or normalized are reported. */
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -11,8 +11,8 @@ import type { PlanStep } from '../plan/plan.ts';
 import { HIDDEN, hiddenFields } from '../secrets.ts';
 
 /**
- * What the record keeps (`from`) in place of what was sent (`to`), over the fields that were sent; secrets, which cannot
- * be read back, take no part. Empty when it holds everything.
+ * The sent fields in which the record (`from`) differs from what was sent (`to`); secrets, which cannot be read back,
+ * are left out. Empty if there are none.
  * @param sent the body as it was sent
  */
 export function differencesFrom(
@@ -43,8 +43,8 @@ export function differencesFrom(
 }
 
 /**
- * What the record lacks of what the plan showed and the request did not carry: a secret that was masked, and that nothing
- * supplied, is reported although nothing was sent that could differ. What other steps put back takes no part.
+ * Fields that the plan shows but the request did not contain, such as a masked secret that nothing supplied: they are
+ * reported although nothing was sent that could differ. Fields that other steps set are left out.
  */
 export function unsentDifferences(
   definition: ResourceDefinition,

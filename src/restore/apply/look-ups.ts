@@ -1,4 +1,6 @@
-/** What live shows before a write and after one whose answer was lost (design.md, Never broken 5 and 6). */
+/**
+ * Reads the live record before a write, and after a write whose response was lost (design.md, Never broken 5 and 6).
+ */
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';
@@ -68,8 +70,8 @@ function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): string[]
 }
 
 /**
- * The record itself, if its kind has GET by id: a list that did not show its row must not lead to a duplicate. Below a
- * parent with a new id the old id is unused, or another record's.
+ * The record by id, if its kind has GET by id: a list that omitted the record must not lead to a duplicate. Below a
+ * parent with a new id, the old id is unused or belongs to another record.
  */
 async function returned(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, definition, scope } = ready;
@@ -221,7 +223,7 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
 }
 
 /**
- * True for a record to be removed that is gone since an earlier step created its replacement.
+ * True for a record to be removed that disappeared when an earlier step created its replacement.
  * @throws TidemarkError when that cannot be found out
  */
 export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
@@ -232,8 +234,8 @@ export async function isReplaced(context: StepContext, ready: ReadyStep): Promis
 }
 
 /**
- * Whether one of the fields that the step changes is no longer as before, but as sent: then the write was done,
- * whatever happened to the other fields. A value that is neither may have been written by somebody else.
+ * True if one of the fields that the step changes no longer has its old value but the sent one: then the write was
+ * executed, whatever happened to the other fields. A value that is neither may have been written by somebody else.
  */
 function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
   if (request.role !== 'update' || sent === null) return false;

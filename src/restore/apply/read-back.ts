@@ -1,4 +1,4 @@
-/** After a write that was done: journals it with the new id, reads the record back and compares it with what was sent. */
+/** After a successful write: journals it with the new id, reads the record back and compares it with what was sent. */
 import { type TidemarkError, asTidemarkError, isLocalError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { FieldChange } from '../../diff/compare.ts';
@@ -79,8 +79,8 @@ export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unk
 }
 
 /**
- * The id of a created record whose answer had no id: looked up, since it must not be created again. Null where it is not
- * found.
+ * The id of a created record if the response had none: it is looked up, since the record must not be created again.
+ * Null if it is not found.
  * @throws TidemarkError when the look-up fails: a resumed restore repeats it
  */
 async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<string | null> {

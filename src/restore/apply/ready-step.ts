@@ -1,4 +1,4 @@
-/** What every step of a restore works with, and what it sends once the ids of earlier steps are known. */
+/** What every step of a restore needs, and the request of a step once the ids from earlier steps are known. */
 import type { WriteClient } from '../../api/write-client.ts';
 import { fillPath } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
@@ -126,8 +126,8 @@ export function keyOfStep({ step, definition, sent, request }: ReadyStep): strin
 }
 
 /**
- * True for a live record that is somebody else's: another step's, or another desired record's that has the same name.
- * What is left is either the record that this step made, or one made by hand meanwhile.
+ * True for a live record that belongs to another step, or to another desired record of the same name. Any other record
+ * was created either by this step or by somebody else meanwhile.
  */
 export function isTaken(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
   const claimedBy = context.claims.get(`${definition.kind} ${id}`);

@@ -72,8 +72,8 @@ export interface RestoreReport {
   /** The restore that this one undoes; null for an ordinary one. */
   readonly undoes: number | null;
   /**
-   * `complete`: every step was applied and verified. `partial`: not every one. `failed`: there were requests
-   * to send, and none was applied. `interrupted`: not all steps were reached; `restore --resume` continues.
+   * `complete`: every step was applied and verified. `partial`: only some were. `failed`: there were requests to send,
+   * and none was applied. `interrupted`: some steps were not reached; `restore --resume` continues.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
@@ -250,8 +250,8 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
 }
 
 /**
- * The warning of a creation that was sent twice since no answer came: the first request may have been done after the
- * look-up, and a record without a name is only recognized by its content.
+ * The warning for a creation that was sent again because no response came: the service may have executed the first
+ * request after the look-up, and a record without a name can only be recognized by its content.
  */
 function warningOf(
   { precondition, request }: PlanStep,

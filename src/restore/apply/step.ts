@@ -1,14 +1,15 @@
 /**
- * Runs one step of a restore as a machine of named states (design.md, Restore: Apply; Never broken 6). Before a request is
- * sent, the journal says so on disk; what it answered is journaled before anything else is done about the step. `run` has
- * all transitions:
+ * Runs one step of a restore as a state machine (design.md, Restore: Apply; Never broken 6). A request is journaled on
+ * disk before it is sent, and its result before anything else happens. All transitions are in `run`:
  *
- * - `planned`: nothing was sent, or none of it was done. Then `checked`; or an end, where live is not as planned.
- * - `checked`: live is as the write expects it. Then journaled as `sent` and sent: `answered`; `planned` again where the write
- *   was delayed for so long that what was seen is too old.
- * - `answered`: the write ended, with or without an answer. Then `applied`, `unanswered` or `failed`.
- * - `unanswered`: it may have been done. Live shows which: `applied`, `checked` to send it again, or an end.
- * - `applied`: it was done, and journaled as that. Then read back, and `done`.
+ * - `planned`: nothing was sent, or what was sent had no effect. Next: `checked`, or an end state if the live record is
+ *   not as planned.
+ * - `checked`: the live record is as the write expects it. It is journaled as `sent` and sent. Next: `answered`;
+ *   `planned` again if the write was delayed so long that the check is outdated.
+ * - `answered`: the request ended, with or without a response. Next: `applied`, `unanswered` or `failed`.
+ * - `unanswered`: the request may have been executed; the live record shows whether. Next: `applied`, `checked` to send
+ *   it again, or an end state.
+ * - `applied`: the request was executed and journaled as such. It is read back. Next: `done`.
  */
 import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
@@ -28,13 +29,13 @@ import { type ReadyStep, type StepContext, readyStep } from './ready-step.ts';
 import { type StepError, errorColumns, hintFor, stepError } from './report.ts';
 
 /**
- * `done`: applied, or as desired already. `unknown`: whether the request was done is not known; a resumed restore looks it
- * up. `interrupted`: nothing more is begun; a resumed restore continues where the journal says.
+ * `done`: applied, or the record was as desired already. `unknown`: it is not known whether the request was executed; a
+ * resumed restore looks it up. `interrupted`: nothing more is started; a resumed restore continues from the journal.
  */
 type StepEnd = 'done' | 'failed' | 'unknown' | 'interrupted';
 type StepState = 'planned' | 'checked' | 'answered' | 'unanswered' | 'applied' | StepEnd;
 
-/** How a step ended. Its outcome is in the journal; where `onDisk` is not null, once that resolves. */
+/** How a step ended. Its outcome is in the journal, or will be once `onDisk` resolves. */
 interface StepResult {
   readonly end: StepEnd;
   /** True after an error that every further request would meet too. */
@@ -43,11 +44,11 @@ interface StepResult {
   readonly onDisk: Promise<void> | null;
 }
 
-/** Times that a write is sent when looking up shows that it was not done. */
+/** How often a write is sent at most, if looking up shows each time that it had no effect. */
 const MAX_SENDS = 3;
 /** How long the service may still be executing a request whose process was killed. */
 const AT_WORK_MS = 60_000;
-/** The longest time between a check and its write; after that the step checks again, MAX_CHECKS times at most. */
+/** The longest time between a check and its write; after that the step checks again, at most MAX_CHECKS times. */
 const MAX_CHECK_AGE_MS = 5000;
 const MAX_CHECKS = 5;
 /** Errors that every further request would meet too. */
@@ -145,8 +146,8 @@ class StepRun {
   }
 
   /**
-   * Checks, and sends right after: between the two the step only waits for a connection. A change keeps one concurrency slot
-   * until it was read back, and no longer: it does not wait there for the journal.
+   * Checks, then sends immediately: between the two, the step only waits for a connection. A change keeps its
+   * concurrency slot until it was read back, but does not wait for the journal in it.
    */
   async #checkAndSend(): Promise<StepState> {
     const { client, signal } = this.#context;
@@ -259,8 +260,8 @@ class StepRun {
       journal.note(step.n, { status, ...errorColumns(stepError(error)) });
       return 'unanswered';
     }
-    // Refused because an earlier attempt did it, or because the record to be removed is gone. Not so a creation: the
-    // record found need not be the one it sent.
+    // Refused because an earlier attempt succeeded, or because the record to be removed is gone. This does not hold for
+    // a creation: the record that is found may not be the one that it created.
     const isRemoved = request.role === 'remove' && error.code === 'not_found';
     if (isRemoved || (this.#before.attempts > 0 && id !== null)) {
       try {
@@ -392,8 +393,9 @@ class StepRun {
   }
 
   /**
-   * The path that the profile names for this write, since the documented one is known to fail (wire-notes.md, Restore);
-   * null for the documented one: without such a path, where this deployment does not know it, and after a failure by it.
+   * The path that the profile gives for this write because the documented one is known to fail (wire-notes.md,
+   * Restore). Null for the documented path: if the profile gives none, if this deployment does not know it, and after a
+   * failure with it.
    */
   #profilePath(): string | null {
     const template = this.#ready.request.alternative?.template;

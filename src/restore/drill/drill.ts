@@ -1,6 +1,6 @@
 /**
- * A drill: a restore of a snapshot into a service that holds nothing, or half of it, by the very code that restores a
- * real one; then what is there is read back and compared (design.md, Commands: drill).
+ * A drill: restores a snapshot with the real code into a sandbox that is empty or damaged, reads the sandbox back and
+ * compares (design.md, Commands: drill).
  */
 import { CATALOG } from '../../catalog/catalog.ts';
 import { type Kind } from '../../catalog/kinds.ts';
@@ -24,7 +24,7 @@ import { startDamaged, startEmpty, keyUserOf } from './start.ts';
 import { remainingChanges, type RecordVerdict, type Verdicts, drillVerdicts } from './verdicts.ts';
 
 /**
- * Practises a restore of the state. Nothing but the service is written; the mirror is not touched.
+ * Restores the state into the sandbox of the drill. Nothing else is written, not even the mirror.
  * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, an error of this machine
  */
 export async function runDrill(options: DrillOptions): Promise<DrillDocument> {

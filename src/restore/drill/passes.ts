@@ -1,4 +1,4 @@
-/** The drill itself: read, plan, apply, and again, until a plan has nothing left to send. All of it the real code. */
+/** The drill itself: read, plan and apply, until a plan has nothing left to send. All with the real code. */
 import { createWriteClient, type WriteClient } from '../../api/write-client.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';

@@ -1,4 +1,4 @@
-/** The snapshot that a drill practises with: what is asked about, and what it depends on. */
+/** The records that a drill restores: those requested, and those that they depend on. */
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';

@@ -1,4 +1,4 @@
-/** What the service of a drill holds before the restore: nothing but an owner, or the damaged snapshot. */
+/** What the sandbox of a drill contains before the restore: only an owner, or the damaged snapshot. */
 import type { FieldDefinition, Scope } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';

@@ -160,8 +160,9 @@ function needOf(
 }
 
 /**
- * Whether the value takes a secret that it does not show: a rule for a whole kind has the secrets of all its types, and
- * the secret of one type must not be sent to the target of another. `unknown`: only a rule that names the record decides.
+ * Whether the value needs a secret that it does not show. A rule for an entire kind has the secrets of all its types,
+ * and the secret of one type must not be sent to the target of another. `unknown`: only a rule that names the record
+ * can decide.
  */
 function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes' | 'no' | 'unknown' {
   const { secretsNeeded } = field;
@@ -204,8 +205,8 @@ function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string):
 type IsAsked = (path: string) => boolean;
 
 /**
- * The desired body with one member narrowed: live's value with what was asked for set as desired. The same object where
- * all that differs in the member was asked for.
+ * The desired body with one member narrowed to the requested fields: the live value, with what was requested set as
+ * desired. Returns the same object if everything that differs in the member was requested.
  */
 export function narrowedTo(
   isAsked: IsAsked,
@@ -252,8 +253,8 @@ function listOf(path: string): string {
 }
 
 /**
- * Why the member cannot be sent without changing what was not asked for; null where it can. A secret that live does not
- * show may be another one than the configuration has.
+ * Why the member cannot be sent without changing fields that were not requested; null if it can. A secret that the live
+ * record does not show may differ from the one in the configuration.
  */
 export function unaskedChange(
   isAsked: IsAsked,

@@ -422,8 +422,8 @@ function isSet(value: JsonValue): boolean {
   return value !== null && value !== false && value !== '';
 }
 
-// A name that live has in other letters (`GROWTH` for `Growth`). Records are matched letters' case apart, as services
-// compare names (wire-notes.md, Restore); what then becomes of the difference depends on what the interface takes.
+// A name that differs in case only (`GROWTH` for `Growth`). Records are matched ignoring case, as services compare
+// names (wire-notes.md, Restore); whether the difference can be restored depends on what the API accepts.
 
 /** Why such a record is left unchanged if nothing can change the name: to the service it is the same. */
 const SAME_BUT_FOR_CASE = 'the same but for the case of letters';

@@ -308,8 +308,8 @@ function textAt(body: JsonValue, pointer: string): string {
 }
 
 /**
- * Tells live invitations of desired records that are missing live: they are what brings those back, whether a restore sent
- * them or a person.
+ * Marks live invites of desired members that are missing live: accepting them brings the member back, whether a restore
+ * or a person sent the invite.
  */
 export function awaitedInvitations({ matching }: Planning): (live: ParsedRecord) => boolean {
   const fields = new Map<Kind, string>();
@@ -378,8 +378,8 @@ function invitedAs(
 }
 
 /**
- * What a step waits for that needs a missing record which only comes back by an invitation: no step of this plan gives its
- * id. Null where it needs none. `isOpen`: the invitation is there, so that nothing is left to do but to wait.
+ * What a step waits for if it needs a missing member, who only comes back by accepting an invite: no step of this plan
+ * gives the id. Null if it needs none. `isOpen`: there is an invite already, so that one can only wait.
  * @param needs keys of steps that would create what it refers to
  */
 function awaitedAcceptance(

@@ -1,4 +1,4 @@
-/** Which collections a plan has to know, and which live records go when another one is removed. */
+/** Which collections a plan has to read, and which live records are removed along with another one. */
 import { CATALOG, scopeKey, familyKinds } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';

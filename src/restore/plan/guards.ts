@@ -141,8 +141,8 @@ export function ownerObstacle(definition: ResourceDefinition, record: ParsedReco
 }
 
 /**
- * The key's own user. Where the configuration does not name it, every member of the level that the service says the key
- * has could be it; where not even that is known, every member.
+ * The key's own user. If the configuration does not name it, it could be any member of the level that the service
+ * reports for the key; if that is unknown too, any member.
  */
 export function ownUserObstacle(
   planning: Planning,
@@ -171,8 +171,8 @@ export function ownUserObstacle(
 }
 
 /**
- * Blocks what would leave a collection without a holder of its highest level, and puts those who take that level before
- * those who give it up.
+ * Blocks steps that would leave a collection without a holder of its highest level, and puts steps that grant that
+ * level before those that take it away.
  */
 export function keepLastHolders(planning: Planning): void {
   for (const { definition, live } of planning.matching.kinds.values()) {

@@ -1,4 +1,4 @@
-/** Which live record is which desired one: by id, then by id map, then by natural key (design.md, Restore). */
+/** Matches live records with desired ones: by id, then by id map, then by natural key (design.md, Restore). */
 import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
 import { type Scope, type ScopeKey, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -241,9 +241,10 @@ export function parentOf(
 // Desired records that are missing and not lost: what they were made into is there, and is a desired record itself.
 
 /**
- * Of the records that are missing, those that are not lost: what the id map leads to a live record which another desired
- * one is already (a state that has it before and after it was made again), and what a run found gone whose namesake, made
- * by whomever, both states hold. Whether that is the same one a person must tell: creating it could double it.
+ * Missing records that may not be lost: one that the id map leads to a live record which matches another desired record
+ * already (a state that has the record both before and after it was created again), and one that a run found removed
+ * while both states have another record of the same name, whoever created it. Whether that is the same record is for a
+ * person to decide, because creating it could duplicate it.
  */
 function recreated(
   input: PlanInput,
@@ -381,8 +382,8 @@ function byFamilyKey(
 type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 
 /**
- * Desired records without a natural key that live holds with the very same content under another id: made again by hand.
- * One on each side is a pair; several cannot be distinguished.
+ * Desired records without a natural key that exist live with exactly the same content under another id: somebody
+ * created them again. One on each side is a match; several cannot be distinguished.
  */
 function matchByContent(
   definition: ResourceDefinition,

@@ -1,4 +1,6 @@
-/** The order of steps: nothing before what it needs, in levels that can go in parallel; cycles are named and blocked. */
+/**
+ * Orders the steps: each after those that it needs, in levels that can run in parallel; cycles are named and blocked.
+ */
 import { CATALOG, scopeKey, fillPath } from '../../catalog/catalog.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
 import type { Scope } from '../../catalog/definition.ts';

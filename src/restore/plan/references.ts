@@ -1,4 +1,4 @@
-/** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
+/** Translates the ids of the desired state to live ids: the same, another one, or one that a step will yield. */
 import { CATALOG, collectionKey } from '../../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';

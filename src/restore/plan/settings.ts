@@ -1,4 +1,4 @@
-/** What of a kind restore may write, and which values a request would silently drop. */
+/** What a restore may write of a kind, and which values a request would silently drop. */
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -39,8 +39,8 @@ interface Planning {
 }
 
 /**
- * Of all desired records of the kind, the members that are probably settings and that no request sets: the same for each of
- * them, so that one line does for all. Looked for once.
+ * Members of the desired records of a kind that are probably settings but that no request sets: the same list for all
+ * of them, so that the report needs one line. Computed once.
  */
 function silentNames({ input, silentByKind }: Planning, definition: ResourceDefinition): readonly string[] {
   const { kind, hasDocumentedFields, restore } = definition;
@@ -146,8 +146,8 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
 }
 
 /**
- * Fields that no request takes though a difference in them matters, as drift rates it (a component's address). What
- * follows from a person's work, or may be a setting that nobody allowed (`unmanagedChanges`), is not among them.
+ * Fields that no request accepts although a difference in them matters, by the severity of drift (the address of a
+ * component). What follows from manual work, or may be a setting that nobody allowed (`unmanagedChanges`), is left out.
  */
 export function serviceFields(definition: ResourceDefinition): readonly FieldDefinition[] {
   const { restore, idPath, scope } = definition;

@@ -1,4 +1,4 @@
-/** What a restore applied, and what its undos and theirs made of it, under the ids that its records have by now. */
+/** What a restore applied and what its undos (and theirs) changed of that, under the current ids of the records. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { TidemarkError } from '../../core/errors.ts';

@@ -1,4 +1,4 @@
-/** The state before a restore, put together from live and the inverses that were kept when it was applied. */
+/** The state before a restore, computed from the live records and the old values in the journal. */
 import { scopeKey, familyKinds } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';

@@ -154,8 +154,8 @@ export function undoneInWords(mirror: Mirror, restore: number): string | null {
   return `restore ${restore} was ${actions.join(', ')}`;
 }
 
-// Which of the desired records of an undo existed when it was planned: when a write without an answer is looked up, none of
-// them may be taken for the record that it created. Records created later are none of them.
+// Which of the desired records of an undo existed when it was planned: when a write without a response is looked up,
+// none of them may be taken for the record that it created. Records created later are not in it.
 
 /**
  * The places of the desired records that a creation of the plan could be taken for: those of its natural key, or all of

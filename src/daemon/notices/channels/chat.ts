@@ -1,6 +1,6 @@
 /**
- * Webhooks of chats: Slack's (and what understands the same, such as Rocket.Chat), Mattermost's, Discord's, and those of a
- * workflow of Microsoft Teams.
+ * Webhooks of chats: Slack (and compatible ones, such as Rocket.Chat), Mattermost, Discord, and Microsoft Teams
+ * (workflows).
  */
 import type { PostRequest } from '../../../api/post.ts';
 import type { ChannelOf } from '../../../config/channels.ts';

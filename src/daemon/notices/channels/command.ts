@@ -48,7 +48,7 @@ function commandInput(
 }
 
 /**
- * Runs the program to its end, or ends it with all that it started when its time is over.
+ * Runs the program; after its time limit, kills it with all processes that it started.
  * @returns the beginning of what it said
  * @throws TidemarkError when it could not be started, or did not end with 0; the abort reason when the signal is aborted
  */

@@ -1,4 +1,4 @@
-/** The one door to nodemailer: a notice as a message of plain text and simple HTML. */
+/** The only user of nodemailer: sends a notice as plain text and simple HTML. */
 import type { ChannelOf } from '../../../config/channels.ts';
 import { isLoopback } from '../../../config/source.ts';
 import { abortReason } from '../../../core/clock.ts';

@@ -1,4 +1,6 @@
-/** What the channels share: how they post, what they say of a refusal, and how text of records is kept from notifying anybody. */
+/**
+ * Shared by the channels: sending a POST, describing a refusal, and keeping text of records from mentioning anybody.
+ */
 import { neutralText } from '../../../api/neutral-text.ts';
 import type { PostAnswer, Poster, PostRequest } from '../../../api/post.ts';
 import { parseRetryAfter } from '../../../api/retry.ts';
@@ -141,8 +143,8 @@ const MENTION = /@(?!\u2060)(?:(?=everyone|here|all\b|channel)|(?<![\w.+-]@)|(?!
 const MARKUP = /<(?=[!@#])/gu;
 
 /**
- * The text with a word joiner behind every `@` that a chat (Slack, Mattermost, Discord, Rocket.Chat) may take for a mention,
- * and behind every `<` that begins one. Changes nothing in a text that went through it before.
+ * The text with a word joiner after every `@` that a chat (Slack, Mattermost, Discord, Rocket.Chat) may take for a
+ * mention, and after every `<` that starts one. Applying it again changes nothing.
  */
 export function withoutMentions(text: string): string {
   return text.replace(MENTION, `@${WORD_JOINER}`).replace(MARKUP, `<${WORD_JOINER}`);

@@ -15,8 +15,8 @@ export function webhookRequest(
   message: Message,
   nowMs: number,
 ): PostRequest {
-  // Within the quotes that are around the place in a JSON template. A template is a text for people, often for a chat; the
-  // document without one stays exact.
+  // Escaped for the quotes around the placeholder in a JSON template. A template is text for people, often for a chat;
+  // the document without a template stays exact.
   const escape = (value: string): string =>
     contentType.startsWith('application/json')
       ? JSON.stringify(withoutMentions(value)).slice(1, -1)
