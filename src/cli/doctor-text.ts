@@ -189,7 +189,7 @@ export function renderHealth(
   if (isThere) {
     lines.push(`notices: ${notices.pending} pending, ${notices.givenUp} given up`);
     lines.push(
-      `last drill: ${lastDrill === null ? 'none by a daemon' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
+      `last drill: ${lastDrill === null ? 'none of the latest state' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
     );
   }
   return lines

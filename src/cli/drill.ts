@@ -6,6 +6,7 @@ import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, localTime } from '../core/wording.ts';
+import { drillResult } from '../daemon/jobs/drill-job.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
 import { drillReport, drillVerdictText, outcomeText, renderDrillJson } from '../report/drill-report.ts';
 import { groupedNotes } from '../report/notes.ts';
@@ -26,6 +27,7 @@ import { isInteractive, printNote, type CommandContext, lineOptions } from './co
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
 import { Painter } from './progress.ts';
+import { recordJob } from './record-job.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 import { commandLog } from './source-probe.ts';
@@ -58,9 +60,12 @@ export async function drill(context: CommandContext, options: DrillCommandOption
   try {
     const { signal } = context;
     const runbooks: string[] = [];
+    const finished: FinishedDrill[] = [];
     const sources = sourcesOf(context, config, opener, [from]);
     const results = await reportEach(sources, { signal, opener }, async (source) => {
+      const startedAt = systemClock.now();
       const document = await drillSource(context, options, config, opener, { from, source });
+      if (source !== null && isWholeDrill(options, from)) finished.push({ source, startedAt, document });
       const shared = reportOptions(options, config, opener, source);
       runbooks.push(renderMarkdown(runbookReport(document, shared), { level: 1, valueLimit: RUNBOOK_VALUE }));
       return sourceReport(context, options, document, shared, source);
@@ -69,10 +74,30 @@ export async function drill(context: CommandContext, options: DrillCommandOption
       await writeWhole(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
       printNote(context, [`runbook written to ${options.runbook}`]);
     }
-    return await deliver(context, options, results);
+    const code = await deliver(context, options, results);
+    for (const { document, ...job } of finished)
+      await recordJob(context, config, { name: 'drill', ...job, result: drillResult(document) });
+    return code;
   } finally {
     opener.close();
   }
+}
+
+/** A drill that says what the daemon's says of its source. */
+interface FinishedDrill {
+  readonly source: string;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly document: DrillDocument;
+}
+
+/** True for a drill of all of the latest state, from nothing: what the daemon's drills are. */
+function isWholeDrill(
+  { kind, organization, project, id, damage }: DrillCommandOptions,
+  from: Reference,
+): boolean {
+  const filters = [kind, organization, project, id];
+  return from.form === 'latest' && damage === undefined && filters.every((filter) => filter === undefined);
 }
 
 function requirePractice({ damage, seed }: DrillCommandOptions, from: Reference): void {

@@ -1,16 +1,10 @@
 /** `tidemark verify`: whether the mirror's contents match the hashes that were stored. */
-import { hostname } from 'node:os';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
-import { systemClock, isoTime } from '../core/clock.ts';
+import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
-import { endOf } from '../daemon/jobs/job-log.ts';
-import { withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
-import type { JobResult } from '../daemon/jobs/work.ts';
-import { findDaemon } from '../daemon/lockfile.ts';
-import { recordJobNotices } from '../daemon/notices/notifier.ts';
-import type { JobStart } from '../mirror/daemon.ts';
+import { mendingOf, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify-records.ts';
@@ -18,7 +12,8 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
-import { isInteractive, print, printReason, type CommandContext, printNote } from './context.ts';
+import { recordJob } from './record-job.ts';
+import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 import { listBackups } from '../backup/list.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
@@ -110,18 +105,19 @@ async function verifyConfigured(
         ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
         ...(audited === null ? [] : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
         ...noted.flatMap((each) => each.lines),
-        ...(problems.length === 0 ? [] : [`→ ${MENDING}`]),
+        ...(problems.length === 0 ? [] : [`→ ${mendingOf(problems)}`]),
       ];
       await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
     }
-    if (isDaemons(mirror)) await keepVerification(context, config, { startedAt, result });
+    if (isDaemons(mirror))
+      await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
     if (problems.length > 0) {
       printReason(context, [
-        `the contents of ${mirror.path} do not match the stored hashes: ${plural(problems.length, 'problem')}`,
+        `${problems.every(({ about }) => about !== undefined) ? `${mirror.path} does not match its audit log` : `the contents of ${mirror.path} do not match the stored hashes`}: ${plural(problems.length, 'problem')}`,
         ...problemLines(problems)
           .slice(0, PLACES)
           .map((line) => `  ${line}`),
-        `  → ${MENDING}`,
+        `  → ${mendingOf(problems)}`,
       ]);
     }
     for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);
@@ -133,9 +129,6 @@ async function verifyConfigured(
     mirror.close();
   }
 }
-
-const MENDING =
-  'restore the mirror from a copy, or move it away and run `tidemark sync` for a new one (without history)';
 
 /** Occurrences listed for one finding; the rest is counted. */
 const PLACES = 5;
@@ -192,77 +185,10 @@ function placeText({ recordKind, scope, id, run }: VerifyProblem): string {
     .join(', ');
 }
 
-// Stores the result of `tidemark verify` in the mirror, as the daemon does for its own: health, metrics and dashboard show
-// the latest verification of either.
-
-interface Verification {
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number;
-  readonly result: JobResult;
-}
-
-/** How long to wait for another writer, and the interval of trying its lock. */
-const WAIT_MS = 3_000;
-const LOOK_MS = 200;
-
-/** True where a daemon ever used this mirror. The result is not stored in others, where nothing reads it. */
+/** True where a daemon ever used this mirror. Others are left as they are: a copy that is examined is not written to. */
 function isDaemons(mirror: Mirror): boolean {
   const state = mirror.daemon;
   return state.schedules().length > 0 || state.jobs({ limit: 1 }).length > 0;
-}
-
-/** If it cannot be stored (a read-only disk, a sync under way), a note says so; the verification's result is unchanged. */
-async function keepVerification(
-  context: CommandContext,
-  config: Config,
-  verification: Verification,
-): Promise<void> {
-  try {
-    const mirror = await openWhenFree(context, config);
-    try {
-      record(context, config, mirror, verification);
-    } finally {
-      mirror.close();
-    }
-  } catch (error) {
-    printNote(context, [`the daemon will not know of this verification: ${asTidemarkError(error).message}`]);
-  }
-}
-
-async function openWhenFree(context: CommandContext, config: Config): Promise<Mirror> {
-  const endMs = systemClock.monotonicMs() + WAIT_MS;
-  for (;;) {
-    try {
-      return openConfiguredMirror(config, 'write', 'verify', context.pid);
-    } catch (error) {
-      const isHeld = error instanceof TidemarkError && error.code === 'mirror_locked';
-      if (!isHeld || systemClock.monotonicMs() >= endMs) throw error;
-      await systemClock.sleep(LOOK_MS, context.signal);
-    }
-  }
-}
-
-function record(
-  { pid }: CommandContext,
-  { mirror: path, notices }: Config,
-  mirror: Mirror,
-  { startedAt, result }: Verification,
-): void {
-  const state = mirror.daemon;
-  const now = systemClock.now();
-  const start: JobStart = {
-    name: 'verify',
-    source: null,
-    trigger: 'request',
-    startedAt: isoTime(startedAt),
-  };
-  const end = endOf(result, isoTime(now));
-  const job = state.beginJob(start);
-  state.finishJob(job, end);
-  // Without a running daemon no notice would be sent: the next daemon reports what it finds itself.
-  if (findDaemon(path, { pid, host: hostname(), now }) === null) return;
-  const row = { job, ...start, ...end };
-  recordJobNotices(mirror, { job: row, details: {}, assumed: [], at: end.finishedAt }, notices);
 }
 
 // `tidemark verify --root HASH` and `--backups`: seals that were kept elsewhere, against the chain of the mirror.

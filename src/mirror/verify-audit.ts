@@ -82,7 +82,7 @@ function doneText(about: AuditedTable, row: string): string {
 
 function add(findings: Findings, about: AuditedTable, member: string, what: string): void {
   const { name, ...place } = named(about, member);
-  findings.add({ kind: 'chain', message: `${name} ${what}`, ...place });
+  findings.add({ kind: 'chain', message: `${name} ${what}`, ...place, about });
 }
 
 /** The id apart from the name: it may be a secret, which only the code that shows it knows. */

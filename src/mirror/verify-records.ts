@@ -2,6 +2,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { AuditedTable } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { scanBody, stableHash, volatileMark } from './classify-record.ts';
 import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
@@ -20,6 +21,8 @@ export interface VerifyProblem {
   readonly scope?: Scope;
   readonly id?: string;
   readonly run?: number;
+  /** The table of what a person did that the audit log recorded; left out for what the service showed. */
+  readonly about?: AuditedTable;
 }
 
 /** Something that explains what a verification finds, and is not a fault. */

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, afterAll } from 'vitest';
 import type { DrillDocument } from '../../src/diff/drill-document.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { start, tidemark } from './harness.ts';
 
 let directory = '';
@@ -175,4 +177,30 @@ describe('tidemark drill', () => {
     expect(stderr).toContain('interrupted');
     expect(left().filter((name) => !before.has(name))).toEqual([]);
   }, 20_000);
+});
+
+describe('a drill by hand', () => {
+  const drills = (): number => {
+    const mirror = openMirror(join(directory, 'mirror.db'), {
+      mode: 'read',
+      command: 'status',
+      clock: systemClock,
+    });
+    try {
+      return mirror.daemon.jobs({ name: 'drill', limit: 100 }).length;
+    } finally {
+      mirror.close();
+    }
+  };
+
+  it('counts for status when it is one of all of the latest state, as the daemon makes them', async () => {
+    const before = drills();
+    for (const args of [['--kind', 'roles'], ['run:1'], ['--damage', '10']]) await drill(...args);
+    expect(drills()).toBe(before);
+    await drill();
+    expect(drills()).toBe(before + 1);
+    const { stdout } = await tidemark(['status'], { cwd: directory });
+    expect(stdout).toMatch(/^ +Restorable +\d.* % +by the last drill, just now$/m);
+    expect((await tidemark(['status', '--json'], { cwd: directory })).code).toBe(0);
+  });
 });

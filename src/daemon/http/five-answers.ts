@@ -135,7 +135,7 @@ function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
   const known = scores.flatMap(({ last }) => last ?? []);
   const at = jobs.map(({ finishedAt, startedAt }) => finishedAt ?? startedAt).sort()[0];
   if (at === undefined || known.length === 0)
-    return { tone: 'plain', word: 'Not tried', line: 'no restore drill by the daemon so far' };
+    return { tone: 'plain', word: 'Not tried', line: 'no restore drill of the latest state so far' };
   const score = Math.min(...known);
   const hasFallen = scores.some(({ last, before }) => last !== null && before !== null && last < before);
   const isFailed = jobs.some(({ outcome }) => outcome === 'failed');

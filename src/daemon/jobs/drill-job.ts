@@ -11,22 +11,24 @@ import { pointOf } from '../../state/point.ts';
 import { LATEST } from '../../state/reference.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { type DrillSummary, storedSummary } from './summaries.ts';
-import { type JobContext, type JobWork, sourceOf } from './work.ts';
+import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const DRILL_JOB: Pick<JobWork, 'run'> = {
-  run: async (context) => {
-    const document = await practise(context);
-    const isEqual = document.outcome === 'equal';
-    return {
-      outcome: isEqual ? 'done' : 'partial',
-      exitCode: isEqual ? EXIT.done : EXIT.partial,
-      run: null,
-      summary: storedSummary(summaryOf(document)),
-      error: null,
-      report: null,
-    };
-  },
+  run: async (context) => drillResult(await practise(context)),
 };
+
+/** What is recorded of a drill, by the daemon or the command line. */
+export function drillResult(document: DrillDocument): JobResult {
+  const isEqual = document.outcome === 'equal';
+  return {
+    outcome: isEqual ? 'done' : 'partial',
+    exitCode: isEqual ? EXIT.done : EXIT.partial,
+    run: null,
+    summary: storedSummary(summaryOf(document)),
+    error: null,
+    report: null,
+  };
+}
 
 async function practise(context: JobContext): Promise<DrillDocument> {
   const { config, mirror, effects, signal } = context;

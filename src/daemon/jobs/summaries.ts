@@ -118,6 +118,8 @@ export interface VerifySummary {
   /** Hex; of the newest sealed run. Null where none is. */
   readonly root: string | null;
   readonly durationMs: number;
+  /** What to do about the problems; left out by older versions, and without problems. */
+  readonly hint?: string;
 }
 
 export interface ForgetSummary {

@@ -5,6 +5,7 @@ import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
+import type { AuditedTable } from '../../mirror/audit-log.ts';
 import type { VerifyProblem } from '../../mirror/verify-records.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
@@ -22,6 +23,7 @@ export function verifyResult(
     ...checked,
     problems: problems.length,
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
+    ...(problems.length === 0 ? {} : { hint: mendingOf(problems) }),
     root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
     durationMs: Math.round(durationMs),
   };
@@ -36,11 +38,29 @@ export function verifyResult(
       : new TidemarkError(
           'mirror_corrupt',
           `the contents of the mirror do not match the stored hashes: ${summary.found[0] ?? ''}`,
-          { hint: 'run `tidemark verify`, then restore the mirror from a copy' },
+          { hint: `run \`tidemark verify\`; then ${mendingOf(problems)}` },
         ),
     report: null,
   };
 }
+
+/** What to do about what was found: records and history are untouched where only what people recorded was changed. */
+export function mendingOf(problems: readonly Pick<VerifyProblem, 'about'>[]): string {
+  const tables = new Set(problems.map(({ about }) => about));
+  const ways = [...tables].map((about) => (about === undefined ? undefined : AGAIN[about]));
+  if (ways.some((way) => way === undefined)) return MENDING;
+  return `records and history match their hashes; ${ways.join('; ')}`;
+}
+
+const MENDING =
+  'restore the mirror from a backup, or move it away and run `tidemark sync` for a new one (without history)';
+
+/** What people can do again or take back, after which the audit log has a new entry of it. */
+const AGAIN: Readonly<Partial<Record<AuditedTable, string>>> = {
+  acceptances:
+    'look at `tidemark drift` and `tidemark drift accepted`, then accept what is gone again, or take back what was added with `tidemark drift unaccept`',
+  snapshots: 'look at `tidemark snapshots`, then pin or unpin the named ones again',
+};
 
 // The findings of a verification for display: without ids that are secrets.
 

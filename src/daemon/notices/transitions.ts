@@ -94,7 +94,8 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       lines: summary.found,
       count: problems,
       job: 'verify',
-      hint: 'restore the mirror from a backup, or move it away and sync again (without history)',
+      hint:
+        summary.hint ?? 'restore the mirror from a backup, or move it away and sync again (without history)',
     },
   );
   return {
