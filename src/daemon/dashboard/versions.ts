@@ -1,4 +1,5 @@
 /** Any two versions of a record side by side, with the lines that differ marked. Secrets are masked. */
+import { diffArrays } from 'diff';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import {
@@ -25,8 +26,8 @@ const FIELDS_SHOWN = 12;
 /** Equal lines that stay visible before and after a difference. */
 const CONTEXT = 3;
 const LINES_SHOWN = 2_000;
-/** Compared lines of both sides, multiplied: above it the lines between the first and the last difference are all marked. */
-const MOST_CELLS = 4_000_000;
+/** Lines that are only on one side: with more of them, all lines are marked. A comparison blocks the event loop for 0.1 s at most. */
+const MOST_DIFFERENT = 1_000;
 
 /** The record as of a run; its body is null where it was removed, and missing before it was first seen. */
 export interface Version {
@@ -162,50 +163,25 @@ interface Row {
 /** Lines of both sides by their longest common subsequence; what lies between two common lines is paired in order. @internal */
 export function alignedLines(left: readonly string[], right: readonly string[]): Row[] {
   const rows: Row[] = [];
-  let [i, j] = [0, 0];
-  const take = (toLeft: number, toRight: number): void => {
-    for (; i < toLeft || j < toRight; i = Math.min(i + 1, toLeft), j = Math.min(j + 1, toRight))
-      rows.push({
-        left: i < toLeft ? (left[i] ?? null) : null,
-        right: j < toRight ? (right[j] ?? null) : null,
-        isEqual: false,
-      });
+  let removed: readonly string[] = [];
+  let added: readonly string[] = [];
+  const pair = (): void => {
+    for (let index = 0; index < Math.max(removed.length, added.length); index += 1)
+      rows.push({ left: removed[index] ?? null, right: added[index] ?? null, isEqual: false });
+    [removed, added] = [[], []];
   };
-  for (const [atLeft, atRight] of commonLines(left, right)) {
-    take(atLeft, atRight);
-    rows.push({ left: left[atLeft] ?? null, right: right[atRight] ?? null, isEqual: true });
-    [i, j] = [atLeft + 1, atRight + 1];
-  }
-  take(left.length, right.length);
-  return rows;
-}
-
-/** Index pairs of common lines in order. */
-function commonLines(left: readonly string[], right: readonly string[]): [number, number][] {
-  const least = Math.min(left.length, right.length);
-  let head = 0;
-  while (head < least && left[head] === right[head]) head += 1;
-  let tail = 0;
-  while (tail < least - head && left.at(-1 - tail) === right.at(-1 - tail)) tail += 1;
-  const [rows, columns] = [left.length - head - tail, right.length - head - tail];
-  const pairs: [number, number][] = Array.from({ length: head }, (_unused, at) => [at, at]);
-  if (rows * columns > 0 && rows * columns <= MOST_CELLS) {
-    // lengths[r][c]: common lines of what follows in both.
-    const width = columns + 1;
-    const lengths = new Uint16Array((rows + 1) * width);
-    const at = (r: number, c: number): number => lengths[r * width + c] ?? 0;
-    const isSame = (r: number, c: number): boolean => left[head + r] === right[head + c];
-    for (let r = rows - 1; r >= 0; r -= 1)
-      for (let c = columns - 1; c >= 0; c -= 1)
-        lengths[r * width + c] = isSame(r, c) ? at(r + 1, c + 1) + 1 : Math.max(at(r + 1, c), at(r, c + 1));
-    for (let r = 0, c = 0; r < rows && c < columns;) {
-      if (isSame(r, c)) pairs.push([head + r++, head + c++]);
-      else if (at(r + 1, c) >= at(r, c + 1)) r += 1;
-      else c += 1;
+  const parts = diffArrays([...left], [...right], { maxEditLength: MOST_DIFFERENT });
+  if (parts === undefined) [removed, added] = [left, right];
+  for (const part of parts ?? []) {
+    if (part.removed) removed = part.value;
+    else if (part.added) added = part.value;
+    else {
+      pair();
+      for (const line of part.value) rows.push({ left: line, right: line, isEqual: true });
     }
   }
-  for (let index = tail; index > 0; index -= 1) pairs.push([left.length - index, right.length - index]);
-  return pairs;
+  pair();
+  return rows;
 }
 
 /** With long stretches of equal lines left out. */
