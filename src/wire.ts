@@ -41,7 +41,7 @@ export function readConfig(
 export function readLoadedConfig(
   surroundings: Surroundings,
   choice: ConfigChoice,
-  keys: 'required' | 'unused',
+  keys: 'required' | 'unused' = 'required',
 ): LoadedConfig {
   const config = loadConfig({
     ...(choice.config === undefined ? {} : { file: choice.config }),

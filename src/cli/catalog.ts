@@ -3,7 +3,7 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { NOT_MIRRORED } from '../catalog/not-mirrored.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { readConfig } from '../wire.ts';
+import { readLoadedConfig } from '../wire.ts';
 import { print, type CommandContext, terminalWidth } from './context.ts';
 import { renderTable } from './table.ts';
 
@@ -45,7 +45,7 @@ const READING = {
 /** The first source's definitions where there is a configuration; else the unchanged catalog. */
 function effectiveDefinitions(context: CommandContext): readonly ResourceDefinition[] {
   try {
-    return readConfig(context, context.options).sources[0]?.definitions ?? CATALOG;
+    return readLoadedConfig(context, context.options).sources[0]?.definitions ?? CATALOG;
   } catch (error) {
     if (
       error instanceof TidemarkError &&

@@ -31,6 +31,26 @@ export interface OptionRow {
 /** The groups in which `--help` and docs/cli.md list the commands, in their order. */
 export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'Maintain'] as const;
 
+/** What a command does where sources have mirrors of their own, and several are asked for (`each-mirror.ts`). */
+export interface MirrorLoop {
+  /** Lists of its JSON document that follow one another in the one document of all; left out: one document a line. */
+  readonly lists?: readonly string[];
+  /** Objects of counts in it, which are added up. */
+  readonly sums?: readonly string[];
+  /** Keys of it that are as good for all: those of the first. */
+  readonly firsts?: readonly string[];
+  /** True for documents that become those of one `tidemark.reports/1`. */
+  readonly isReport?: true;
+  /** True where the text names its source: no line of it is put before. */
+  readonly isNamed?: true;
+  /** True where one thing is looked for: mirrors without it are no failure where another one has it. */
+  readonly isSearch?: true;
+  /** Values of `--format` of which several may follow one another; JSON is joined. */
+  readonly formats?: readonly string[];
+  /** The option that names a directory, in which each source has one of its own. */
+  readonly directoryOption?: 'output';
+}
+
 export interface CommandRow {
   readonly name: string;
   /** Of a command of the program itself; a hidden one has none. */
@@ -49,6 +69,8 @@ export interface CommandRow {
    * Other commands end when their reader closes the pipe.
    */
   readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
+  /** Left out: of several sources with mirrors of their own, one has to be named. */
+  readonly mirrors?: MirrorLoop;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
   readonly load?: () => Promise<CommandAction<any>>;
 }

@@ -89,6 +89,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark sync --accept-removals 12',
     ],
     outlivesOutput: () => true,
+    mirrors: { lists: ['runs'], isNamed: true },
     load: async () => (await import('./sync.ts')).sync,
   },
   {
@@ -96,6 +97,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     group: 'Back up',
     description: 'Show whether the mirror is fresh, complete and verified',
     examples: ['tidemark status', 'tidemark status --verbose', 'tidemark status --json'],
+    mirrors: { lists: ['sources'] },
     load: async () => (await import('./status.ts')).status,
   },
   {
@@ -104,6 +106,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     description: 'List past runs',
     options: [runsLimitOption],
     examples: ['tidemark runs', 'tidemark runs show 3'],
+    mirrors: { lists: ['runs'] },
     load: async () => (await import('./runs.ts')).runs,
     commands: [
       {
@@ -112,6 +115,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         isHidden: true,
         description: 'List past runs',
         options: [runsLimitOption],
+        mirrors: { lists: ['runs'] },
         load: async () => (await import('./runs.ts')).runs,
       },
       {
@@ -164,6 +168,12 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark export --history --format parquet > history.parquet',
       'tidemark export --format terraform-imports > imports.tf',
     ],
+    mirrors: {
+      lists: ['records', 'whole'],
+      isNamed: true,
+      formats: ['json', 'ndjson', 'yaml'],
+      directoryOption: 'output',
+    },
     load: async () => (await import('./export.ts')).exportRecords,
   },
   {
@@ -179,6 +189,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       { flags: '--backups', description: 'also compare the roots in the manifests of all backups' },
     ],
     examples: ['tidemark verify', 'tidemark verify --root 51c3…', 'tidemark verify --backups --json'],
+    mirrors: {},
     load: async () => (await import('./verify.ts')).verify,
   },
 ];
@@ -205,6 +216,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'tidemark show batch_exports "Nightly S3" --at run:12',
       'tidemark show members 0190… --at 2026-03-01T00:00Z --json',
     ],
+    mirrors: { isSearch: true },
     load: async () => (await import('./show.ts')).show,
   },
   {
@@ -218,6 +230,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       ...recordOptions,
     ],
     examples: ['tidemark log organizations 0190…', 'tidemark log batch_exports "Nightly S3" --limit 5'],
+    mirrors: { isSearch: true },
     load: async () => (await import('./log.ts')).log,
   },
   {
@@ -232,6 +245,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       ...recordOptions,
     ],
     examples: ['tidemark blame organizations 0190…', 'tidemark blame batch_exports "Nightly S3" --deep'],
+    mirrors: { isSearch: true },
     load: async () => (await import('./blame.ts')).blame,
   },
   {
@@ -261,6 +275,12 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'tidemark changes --since 2026-03-01 --kind batch_exports',
       'tidemark changes --since 30d --format html --output changes.html',
     ],
+    mirrors: {
+      lists: ['runs'],
+      sums: ['summary'],
+      firsts: ['since', 'until'],
+      formats: ['text', 'json'],
+    },
     load: async () => (await import('./changes.ts')).changes,
   },
 ];
@@ -427,6 +447,7 @@ const GIT_COMMANDS: readonly CommandRow[] = [
     ],
     examples: ['tidemark git', 'tidemark git --dry-run', 'tidemark sync && tidemark git'],
     outlivesOutput: () => true,
+    mirrors: { lists: ['sources'], isNamed: true },
     load: async () => (await import('./git.ts')).git,
   },
 ];

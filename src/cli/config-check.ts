@@ -11,7 +11,7 @@ import { configJsonSchema } from '../config/json-schema.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
-  const config = readLoadedConfig(context, context.options, 'required');
+  const config = readLoadedConfig(context, context.options);
   const { parseCron } = await import('../daemon/schedule/cron.ts');
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))

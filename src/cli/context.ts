@@ -54,6 +54,8 @@ export interface GlobalOptions {
 
 export interface CommandContext extends ProcessContext {
   readonly options: GlobalOptions;
+  /** Where the command is called for each of several mirrors: what it writes must name the source. */
+  readonly ofSeveral?: { readonly isFirst: boolean };
   /** Called once stderr says why the command ends as it does. */
   readonly onReasonPrinted?: () => void;
 }

@@ -72,6 +72,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       'tidemark diff file:backup.json live --managed-only',
       'tidemark diff --source staging --to-source production',
     ],
+    mirrors: { isReport: true, formats: ['text', 'json', 'markdown'] },
     load: async () => (await import('./diff.ts')).diff,
   },
   {
@@ -98,6 +99,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       'tidemark drift --format html --output drift.html',
       'tidemark drift accept organizations 0190… --field /enforce_2fa --reason "until the new IdP is in" --until 2026-06-30',
     ],
+    mirrors: { isReport: true, formats: ['text', 'json', 'markdown'] },
     load: async () => (await import('./drift.ts')).drift,
     commands: [
       {
@@ -125,6 +127,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         name: 'accepted',
         description: 'List accepted drift, with reasons and expiry dates',
         examples: ['tidemark drift accepted', 'tidemark drift accepted --json'],
+        mirrors: { lists: ['accepted'] },
         load: async () => (await import('./drift-accepted.ts')).acceptedDrift,
       },
       {

@@ -4,6 +4,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import type { Config } from '../config/config.ts';
+import { mirrorConfigs } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError } from '../core/errors.ts';
@@ -21,7 +22,7 @@ import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST, type Reference, parseReference } from '../state/reference.ts';
-import { readConfig } from '../wire.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
@@ -76,7 +77,13 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   if (options.toSource !== undefined) {
     const pair = sourcePair(context, options.toSource);
-    const config = readConfig(context, { ...context.options, source: pair }, keys);
+    const loaded = readLoadedConfig(context, { ...context.options, source: pair }, keys);
+    const [config, other] = mirrorConfigs(loaded);
+    if (config === undefined || other !== undefined) {
+      throw new TidemarkError('usage', '--to-source compares sources of one mirror, and each has its own', {
+        hint: 'move both into one mirror beside the others: docs/configuration.md',
+      });
+    }
     return diffTwoSources(context, options, config, { from, to, pair });
   }
   const config = readConfig(context, context.options, keys);

@@ -53,7 +53,8 @@ export async function doctor(
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),
-      ...config.warnings.map((warning): Problem => ({
+      // Of the configuration as a whole: once.
+      ...(context.ofSeveral?.isFirst === false ? [] : config.warnings).map((warning): Problem => ({
         gravity: 'warning',
         code: 'config_warning',
         source: null,

@@ -96,7 +96,11 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ? null
         : resolvePoint(mirror, options.at, { ...choice, now: systemClock.now() });
     const run = point === null || point.ref === 'latest' ? null : point.run;
-    const content = new ExportContent(mirror, recordFilter(sources, options), run, format === 'parquet');
+    // What follows on stdout may be of another mirror's source.
+    const namesSource = others.length > 0 || (context.ofSeveral !== undefined && asked.output === undefined);
+    const content = new ExportContent(mirror, recordFilter(sources, options), run, {
+      namesSource: format === 'parquet' || namesSource,
+    });
     requireKnown(mirror, sources, options, () => content.look());
 
     if (isHistory) {
@@ -112,7 +116,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const shape: Shape = {
       format,
       kinds: options.kind ?? KINDS,
-      extent: extentOf(mirror, sources, options, point),
+      extent: extentOf(mirror, sources, options, { point, namesSource }),
       of: stateOf(mirror, sources, point),
     };
     const stale = staleCollections(mirror, sources, options, run);
@@ -298,7 +302,7 @@ function extentOf(
   mirror: Mirror,
   sources: readonly string[],
   options: FilterOptions,
-  point: Point | null,
+  { point, namesSource }: { readonly point: Point | null; readonly namesSource: boolean },
 ): ExportExtent {
   const { kind, organization, project, id } = options;
   const filter = {
@@ -316,7 +320,7 @@ function extentOf(
       source,
       at,
       ({ kind: each, scope }) => isAsked({ source, kind: each, scope }) && !isSearched(filter, each),
-    ).map((collections) => ({ ...(sources.length > 1 ? { source } : {}), ...collections }));
+    ).map((collections) => ({ ...(namesSource ? { source } : {}), ...collections }));
   });
   return { filter, whole };
 }
@@ -350,9 +354,9 @@ class ExportContent {
     mirror: Mirror,
     filter: RecordFilter & { readonly sources: readonly string[] },
     run: number | null,
-    alwaysNamesSource: boolean,
+    { namesSource }: { readonly namesSource: boolean },
   ) {
-    this.#namesSource = alwaysNamesSource || filter.sources.length > 1;
+    this.#namesSource = namesSource;
     this.#mirror = mirror;
     this.#filter = filter;
     this.#run = run;

@@ -2,12 +2,13 @@
 import { withheldBy } from '../backup/hook.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { GitConfig } from '../config/git.ts';
+import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type CommitOutcome, commitState, gitOptions } from '../git/commit.ts';
 import { countsText } from '../git/message.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printNote, printReason } from './context.ts';
 
 interface GitCommandOptions {
@@ -18,12 +19,13 @@ type GitSource = SourceConfig & { readonly git: GitConfig };
 
 /** Exit 0 where every source is committed, also where nothing was to be; 1 where one could not be; 4 where none has a repository. */
 export async function git(context: CommandContext, options: GitCommandOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
-  const sources = config.sources.filter((source): source is GitSource => source.git !== null);
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  const sources = loaded.sources.filter((source): source is GitSource => source.git !== null);
   if (sources.length === 0)
     throw new TidemarkError('usage', 'no repository is configured', {
       hint: 'set git.directory of a source (docs/git.md)',
     });
+  const config = onlyMirrorConfig({ ...loaded, sources });
   const isDryRun = options.dryRun === true;
   const mirror = openConfiguredMirror(config, 'read', 'git', context.pid);
   const withheld = withheldBy(config);

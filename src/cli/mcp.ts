@@ -2,12 +2,12 @@
 import process from 'node:process';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { Mcp } from '../mcp/server.ts';
-import { readConfig } from '../wire.ts';
+import { readLoadedConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 
 export async function mcp(context: CommandContext): Promise<ExitCode> {
   // A configuration that is wrong is reported at the start and not by every tool.
-  readConfig(context, context.options, 'unused');
+  readLoadedConfig(context, context.options, 'unused');
   const server = openMcp(context);
   if (context.stdin.isTTY)
     printNote(context, ['an MCP client is expected on stdin: docs/mcp.md says how to add it']);

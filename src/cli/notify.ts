@@ -7,7 +7,7 @@ import { suggest } from '../core/suggest.ts';
 import { count } from '../core/wording.ts';
 import { messageOf, noticeOf } from '../daemon/notices/message.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
-import { readConfig } from '../wire.ts';
+import { readLoadedConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { renderTable } from './table.ts';
 import { commandLog } from './source-probe.ts';
@@ -25,7 +25,7 @@ interface Tried {
 
 /** Exit 0 all delivered, 3 some, 1 none, 4 for an unknown channel, or without any channel. */
 export async function notifyTest(context: CommandContext, options: NotifyOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const config = readLoadedConfig(context, context.options, 'unused');
   const channels = chosen(config.notices, options.channels ?? []);
   const log = commandLog(context);
   const poster = openPoster();

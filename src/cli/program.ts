@@ -3,6 +3,7 @@
  * own file is loaded only when it runs, so that `--help` is quick.
  */
 import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
+import { SeveralMirrors } from '../config/mirrors.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
@@ -172,7 +173,14 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     );
     const own = { ...takenByParents(command), ...command.opts(), ...named };
     if (row.outlivesOutput?.(own) === true) outliveOutput();
-    run.exitCode = await action(context, own);
+    try {
+      run.exitCode = await action(context, own);
+    } catch (error) {
+      if (!(error instanceof SeveralMirrors) || row.mirrors === undefined) throw error;
+      const { forEachMirror } = await import('./each-mirror.ts');
+      const loop = { action, options: own, sources: error.sources, row: row.mirrors };
+      run.exitCode = await forEachMirror(context, loop);
+    }
   });
 }
 

@@ -147,6 +147,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     description: 'List past restores',
     options: [limitOption],
     examples: ['tidemark restores', 'tidemark restores show 3'],
+    mirrors: { lists: ['restores'] },
     load: async () => (await import('./restores.ts')).restores,
     commands: [
       {
@@ -156,6 +157,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         description: 'List past restores',
         options: [limitOption],
         examples: ['tidemark restores list --limit 5'],
+        mirrors: { lists: ['restores'] },
         load: async () => (await import('./restores.ts')).restores,
       },
       {

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
+import { hasMirrorPerSource, onlyMirrorConfig } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { commandActor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -10,7 +11,7 @@ import type { StateFilter } from '../state/filter.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { StateOpener } from './state-opener.ts';
 
@@ -48,7 +49,7 @@ interface SessionOptions {
  * @throws TidemarkError `usage` where it is not clear which source is meant, `mirror_locked`, `mirror_missing`
  */
 export function openSession(context: CommandContext, options: SessionOptions): RestoreSession {
-  const config = readConfig(context, context.options);
+  const config = configOf(context, options.source);
   const source = oneSource(config, options.source);
   const definitions = definitionsFor(config, source.name);
   const mirror = openMirrorFor(context, config, options);
@@ -87,6 +88,14 @@ function openMirrorFor(
     if (needsNoMirror && error instanceof TidemarkError && error.code === 'mirror_missing') return null;
     throw error;
   }
+}
+
+/** Of a plan it is the mirror of its source, where each has one. */
+function configOf(context: CommandContext, source: string | undefined): Config {
+  const loaded = readLoadedConfig(context, context.options);
+  const meant = loaded.sources.filter(({ name }) => name === source);
+  const isNarrowed = hasMirrorPerSource(loaded) && meant.length > 0;
+  return onlyMirrorConfig(isNarrowed ? { ...loaded, sources: meant } : loaded);
 }
 
 function oneSource({ sources }: Config, wanted: string | undefined): SourceConfig {

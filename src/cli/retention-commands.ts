@@ -31,6 +31,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       'tidemark snapshots pin march 2026-03-01T00:00Z',
       'tidemark snapshots baseline before-migration',
     ],
+    mirrors: { lists: ['snapshots'] },
     load: async () => (await import('./snapshots.ts')).snapshots,
     commands: [
       {
@@ -39,6 +40,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         isHidden: true,
         description: 'List snapshots',
         examples: ['tidemark snapshots list --json'],
+        mirrors: { lists: ['snapshots'] },
         load: async () => (await import('./snapshots.ts')).snapshots,
       },
       {
@@ -58,6 +60,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
           'tidemark snapshots pin before-migration',
           'tidemark snapshots pin march 2026-03-01T00:00Z',
         ],
+        mirrors: { lists: ['snapshots'] },
         load: async () => (await import('./snapshots.ts')).pinSnapshot,
       },
       {
@@ -69,6 +72,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
           asOption,
         ],
         examples: ['tidemark snapshots unpin before-migration'],
+        mirrors: { lists: ['snapshots'] },
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
       {
@@ -77,6 +81,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         arguments: [{ name: '[name]', key: 'name', description: 'a pinned snapshot', values: 'snapshot' }],
         options: [asOption],
         examples: ['tidemark snapshots baseline before-migration', 'tidemark snapshots baseline'],
+        mirrors: { lists: ['snapshots'] },
         load: async () => (await import('./snapshots.ts')).baseline,
       },
     ],
@@ -108,6 +113,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       'tidemark forget --keep-within 90d --keep-yearly 10',
     ],
     outlivesOutput: () => true,
+    mirrors: {},
     load: async () => (await import('./forget.ts')).forget,
   },
 ];

@@ -91,6 +91,7 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       'tidemark doctor --source production --json',
       'tidemark doctor --openapi openapi.yaml',
     ],
+    mirrors: { lists: ['sources', 'problems'] },
     load: async () => (await import('./doctor.ts')).doctor,
   },
   {
@@ -123,6 +124,7 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       'tidemark estimate diff --kind batch_exports',
       'tidemark estimate restore --from baseline',
     ],
+    mirrors: { lists: ['sources'] },
     load: async () => (await import('./estimate.ts')).estimate,
   },
 ];

@@ -6,9 +6,10 @@ import { hostname } from 'node:os';
 import { createColors } from 'picocolors';
 import { BackupCatalog, type BackupsShown } from '../backup/list.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
+import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
 import {
@@ -38,7 +39,7 @@ import {
   recentSchemaChanges,
   sourceDocuments,
 } from '../state/source-status.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { isColoured, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { schemaChangeLines } from './run.ts';
@@ -51,20 +52,15 @@ import { age, runFailure } from './export-notes.ts';
  * published. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  const configs = mirrorConfigs(loaded);
+  const { json, verbose } = context.options;
+  if (configs.length > 1 && json !== true && verbose !== true) return await statusOfMirrors(context, configs);
+  const config = onlyMirrorConfig(loaded);
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const configured = config.sources.map(({ name }) => name);
-    const looker = { pid: context.pid, host: hostname(), now };
-    const hasDaemon = findDaemon(config.mirror, looker) !== null;
-    const view = healthView(config, mirror, now, hasDaemon);
-    const isNarrowed = context.options.source !== undefined;
-    const snapshot = readHealthSnapshot(view, now, {
-      // Without a configured source, the mirror itself knows whose records it holds.
-      sources: configured.length > 0 ? configured : mirror.runs.sources(),
-      ...(isNarrowed ? { others: [] } : {}),
-    });
+    const { view, snapshot, hasDaemon } = lookAtHealth(context, config, mirror, now);
     const statuses = snapshot.sourceStatuses;
     if (context.options.json === true) {
       const sources = sourceDocuments(mirror, statuses, now);
@@ -99,6 +95,24 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 }
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
+
+/** The mirror's health, of the sources that are asked for. */
+function lookAtHealth(
+  context: CommandContext,
+  config: Config,
+  mirror: Mirror,
+  now: number,
+): { readonly view: HealthView; readonly snapshot: HealthSnapshot; readonly hasDaemon: boolean } {
+  const configured = config.sources.map(({ name }) => name);
+  const hasDaemon = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now }) !== null;
+  const view = healthView(config, mirror, now, hasDaemon);
+  const snapshot = readHealthSnapshot(view, now, {
+    // Without a configured source, the mirror itself knows whose records it holds.
+    sources: configured.length > 0 ? configured : mirror.runs.sources(),
+    ...(context.options.source === undefined ? {} : { others: [] }),
+  });
+  return { view, snapshot, hasDaemon };
+}
 
 /** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
 function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: boolean): HealthView {
@@ -148,6 +162,82 @@ function statusReason({ source, state, lastEnded, lastWholeEnded, unread, held }
     ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
     `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
+}
+
+// Sources with mirrors of their own: a line each.
+
+interface MirrorLine {
+  readonly source: string;
+  readonly records: number;
+  /** Empty where the mirror could not be opened. */
+  readonly answers: readonly Answer[];
+  readonly reason: readonly string[];
+  readonly exitCode: ExitCode;
+}
+
+const TONES_WORST_FIRST = ['bad', 'warn', 'plain', 'good'] as const;
+
+/** One screen for all of them: the five answers of each in a word, the worst first. `--source` has the rest. */
+async function statusOfMirrors(context: CommandContext, configs: readonly Config[]): Promise<ExitCode> {
+  const lines: MirrorLine[] = [];
+  for (const config of configs) lines.push(await mirrorLine(context, config));
+  const rankOf = ({ answers, exitCode }: MirrorLine): number =>
+    TONES_WORST_FIRST.indexOf(exitCode === EXIT.done ? worstTone(answers) : 'bad');
+  const ordered = lines.toSorted((one, other) => rankOf(one) - rankOf(other));
+  const questions = ordered.find(({ answers }) => answers.length > 0)?.answers ?? [];
+  const table = renderTable(
+    ['source', ...questions.map(({ question }) => question.toLowerCase()), 'records'],
+    ordered.map(({ source, answers, records }) => [
+      source,
+      ...questions.map((_question, index) => answers[index]?.word ?? 'No mirror'),
+      count(records),
+    ]),
+    ['left', ...questions.map(() => 'left' as const), 'right'],
+    { width: terminalWidth(context) },
+  );
+  const tally = TONES_WORST_FIRST.map((tone, rank) => ({
+    word: { bad: 'failing', warn: 'to look at', plain: 'not scheduled or not checked', good: 'fine' }[tone],
+    times: lines.filter((line) => rankOf(line) === rank).length,
+  })).filter(({ times }) => times > 0);
+  const summary = tally.map(({ word, times }) => `${count(times)} ${word}`).join(', ');
+  const { bold } = createColors(isColoured(context));
+  const head = bold(`${plural(lines.length, 'source')} with mirrors of their own: ${summary}.`);
+  await print(context, `${head}\n\n${table}\n\nDetails: tidemark status --source NAME\n`);
+  printReason(
+    context,
+    ordered.flatMap(({ reason }) => reason),
+  );
+  return combinedExitCode(lines.map(({ exitCode: code }) => code));
+}
+
+function worstTone(answers: readonly Answer[]): Answer['tone'] {
+  return TONES_WORST_FIRST.find((tone) => answers.some((answer) => answer.tone === tone)) ?? 'plain';
+}
+
+/** A mirror that cannot be opened is told with its source, and the others are shown. */
+async function mirrorLine(context: CommandContext, config: Config): Promise<MirrorLine> {
+  const source = config.sources.map(({ name }) => name).join(', ');
+  let mirror: Mirror | null = null;
+  try {
+    mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
+    const now = systemClock.now();
+    const { snapshot } = lookAtHealth(context, config, mirror, now);
+    const own = snapshot.sourceStatuses.filter(({ isConfigured }) => isConfigured);
+    const drift = driftCounts(snapshot, await new DriftNow().ofAll(mirror, config, [source], now));
+    return {
+      source,
+      records: own.reduce((sum, { records }) => sum + records, 0),
+      answers: fiveAnswers(snapshot, drift),
+      reason: own.flatMap(statusReason),
+      exitCode: exitCode(own),
+    };
+  } catch (thrown) {
+    const { code, message, hint } = asTidemarkError(thrown);
+    const reason = [`${source}: ${message}`, ...(hint === undefined ? [] : [`  → ${hint}`])];
+    return { source, records: 0, answers: [], reason, exitCode: exitCodeFor(code) };
+  } finally {
+    mirror?.close();
+  }
 }
 
 // The text: one screen of 80 columns, but for what is wrong.

@@ -1,6 +1,7 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
 import type { Kind } from '../catalog/kinds.ts';
 import { type Config, SCHEDULE_NAMES } from '../config/config.ts';
+import { type LoadedConfig, onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
@@ -8,7 +9,7 @@ import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {
   isInteractive,
   print,
@@ -31,7 +32,9 @@ interface SyncCommandOptions {
 }
 
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
-  const config = scheduled(readConfig(context, context.options), options.fromSchedule);
+  const config = onlyMirrorConfig(
+    scheduled(readLoadedConfig(context, context.options), options.fromSchedule),
+  );
   // What is accepted is accepted here, not handed on.
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
@@ -41,7 +44,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
 }
 
 /** The configuration narrowed to a schedule's sources. @throws TidemarkError `usage` for one that there is not, or is off */
-function scheduled(config: Config, name: string | undefined): Config {
+function scheduled(config: LoadedConfig, name: string | undefined): LoadedConfig {
   if (name === undefined) return config;
   const known = SCHEDULE_NAMES.find((each) => each === name);
   if (known === undefined) {

@@ -32,6 +32,11 @@ interface VerifyOptions {
 export async function verify(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const root = options.root === undefined ? null : parseRoot(options.root);
   const config = readConfig(context, context.options, 'unused');
+  if (root !== null && context.ofSeveral !== undefined) {
+    throw new TidemarkError('usage', '--root is a root of one mirror, and each source has its own', {
+      hint: 'name the source with --source',
+    });
+  }
   const targets = options.backups === true ? await targetsOf(context, undefined) : null;
   try {
     return await verifyConfigured(context, config, async (mirror) => [

@@ -62,7 +62,7 @@ function rateLogOf(mirrorPath: string): string {
 
 /**
  * The `Config` of the only mirror.
- * @throws TidemarkError `usage` where there are several, `config_missing` where each source has its own and there is none
+ * @throws TidemarkError `usage` (`SeveralMirrors`) where there are several, `config_missing` where each source has its own and there is none
  */
 export function onlyMirrorConfig(loaded: LoadedConfig): Config {
   const [config, ...more] = mirrorConfigs(loaded);
@@ -75,10 +75,18 @@ export function onlyMirrorConfig(loaded: LoadedConfig): Config {
       },
     );
   }
-  if (more.length > 0) {
-    throw new TidemarkError('usage', 'each source has a mirror of its own: name one with --source', {
-      hint: `configured are: ${loaded.configured.map(({ name }) => name).join(', ')}`,
-    });
-  }
+  if (more.length > 0) throw new SeveralMirrors(loaded.sources.map(({ name }) => name));
   return config;
+}
+
+/** A command for one mirror was asked about several; nothing was done. Those that can are called for each of them. */
+export class SeveralMirrors extends TidemarkError {
+  readonly sources: readonly string[];
+
+  constructor(sources: readonly string[]) {
+    super('usage', 'each source has a mirror of its own: name one with --source', {
+      hint: `there are ${sources.join(', ')}`,
+    });
+    this.sources = sources;
+  }
 }

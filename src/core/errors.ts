@@ -102,6 +102,19 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
   return EXIT.failed;
 }
 
+/**
+ * One exit code for the same work on several sources (design.md, Commands): failed or refused only if all of them are, 3 if
+ * some are, since what could not be read may hide differences.
+ */
+export function combinedExitCode(codes: readonly ExitCode[]): ExitCode {
+  const [only = EXIT.done, ...others] = new Set(codes);
+  if (others.length === 0) return only;
+  if (codes.includes(EXIT.interrupted)) return EXIT.interrupted;
+  return codes.some((code) => code !== EXIT.done && code !== EXIT.differences)
+    ? EXIT.partial
+    : EXIT.differences;
+}
+
 interface ErrorDetails {
   /** What the person can do about it: one sentence that names the next command or setting. */
   readonly hint?: string | undefined;

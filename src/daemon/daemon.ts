@@ -4,7 +4,14 @@
  */
 import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
 import { isoTime, type Clock, realPause, settlesWithin } from '../core/clock.ts';
-import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
+import {
+  asTidemarkError,
+  combinedExitCode,
+  EXIT,
+  exitCodeFor,
+  TidemarkError,
+  type ExitCode,
+} from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { duration } from '../core/wording.ts';
 import type { JobName } from '../mirror/daemon.ts';
@@ -453,19 +460,12 @@ const WORST_FIRST: readonly ExitCode[] = [
 ];
 
 /**
- * The worst exit code of the jobs. Jobs of one name count together, as the sources of a command do: failed or refused only
- * if all of them are, partly done if some are.
+ * The worst exit code of the jobs. Jobs of one name count together, as the sources of a command do.
  */
 function worstExitCode(ended: readonly { readonly job: JobName; readonly code: ExitCode }[]): ExitCode {
-  const together = [...Map.groupBy(ended, ({ job }) => job).values()].map((jobs) => {
-    const codes = [...new Set(jobs.map(({ code }) => code))];
-    const [only = EXIT.done] = codes;
-    if (codes.length <= 1) return only;
-    if (codes.includes(EXIT.interrupted)) return EXIT.interrupted;
-    return codes.some((code) => code !== EXIT.done && code !== EXIT.differences)
-      ? EXIT.partial
-      : EXIT.differences;
-  });
+  const together = [...Map.groupBy(ended, ({ job }) => job).values()].map((jobs) =>
+    combinedExitCode(jobs.map(({ code }) => code)),
+  );
   return WORST_FIRST.find((code) => together.includes(code)) ?? EXIT.done;
 }
 

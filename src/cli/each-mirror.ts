@@ -1,0 +1,224 @@
+/** A command over several mirrors: one call for each, with its source named, and their results as one. */
+import { createColors } from 'picocolors';
+import { PassThrough, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import {
+  asTidemarkError,
+  combinedExitCode,
+  EXIT,
+  exitCodeFor,
+  TidemarkError,
+  type ExitCode,
+} from '../core/errors.ts';
+import { getOwn, isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../core/json.ts';
+import { isDetailed } from '../core/logger.ts';
+import type { MirrorLoop } from './command-row.ts';
+import { type CommandAction, type CommandContext, isColoured, printDocument } from './context.ts';
+import { reportFailure } from './failure.ts';
+
+type Options = Readonly<Record<string, unknown>>;
+
+interface Loop {
+  readonly action: CommandAction<Options>;
+  readonly options: Options;
+  /** The sources whose mirrors are meant, in the order of the configuration. */
+  readonly sources: readonly string[];
+  readonly row: MirrorLoop;
+}
+
+interface Failure {
+  readonly source: string;
+  readonly error: TidemarkError;
+}
+
+/**
+ * Calls the command once per mirror. An error of one is told, with its source, and does not stop the others; wrong usage
+ * and an interruption do. Exit codes count together as those of several sources do.
+ * @throws TidemarkError `usage` where an option holds the result of one source only; the error that all mirrors have
+ */
+export async function forEachMirror(context: CommandContext, loop: Loop): Promise<ExitCode> {
+  const isJson = context.options.json === true || loop.options['format'] === 'json';
+  requireOneResult(loop);
+  const codes: ExitCode[] = [];
+  const failures: Failure[] = [];
+  const documents: { source: string; text: string }[] = [];
+  let isFirst = true;
+  for (const source of loop.sources) {
+    const collected = isJson ? new PassThrough() : null;
+    const text$ = collected === null ? null : text(collected);
+    const stdout: PassThrough | HeadedOutput =
+      collected ?? withHeading(context, loop.row.isNamed === true ? null : source, isFirst);
+    try {
+      codes.push(
+        await loop.action(
+          { ...contextOf(context, source, source === loop.sources[0]), stdout },
+          optionsOf(loop, source),
+        ),
+      );
+    } catch (thrown) {
+      context.signal.throwIfAborted();
+      const error = asTidemarkError(thrown);
+      if (error.code === 'usage') throw thrown;
+      failures.push({ source, error });
+      codes.push(exitCodeFor(error.code));
+    }
+    isFirst &&= stdout instanceof HeadedOutput ? !stdout.hasBegun : true;
+    collected?.end();
+    const document = (await text$) ?? '';
+    if (document !== '') documents.push({ source, text: document });
+  }
+  if (loop.row.isSearch === true && failures.length < loop.sources.length) {
+    const isElsewhere = ({ error }: Failure): boolean => error.code === 'reference_unknown';
+    const others = failures.filter((failure) => !isElsewhere(failure));
+    if (others.length < failures.length)
+      codes.splice(0, codes.length, ...codes.filter((code) => code !== EXIT.usage));
+    failures.splice(0, failures.length, ...others);
+  }
+  const [failure] = failures;
+  if (failure !== undefined && failures.length === loop.sources.length && isSame(failures))
+    throw failure.error;
+  // Directories have a document each.
+  const { lists, ...row } = loop.row;
+  const isJoined = row.directoryOption === undefined || loop.options[row.directoryOption] === undefined;
+  const form = isJoined && lists !== undefined ? { ...row, lists } : row;
+  if (isJson) await printDocument(context, jsonOf(form, documents, failures));
+  for (const { source, error } of failures) {
+    const { code, hint } = error;
+    const named = new TidemarkError(code, `${source}: ${error.message}`, { hint, cause: error });
+    const isVerbose = isDetailed(context.options.logLevel);
+    reportFailure(context, named, { isVerbose, isJson: false, hasBegun: true });
+    context.onReasonPrinted?.();
+  }
+  return combinedExitCode(codes);
+}
+
+/** A pager would have to be left once per source. */
+function contextOf(context: CommandContext, source: string, isFirst: boolean): CommandContext {
+  const options = { ...context.options, source: [source], pager: false };
+  return { ...context, options, ofSeveral: { isFirst } };
+}
+
+/** Files that a single source fills, and formats of which a text holds one document. */
+function requireOneResult({ options, row, sources }: Loop): void {
+  const hint = `name it with --source: ${sources.join(', ')}`;
+  for (const key of ['output', 'out', 'runbook']) {
+    if (options[key] === undefined || row.directoryOption === key) continue;
+    throw new TidemarkError('usage', `--${key} holds one source, and each has a mirror of its own`, { hint });
+  }
+  const { format } = options;
+  if (typeof format !== 'string' || (row.formats ?? []).includes(format)) return;
+  if (options['output'] !== undefined && row.directoryOption === 'output') return;
+  throw new TidemarkError('usage', `--format ${format} holds one source`, { hint });
+}
+
+/** Of a directory each source takes its own part. */
+function optionsOf({ options, row }: Loop, source: string): Options {
+  const given = row.directoryOption === undefined ? undefined : options[row.directoryOption];
+  if (row.directoryOption === undefined || typeof given !== 'string') return options;
+  return { ...options, [row.directoryOption]: `${given.replace(/\/+$/, '')}/${source}` };
+}
+
+function isSame(failures: readonly Failure[]): boolean {
+  return new Set(failures.map(({ error }) => `${error.code} ${error.message}`)).size === 1;
+}
+
+// Text: a line with the source before what its call prints.
+
+/** stdout, with the source's name before the first thing that is written. */
+class HeadedOutput extends Writable {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  hasBegun = false;
+  readonly #target: CommandContext['stdout'];
+  readonly #heading: string;
+
+  constructor(target: CommandContext['stdout'], heading: string) {
+    super({ decodeStrings: false });
+    if (target.isTTY !== undefined) this.isTTY = target.isTTY;
+    if (target.columns !== undefined) this.columns = target.columns;
+    this.#target = target;
+    this.#heading = heading;
+  }
+
+  override _write(chunk: string | Buffer, _encoding: BufferEncoding, done: () => void): void {
+    if (!this.hasBegun && this.#heading !== '') this.#target.write(this.#heading);
+    this.hasBegun = true;
+    if (this.#target.write(chunk)) done();
+    else this.#target.once('drain', done);
+  }
+}
+
+function withHeading(context: CommandContext, source: string | null, isFirst: boolean): HeadedOutput {
+  const { bold } = createColors(isColoured(context));
+  return new HeadedOutput(
+    context.stdout,
+    source === null ? '' : `${isFirst ? '' : '\n'}${bold(`${source}:`)}\n`,
+  );
+}
+
+// JSON: one document where it lists sources or what is theirs, else one a line.
+
+function jsonOf(
+  { lists, isReport, ...row }: MirrorLoop,
+  documents: readonly { readonly source: string; readonly text: string }[],
+  failures: readonly Failure[],
+): string {
+  const errors = failures.map(({ source, error: { code, message, hint } }) => ({
+    ...{ source, code, message, hint: hint ?? null },
+  }));
+  if (isReport === true) {
+    const all = documents.flatMap(({ text: document }) => reportsIn(parseLossless(document)));
+    const shortErrors = errors.map(({ source, code, message }) => ({ source, code, message }));
+    return `${JSON.stringify({ schema: 'tidemark.reports/1', documents: all, errors: shortErrors }, null, 2)}\n`;
+  }
+  if (lists === undefined) {
+    const failed = failures.map(({ source, error }, index) => ({
+      ...{ schema: 'tidemark.error/1', ...errors[index], source, exit_code: exitCodeFor(error.code) },
+    }));
+    const lines = [
+      ...documents.map(({ text: document }) => JSON.stringify(parseLossless(document))),
+      ...failed.map((each) => JSON.stringify(each)),
+    ];
+    return lines.map((line) => `${line}\n`).join('');
+  }
+  const parsed = documents.map(({ source, text: document }) => ({ source, body: parseLossless(document) }));
+  const bodies = parsed.flatMap(({ source, body }) => (isJsonObject(body) ? [{ source, body }] : []));
+  return `${JSON.stringify({ ...joined(bodies, { ...row, lists }), ...(errors.length === 0 ? {} : { errors }) })}\n`;
+}
+
+/** The documents of a document of several; otherwise itself. */
+function reportsIn(document: JsonValue): JsonValue[] {
+  const inner = isJsonObject(document) ? getOwn(document, 'documents') : undefined;
+  return Array.isArray(inner) ? inner : [document];
+}
+
+/** Lists one after another and counts summed up; of what else differs, null. `mirror` is kept in `mirrors`, by source. */
+function joined(
+  documents: readonly { readonly source: string; readonly body: JsonObject }[],
+  { lists = [], sums = [], firsts = [] }: MirrorLoop,
+): Record<string, unknown> {
+  const keys = [...new Set(documents.flatMap(({ body }) => Object.keys(body)))];
+  const result: Record<string, unknown> = {};
+  for (const key of keys) {
+    const values = documents.map(({ body }) => getOwn(body, key));
+    if (lists.includes(key)) result[key] = values.flatMap((value) => (Array.isArray(value) ? value : []));
+    else if (sums.includes(key)) result[key] = summed(values);
+    else if (firsts.includes(key)) result[key] = values[0] ?? null;
+    else
+      result[key] =
+        new Set(values.map((value) => JSON.stringify(value))).size === 1 ? (values[0] ?? null) : null;
+  }
+  const mirrors = documents.flatMap(({ source, body }) => {
+    const mirror = getOwn(body, 'mirror');
+    return mirror === undefined ? [] : [{ source, mirror }];
+  });
+  return { ...result, ...(mirrors.length === 0 ? {} : { mirrors }) };
+}
+
+function summed(values: readonly (JsonValue | undefined)[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const value of values)
+    if (isJsonObject(value))
+      for (const [key, count] of Object.entries(value)) sum[key] = (sum[key] ?? 0) + Number(count);
+  return sum;
+}

@@ -1,0 +1,120 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { recentRequests } from '../../src/wire-client.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { mirrorConfigs } from '../../src/config/mirrors.ts';
+import { commandLine, type Ended } from './command-line.ts';
+import { scratch } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+const KEY = 'test-key-of-some-length';
+
+/** Two sources of one service with one key, and a third, each with a mirror of its own. */
+async function world() {
+  const [shared, other] = [await FakeService.start(), await FakeService.start()];
+  shared.set('roles', [{ id: 'r1', name: 'Readers' }]);
+  other.set('roles', [
+    { id: 'r9', name: 'Others', big: 1 },
+    '{"id":"r10","name":"Exact","n":12345678901234567890}',
+  ]);
+  const directory = scratch();
+  const rest = 'kinds: { include: [organizations, roles] }, retry: { attempts: 1 }';
+  writeFileSync(
+    join(directory, 'tidemark.yaml'),
+    `mirror: ./data/{source}.db
+sources:
+  - { name: acme, baseUrl: "${shared.url}", apiKey: "\${KEY}", ${rest} }
+  - { name: beta, baseUrl: "${shared.url}", apiKey: "\${KEY}", ${rest} }
+  - { name: core, baseUrl: "${other.url}", apiKey: "\${KEY}", ${rest} }
+schedules: { sync: { sources: [acme, core] } }
+`,
+    { mode: 0o600 },
+  );
+  const env = { KEY };
+  const run = async (code: number, ...args: string[]): Promise<Ended> => {
+    const ended = await commandLine(args, { env, cwd: directory });
+    expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+    return ended;
+  };
+  const json = async (code: number, ...args: string[]): Promise<Record<string, unknown>> =>
+    JSON.parse((await run(code, ...args, '--json')).stdout) as Record<string, unknown>;
+  const loaded = loadConfig({ env, cwd: directory });
+  return { shared, other, directory, run, json, configs: mirrorConfigs(loaded) };
+}
+
+const sourcesIn = (list: unknown): unknown[] => (list as { source: unknown }[]).map(({ source }) => source);
+
+describe('sources with mirrors of their own', () => {
+  it('are one command, one document and one exit code', async () => {
+    const { run, json, other, configs, directory } = await world();
+    const synced = await json(0, 'sync');
+    expect(synced['schema']).toBe('tidemark.sync/1');
+    expect(sourcesIn(synced['runs'])).toEqual(['acme', 'beta', 'core']);
+    expect((await run(0, 'sync', '--from-schedule', 'sync')).stdout).not.toContain('beta');
+
+    const status = await run(0, 'status');
+    expect(status.stdout).toMatch(/^3 sources with mirrors of their own: /);
+    expect(status.stdout.match(/^(acme|beta|core) .*$/gm)).toHaveLength(3);
+    const document = await json(0, 'status');
+    expect(sourcesIn(document['sources'])).toEqual(['acme', 'beta', 'core']);
+    expect(document['mirrors']).toEqual(
+      configs.map(({ mirror, sources }) => ({ source: sources[0]?.name, mirror })),
+    );
+
+    expect(sourcesIn((await json(0, 'runs'))['runs'])).toEqual(['acme', 'acme', 'beta', 'core', 'core']);
+    const exported = await run(0, 'export', '--kind', 'roles');
+    expect(exported.stdout).toContain('"source":"core"');
+    const whole = await run(0, 'export', '--kind', 'roles', '--json');
+    // As received, also where documents are joined.
+    expect(whole.stdout).toContain('12345678901234567890');
+    await run(0, 'export', '--format', 'yaml', '--output', 'tree');
+    expect(readFileSync(join(directory, `tree/core/organizations/${ORG}.yaml`), 'utf8')).toContain('Harbor');
+
+    // A record is looked for in all of them.
+    expect((await json(0, 'show', 'roles', 'r9'))['source']).toBe('core');
+    await run(4, 'show', 'roles', 'r77');
+    await run(0, 'snapshots', 'pin', 'base');
+    await run(0, 'snapshots', 'baseline', 'base');
+    other.set('roles', [{ id: 'r9', name: 'Renamed' }]);
+    await run(0, 'sync', '--source', 'core');
+    const drift = await json(2, 'drift');
+    expect(drift['schema']).toBe('tidemark.reports/1');
+    expect(sourcesIn(drift['documents'])).toEqual(['acme', 'beta', 'core']);
+    expect((await run(0, 'verify', '--json')).stdout.trim().split('\n')).toHaveLength(3);
+    expect((await json(0, 'changes'))['summary']).toMatchObject({ changed: 1, removed: 1 });
+
+    // What is about one source has to name it.
+    expect((await run(4, 'restore')).stderr).toContain('name one with --source');
+    expect((await run(4, 'diff', '--output', 'x.txt')).stderr).toContain('--output holds one source');
+    await run(0, 'diff', 'run:1', 'latest', '--output', 'x.txt', '--source', 'acme');
+  });
+
+  it('go on where one of them fails, and say which', async () => {
+    const { run, json, other, configs } = await world();
+    await run(0, 'sync', '--quiet');
+    other.quirks.push((_request, response) => {
+      response.destroy();
+      return true;
+    });
+    const failed = await run(3, 'sync');
+    expect(failed.stdout).toContain('of beta: complete');
+    expect(failed.stderr).toContain('core');
+    rmSync(configs[1]?.mirror ?? '');
+    const runs = await json(3, 'runs');
+    expect(runs['errors']).toMatchObject([{ source: 'beta', code: 'mirror_missing' }]);
+    const status = await run(3, 'status');
+    expect(status.stdout.match(/^(acme|beta|core)/gm)).toEqual(['beta', 'core', 'acme']);
+    expect(status.stderr).toContain('beta: there is no mirror');
+  });
+
+  it('with one key at one address share its limits', async () => {
+    const { run, configs } = await world();
+    await run(0, 'sync', '--quiet');
+    const [acme, beta, core] = configs.map(({ sources: [source], rateLogBeside }) =>
+      source === undefined ? [] : recentRequests(source, rateLogBeside),
+    );
+    expect(acme).toEqual(beta);
+    expect(acme?.length).toBe(2 * (core?.length ?? 0));
+  });
+});
