@@ -6,7 +6,7 @@ import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
-import { readConfig } from '../wire.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
 import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import {
   doctorDocument,
@@ -206,7 +206,7 @@ function render(contract: Contract, width: number | undefined): string {
 /** What the first source mirrors, where there is a configuration; else the whole catalog. Needs no key. */
 function mirroredDefinitions(context: CommandContext): readonly ResourceDefinition[] {
   try {
-    const [source] = readConfig(context, context.options, 'unused').sources;
+    const [source] = readLoadedConfig(context, context.options, 'unused').sources;
     if (source === undefined) return CATALOG;
     const wanted = wantedKinds(source, null);
     return source.definitions.filter(({ kind }) => wanted.has(kind));
