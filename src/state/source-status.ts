@@ -148,7 +148,7 @@ export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
   if (held > 0) {
     const them = held === 1 ? 'it' : 'them';
     steps.push(
-      `the service no longer shows ${plural(held, 'record')}, too many to believe at once: if ${them === 'it' ? 'it' : 'they'} really went, ` +
+      `the service no longer shows ${plural(held, 'record')}, more than are removed without approval: if ${them === 'it' ? 'it' : 'they'} really went, ` +
         `remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
     );
   }

@@ -5,7 +5,7 @@ import { Secret } from '../../src/core/secret.ts';
 import type { RunningHttpServer } from '../../src/daemon/http/http.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { tellStory } from '../daemon/http/story.ts';
-import { MINUTE_MS, World } from '../daemon/http/world.ts';
+import { DAY_MS, MINUTE_MS, World } from '../daemon/http/world.ts';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
 import { gatherCrowd } from './crowd.ts';
@@ -69,6 +69,9 @@ const TOO_WIDE = `(() => {
   return found;
 })()`;
 
+/** What makes the page wider than the window: nothing, however narrow that is. */
+const WIDER = `(document.documentElement.scrollWidth > innerWidth ? [document.documentElement.scrollWidth] : [])`;
+
 /** Where the keyboard stops: all that acts, and what may scroll. */
 const STOPS = `[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')].filter((element) => element.checkVisibility())`;
 
@@ -81,6 +84,27 @@ const FOCUS = `(() => {
   if (outlineStyle !== 'solid' || Number.parseFloat(outlineWidth) < 2) problem.push('no outline');
   if (left < 0 || right > innerWidth || bottom <= 0 || top >= innerHeight) problem.push('out of sight');
   return { stop: ${STOPS}.indexOf(focused), problem: problem.map((each) => each + ': ' + focused.outerHTML) };
+})()`;
+
+/** The theme in which the outline of what has the focus stands out by 3 to 1 (WCAG 2.2, 1.4.11) from every ground that it may lie on. */
+const RING = `(() => {
+  const probe = document.createElement('i');
+  document.body.append(probe);
+  const luminance = (name) => {
+    probe.style.color = 'var(--' + name + ')';
+    const [r, g, b] = getComputedStyle(probe).color.match(/[\\d.]+/g).map((part) => {
+      const share = Number(part) / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ring = luminance('focus');
+  const poor = ['paper', 'raised', 'sunk', 'warn-ground', 'bad-ground'].filter((name) => {
+    const [light, dark] = [ring, luminance(name)].sort((a, b) => b - a);
+    return (light + 0.05) / (dark + 0.05) < 3;
+  });
+  probe.remove();
+  return poor.length > 0 ? poor : matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 })()`;
 
 /** The plan that a record's history leads to. */
@@ -235,7 +259,8 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it.each(['light', 'dark'] as const)('%s: every text stands out by 4.5 to 1', async (scheme) => {
-    for (const path of ['/', '/records?kind=roles', '/runs', '/runs/3']) {
+    const [record = ''] = await recordPaths(http.url, '/changes?days=30');
+    for (const path of [...PAGES, record, await planPath(http.url), NOT_THERE, '/no/such/page']) {
       const { page } = await open(path, { scheme, width: 390 });
       expect([path, await poorTexts(page, 4.5)]).toEqual([path, []]);
     }
@@ -243,6 +268,47 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await poorTexts(page, 4.5)).toEqual([]);
     // Nothing but black on white would pass this: the measure does look.
     expect(await poorTexts(page, 21)).not.toEqual([]);
+  });
+
+  it('what went wrong fits too, and can be read in both themes: a failed run, held removals, no run at all', async () => {
+    const own = await World.create();
+    const { url } = await own.listen();
+    const check = async (paths: readonly string[]): Promise<void> => {
+      for (const path of paths) {
+        const { page } = await open(path, { url });
+        for (const [width, scheme] of [
+          [320, 'dark'],
+          [768, 'light'],
+          [1280, 'light'],
+          [1920, 'light'],
+        ] as const) {
+          await page.setViewportSize({ width, height: 900 });
+          const of = [path, width];
+          expect([of, await page.evaluate(width === 320 ? WIDER : TOO_WIDE)]).toEqual([of, []]);
+          if (width > 768) continue;
+          await page.emulateMedia({ colorScheme: scheme });
+          expect([of, await poorTexts(page, 4.5)]).toEqual([of, []]);
+        }
+        expect([path, await page.evaluate(SYSTEM_ERRORS)]).toEqual([path, []]);
+      }
+    };
+    own.write(() => null);
+    await check(['/', '/drift', '/changes', '/runs', '/organizations', '/records', '/drill', '/restores']);
+    const first = await own.sync();
+    own.write((mirror) => {
+      mirror.snapshots.pin('as-approved', first);
+      mirror.snapshots.setBaseline('as-approved');
+    });
+    const exports = await own.ids(`/api/organizations/${KITTIWAKE_ID}/batch_exports/`);
+    for (const id of exports)
+      await own.send('DELETE', `/api/organizations/${KITTIWAKE_ID}/batch_exports/${id}/`, undefined);
+    own.clock.at += DAY_MS;
+    await own.sync(undefined, undefined, 0);
+    own.clock.at += DAY_MS;
+    await own.sync('a-key-that-is-refused');
+    const { page } = await open('/', { url });
+    expect(await page.locator('.needs').innerText()).toMatch(/held/);
+    await check(['/', '/drift', '/runs', '/runs/2', '/runs/3', `/organizations/${KITTIWAKE_ID}`]);
   });
 
   it('the columns of the charts stand out from their ground by 3 to 1', async () => {
@@ -362,6 +428,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(all.length).toBeGreaterThan(5);
     await page.keyboard.press('/');
     await page.keyboard.type('LEVEL members');
+    await page.waitForURL(/q=LEVEL\+members$/);
     await expect.poll(() => shownRecords(page)).not.toEqual(all);
     const members = await shownRecords(page);
     for (const text of await page.locator('article').allInnerTexts())
@@ -396,6 +463,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   it('drift is filtered without script too', async () => {
     const { page } = await open('/drift', { hasScripts: false });
     await page.getByRole('group', { name: 'Severity' }).getByLabel('critical').check();
+    await page.getByText(/^\d+ kinds$/).click();
     await page
       .getByRole('group', { name: 'Kind' })
       .getByLabel(/^Members/)
@@ -464,14 +532,15 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it.each([
-    [1280, [...PAGES, NOT_THERE]],
-    [360, ['/', '/runs', '/runs/11']],
+    [1280, 'light', [...PAGES, NOT_THERE]],
+    [360, 'dark', [...PAGES, NOT_THERE]],
   ] as const)(
-    'at %i pixels the keyboard reaches all that acts, in its order, and sees where it is',
-    async (width, paths) => {
+    'at %i pixels, %s: the keyboard reaches all that acts, in its order, and sees where it is',
+    async (width, scheme, paths) => {
       const [record = ''] = await recordPaths(http.url, '/changes?days=30');
       for (const path of [...paths, record, await planPath(http.url)]) {
-        const { page } = await open(path, { width });
+        const { page } = await open(path, { width, scheme });
+        expect([path, await page.evaluate(RING)]).toEqual([path, scheme]);
         const stops = Number(await page.evaluate(`${STOPS}.length`));
         const reached: unknown[] = [];
         for (let step = 0; step < stops; step += 1) {
@@ -511,6 +580,12 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
 
   it('a token is asked for once', async () => {
     const side = await world.listen({ token: new Secret(TOKEN) });
+    for (const scheme of ['light', 'dark'] as const) {
+      const { page } = await open('/login', { url: side.url, width: 320, scheme });
+      expect(await page.evaluate(WIDER)).toEqual([]);
+      expect(await poorTexts(page, 4.5)).toEqual([]);
+      expect(await page.evaluate(RING)).toBe(scheme);
+    }
     const { page, problem } = await open('/runs', { url: side.url, width: 360 });
     expect(new URL(page.url()).pathname).toBe('/login');
     expect(await page.evaluate(TOO_WIDE)).toEqual([]);

@@ -36,6 +36,8 @@ import type { PageContent } from './layout.ts';
 const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
 const SKIPPED_SHOWN = 20;
+/** Kinds to filter by that are seen at once; more are folded. */
+const KINDS_SHOWN = 6;
 
 /** What the page is narrowed to. A list without entries, an empty text and no source narrow nothing. */
 interface DriftFilter {
@@ -218,6 +220,17 @@ function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
   const kinds = KINDS.filter((each) => filter.kinds.includes(each) || ofKind.has(each));
   const titleOf = (kind: Kind): string =>
     capital((ofKind.get(kind)?.[0]?.definition ?? shown[0]?.drift.definitions(kind))?.title.many ?? kind);
+  const ofKinds = chipsHtml(
+    'Kind',
+    'kind',
+    kinds.map((each) => [each, markup`${titleOf(each)} ${faint(count(ofKind.get(each)?.length ?? 0))}`]),
+    filter.kinds,
+  );
+  const open = filter.kinds.length > 0 ? markup` open` : NOTHING;
+  const kindChips =
+    kinds.length <= KINDS_SHOWN
+      ? ofKinds
+      : markup`<details class="kinds"${open}><summary>${plural(kinds.length, 'kind')}</summary>${ofKinds}</details>`;
   const sign = (text: string): Html => markup`<i aria-hidden="true">${text}</i>`;
   const sources = [['', 'all'] as const, ...shown.map(({ drift: { source } }) => [source, source] as const)];
   const matching = shown
@@ -244,12 +257,7 @@ ${chipsHtml(
   changes.map((each) => [each, markup`${sign(SIGN[each])} ${each}`]),
   filter.changes,
 )}
-${chipsHtml(
-  'Kind',
-  'kind',
-  kinds.map((each) => [each, markup`${titleOf(each)} ${faint(count(ofKind.get(each)?.length ?? 0))}`]),
-  filter.kinds,
-)}</form>
+${kindChips}</form>
 <p class="faint" role="status" aria-live="polite">${status}</p>${none}`;
 }
 

@@ -285,6 +285,7 @@ function branchHtml(
   const definitions = definitionsFor(config, source);
   const recordsOf = (kind: Kind): number =>
     (byKind.get(kind) ?? []).reduce((sum, { records }) => sum + records, 0);
+  const hasDrift = branch.findings.length > 0;
   const rows = [...byKind].map(([kind, collections]) => {
     const findings = branch.findings.filter((finding) => finding.kind === kind);
     const { unread, completeAt, records } = conditionOf(
@@ -298,7 +299,7 @@ function branchHtml(
     return [
       markup`<a href="/records?${query.toString()}">${capital(definitions(kind).title.many)}</a>`,
       badge(...collectionState(collections.length, unread, completeAt, records < of)),
-      findings.length === 0 ? NOTHING : driftHtml({ findings }),
+      ...(hasDrift ? [findings.length === 0 ? NOTHING : driftHtml({ findings })] : []),
       records < of ? `${count(records)} of ${count(of)}` : count(records),
       ageHtml(completeAt, now),
     ];
@@ -306,14 +307,19 @@ function branchHtml(
   if (rows.length === 0) return emptyHtml('Nothing was read of it.', '');
   const columns = [
     { head: 'Kind', style: 'wraps' },
-    { head: 'State', style: 'wraps' },
-    { head: 'Drift', style: 'below' },
+    { head: 'State', style: 'below' },
+    ...(hasDrift ? [{ head: 'Drift', style: 'below' }] : []),
     { head: 'Records', style: 'num' },
     { head: 'As of', style: 'spare' },
   ];
-  const problems = branch.collections.filter(isUnread).map(({ kind, lastOutcome, lastError }) => {
-    const why = `${lastOutcome ?? 'never read'}${lastError === null ? '' : `, ${lastError}`}`;
-    return markup`<li><strong>${definitions(kind).title.many}</strong>: ${why}</li>`;
+  const byReason = Map.groupBy(
+    branch.collections.filter(isUnread),
+    ({ lastOutcome, lastError }) =>
+      `${lastOutcome ?? 'never read'}${lastError === null ? '' : `, ${lastError}`}`,
+  );
+  const problems = [...byReason].map(([why, collections]) => {
+    const kinds = [...new Set(collections.map(({ kind }) => definitions(kind).title.many))];
+    return markup`<li><strong>${kinds.join(', ')}</strong>: ${why}</li>`;
   });
   const more = problems.length - PROBLEMS_SHOWN;
   const list =

@@ -22,7 +22,7 @@ import { asRefusal, kindFrom, type Refusal } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
-import { hintHtml } from './components.ts';
+import { capital, hintHtml } from './components.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
 import { markup } from './html.ts';
@@ -336,7 +336,7 @@ function problemPage(error: TidemarkError): PageContent {
   const search = markup`<form class="search" method="get" action="/records" role="search">
 <label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
 <button>Search</button></form>`;
-  const body = markup`<h1>This page cannot be shown</h1><p class="verdict">${error.message}</p>
-${hintHtml(error.hint ?? null)}${search}`;
+  const body = markup`<h1>This page cannot be shown</h1><p class="verdict">${capital(error.message)}</p>
+${hintHtml(capital(error.hint ?? ''))}${search}`;
   return { title: 'Problem', body };
 }

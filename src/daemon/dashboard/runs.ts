@@ -29,6 +29,7 @@ import {
   outcomeBadge,
   placeOf,
   tableHtml,
+  timeHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -212,7 +213,7 @@ function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead
   return factsHtml([
     ['Source', nameHtml(run.source)],
     ['Outcome', outcomeBadge(run.outcome)],
-    ['Started', markup`${run.startedAt} ${faint('(', ageHtml(run.startedAt, now), ')')}`],
+    ['Started', markup`${timeHtml(run.startedAt)} ${faint(ageHtml(run.startedAt, now))}`],
     ['Took', durationHtml(tookMs(run)) || 'still running'],
     ['Started by', run.trigger],
     ['Requests', `${count(run.requests)}, including ${plural(run.retries, 'retry', 'retries')}`],

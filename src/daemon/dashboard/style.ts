@@ -162,8 +162,11 @@ button.quiet {
   text-decoration: underline; text-underline-offset: .15em;
 }
 .chips {
-  display: flex; flex-wrap: wrap; gap: .4rem; flex: 1 0 100%; border: 0; margin: 0; padding: 0; min-width: 0;
+  display: flex; flex-wrap: wrap; gap: .4rem; border: 0; margin: 0; padding: 0; min-width: 0;
 }
+.search .kinds { flex: 1 0 100%; }
+.kinds > summary { color: var(--faint); font-size: .875rem; }
+.kinds[open] > summary { margin-bottom: .3rem; }
 .chips legend { font-size: .875rem; color: var(--faint); padding: 0; margin-bottom: .15rem; }
 .search .chip {
   display: inline-flex; gap: .4rem; align-items: center; min-height: 2rem; padding: .1rem .75rem; cursor: pointer;
@@ -176,6 +179,8 @@ button.quiet {
 .chip .faint { font-size: inherit; font-variant-numeric: tabular-nums; }
 .actions { display: flex; flex-wrap: wrap; gap: .5rem .75rem; align-items: center; margin: .75rem 0 0; }
 .action { display: flex; flex-wrap: wrap; gap: .5rem .6rem; align-items: end; margin: 0; }
+p + .action, .facts + .action { margin-top: .75rem; }
+.sheet + ul { margin: .6rem 0 0; }
 .action label { display: grid; gap: .15rem; font-size: .875rem; color: var(--faint); min-width: 0; }
 .action label.grow { flex: 1 1 14rem; }
 .act { flex: 1 1 auto; } .act .action { margin-top: .5rem; }
@@ -244,9 +249,14 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
 .login { max-width: 24rem; margin: 12vh auto 0; }
 .login form { display: grid; gap: .75rem; margin-top: 1.25rem; }
 .login label { display: grid; gap: .25rem; }
+@media (min-width: 62.01rem) {
+  .two .sheet :is(th, td):not(:first-child) { padding-left: .55rem; }
+  .two .sheet :is(th, td):not(:last-child) { padding-right: .55rem; }
+}
 @media (max-width: 62rem) {
   .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); }
   .brand { padding: .7rem 0 .2rem; }
+  .two { grid-template-columns: minmax(0, 1fr); }
   .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; flex-wrap: wrap; }
   .bar form { margin-left: auto; }
   .sheet { font-size: .875rem; }
@@ -292,7 +302,6 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .answers li.bad { border-color: var(--line) var(--line) var(--line) var(--bar-failed); }
   .answers b { font-size: 1.05rem; }
   .answers p { grid-column: 2; }
-  .two { grid-template-columns: minmax(0, 1fr); }
   .drawing { padding: .75rem .6rem .5rem; }
   .drawing svg.columns { display: none; }
   .drawing svg.columns.narrow { display: block; }

@@ -119,7 +119,8 @@ function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['
 
 function verified({ lastJobs, now }: HealthSnapshot): Answered {
   const job = lastJobs.of('verify')[0];
-  if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'never verified' };
+  if (job === undefined)
+    return { tone: 'plain', word: 'Not yet', line: 'the daemon has not verified it so far' };
   const summary = summaryOf('verify', job);
   if (summary === null)
     return { tone: 'warn', word: 'Failed', line: 'the last verification did not complete' };

@@ -424,7 +424,7 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
     {
       code: 'removals_held',
       state: 'degraded',
-      message: `${plural(records, 'removal')} held: too many to believe at once`,
+      message: `${plural(records, 'removal')} held: more than are removed without approval`,
       since: null,
       hint: `if they really went: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
     },

@@ -213,7 +213,7 @@ function unanswered(application: Application, { method, path }: Context['req']):
       404,
       'not_found',
       'there is nothing at this path',
-      'GET / is the dashboard, GET /api/v1/status the same for programs',
+      'the dashboard is at /, the same for programs at /api/v1/status',
     );
   }
   const allow = allowed.join(', ');

@@ -156,7 +156,7 @@ describe('the plan that restores a version', () => {
   });
 
   it('of a state that there is not, or of no record, says so', async () => {
-    expect(await plan('run:77')).toContain('there is no run 77');
+    expect(await plan('run:77')).toContain('There is no run 77');
     expect(await page('/restore?kind=roles&of=999999&version=run:1')).toContain('Nothing is selected.');
     expect(await plan('latest')).toContain('Nothing to restore:');
   });

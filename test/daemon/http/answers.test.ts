@@ -97,7 +97,7 @@ describe('the JSON of the daemon', () => {
     const page = await fetch(`${http.url}/records/organizations`, { headers: { accept: 'text/html' } });
     expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8']);
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
-    expect(await page.text()).toContain('there is nothing at this path');
+    expect(await page.text()).toContain('There is nothing at this path');
     for (const [path, accept] of [
       ['/records/organizations', '*/*'],
       ['/api/v1/nowhere', 'text/html'],

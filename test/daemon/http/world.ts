@@ -123,7 +123,7 @@ export class World implements DaemonView {
   }
 
   /** A complete run; with `NARROW_KEY` a partial one. By another name it is of a source that is not configured. */
-  async sync(key = FULL_KEY, name?: string): Promise<number> {
+  async sync(key = FULL_KEY, name?: string, acceptRemovals = 1000): Promise<number> {
     const [configured] = this.#config.sources;
     if (configured === undefined) throw new Error('no source');
     const source = name === undefined ? configured : { ...configured, name };
@@ -141,13 +141,22 @@ export class World implements DaemonView {
         trigger: 'sync',
         kinds: null,
         isFull: false,
-        acceptRemovals: 1000,
+        acceptRemovals,
       });
       return run;
     } finally {
       await client.close();
       mirror.close();
     }
+  }
+
+  /** The ids of the records of a list. */
+  async ids(path: string): Promise<string[]> {
+    const answer = await fetch(new URL(`${path}?limit=1000`, this.url), {
+      headers: { authorization: `Bearer ${FULL_KEY}` },
+    });
+    const { results } = (await answer.json()) as { results: { id: string }[] };
+    return results.map(({ id }) => id);
   }
 
   /** Asks the service for something, as somebody with its key would. */
