@@ -27,8 +27,8 @@ import { removeStage } from './stage.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
 const JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024;
-/** Page caches: 16 MiB while writing, 8 MiB while reading. Memory stays bounded whatever the mirror's size. */
-const WRITER_CACHE_KIB = 16_000;
+/** Page caches. Twice as much for the writer saves 1 % of the bytes that a first sync writes. */
+const WRITER_CACHE_KIB = 8_000;
 const READER_CACHE_KIB = 8_000;
 
 function openForReading(path: string, holder: LockHolder): ReaderConnection {

@@ -1,3 +1,5 @@
+import Database from 'better-sqlite3';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
@@ -160,5 +162,74 @@ describe('ids that no text can tell apart', () => {
       'a😀',
       'b',
     ]);
+  });
+});
+
+describe('text that JSON.parse takes', () => {
+  it('SQLite takes, too, if it is short: the stage does not ask about it', () => {
+    const database = new Database(':memory:');
+    const isJson = database.prepare<[string], number>('SELECT json_valid(?)').pluck();
+    const parts = [
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"a"',
+      '"',
+      '\\',
+      '\\u',
+      'd800',
+      '0',
+      '-',
+      '1',
+      '.',
+      'e',
+      'E',
+    ].concat(
+      [
+        '+',
+        'true',
+        'null',
+        ' ',
+        '\n',
+        '\t',
+        '\r',
+        '\u00a0',
+        '東',
+        '😀',
+        '\u2028',
+        '\u0000',
+        '\u007f',
+        '\ufeff',
+        '\f',
+      ],
+      ['/', '*', "'", 'NaN', 'Infinity', '1e999', '00', '0x1', '\\n', '\\x'],
+    );
+    const soup = fc.array(fc.constantFrom(...parts), { maxLength: 7 }).map((found) => found.join(''));
+    const text = fc.oneof(
+      fc.json(),
+      soup,
+      soup.map((inner) => `{"a":"${inner}"}`),
+      soup.map((inner) => `[${inner}]`),
+    );
+    const isParsed = (each: string): boolean => {
+      try {
+        JSON.parse(each);
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    fc.assert(
+      fc.property(text, (each) => {
+        expect(!isParsed(each) || isJson.get(each) === 1).toBe(true);
+      }),
+      { numRuns: 2000 },
+    );
+    const deepest = '['.repeat(999) + ']'.repeat(999);
+    expect(isJson.get(deepest)).toBe(1);
+    database.close();
   });
 });
