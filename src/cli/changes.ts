@@ -58,7 +58,14 @@ export async function changes(context: CommandContext, options: ChangesOptions):
   try {
     const period = choosePeriod(mirror, options.since ?? DEFAULT_SINCE, options.until, systemClock.now());
     const sources = sourcesToRead(config, mirror);
-    const filter = recordFilter(sources, withRealIds(options, config, { mirror: () => mirror, sources }));
+    const filter = recordFilter(
+      sources,
+      withRealIds(options, config, {
+        mirror: () => mirror,
+        sources,
+        note: (line) => printNote(context, [line]),
+      }),
+    );
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
       const diff = changesBetween(mirror, config, { from, to }, filter);

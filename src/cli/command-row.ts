@@ -138,7 +138,11 @@ export const filterOptions: readonly OptionRow[] = [
       'only this project and what is below it (batch exports belong to the organization); repeatable',
     isRepeatable: true,
   },
-  { flags: '--id <id>', description: 'only the record with this id or name; repeatable', isRepeatable: true },
+  {
+    flags: '--id <id>',
+    description: 'only the record with this id, name or part of a name; repeatable',
+    isRepeatable: true,
+  },
 ];
 
 // The rows as a list, and how a call of each command is written: for the manual page and docs/cli.md.

@@ -90,7 +90,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   const opener = new StateOpener(context, config, 'diff');
   try {
     const sources = sourcesOf(context, config, opener, [from, to]);
-    const whole = filterOf(withRealIds(options, config, knownTo(opener, sources)));
+    const whole = filterOf(withRealIds(options, config, knownTo(context, opener, sources)));
     const { signal } = context;
     const isLive = [from, to].some(({ form }) => form === 'live');
     const results = await reportEach(sources, { signal, opener }, async (source) => {
@@ -143,7 +143,7 @@ async function diffTwoSources(
       },
     );
     const definitions = definitionsOf(context, options, config, other);
-    const filter = filterOf(withRealIds(options, config, knownTo(opener, pair)));
+    const filter = filterOf(withRealIds(options, config, knownTo(context, opener, pair)));
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
@@ -264,8 +264,16 @@ export function sourcesOf(
 }
 
 /** Whom to ask which records masked ids mean; where only exports are compared, any source of the mirror. */
-export function knownTo(opener: StateOpener, sources: readonly (string | null)[]): KnownTo {
-  return { mirror: () => opener.mirrorIfAny(), sources: sources.filter((source) => source !== null) };
+export function knownTo(
+  context: CommandContext,
+  opener: StateOpener,
+  sources: readonly (string | null)[],
+): KnownTo {
+  return {
+    note: (line) => printNote(context, [line]),
+    mirror: () => opener.mirrorIfAny(),
+    sources: sources.filter((source) => source !== null),
+  };
 }
 
 function sourcePair(context: CommandContext, toSource: string): readonly [string, string] {

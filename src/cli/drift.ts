@@ -57,7 +57,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
     if ([from, to].some(isOfMirror)) requireBaseline(opener.mirror(), from);
     const { signal } = context;
     const sources = sourcesOf(context, config, opener, [from, to]);
-    const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
+    const filter = filterOf(withRealIds(options, config, knownTo(context, opener, sources)));
     const named = sources.filter((source) => source !== null);
     if (opener.mirrorIfAny() === null)
       printNote(context, [

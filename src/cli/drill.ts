@@ -131,7 +131,7 @@ async function drillSource(
   try {
     return await runDrill({
       state,
-      filter: filterOf(withRealIds(options, config, knownTo(opener, [source]))),
+      filter: filterOf(withRealIds(options, config, knownTo(context, opener, [source]))),
       definitions,
       secrets: configured === undefined ? NO_SECRETS : configuredSecrets(configured.secrets),
       ownUser: configured?.restore.ownUser ?? null,

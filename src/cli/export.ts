@@ -87,7 +87,11 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       throw new TidemarkError('usage', 'import blocks are one file for one source', {
         hint: 'leave --output out and name the source with --source: `… > imports.tf`',
       });
-    const options = withRealIds(asked, config, { mirror: () => mirror, sources });
+    const options = withRealIds(asked, config, {
+      mirror: () => mirror,
+      sources,
+      note: (line) => printNote(context, [line]),
+    });
     const unpublished = unpublishedSources(mirror, sources);
     const [only, ...others] = sources;
     const choice = only === undefined || others.length > 0 ? {} : { source: only };

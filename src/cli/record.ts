@@ -86,11 +86,16 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
     throw unknownRecord(definition, question.id, near, search.isCut);
   }
-  const id = maskedId(only.row.id, only.definition);
-  return {
-    ...only,
-    note: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
-  };
+  return { ...only, note: recordNote(only, question.id) };
+}
+
+/** One line for stderr: `"Snowflake" is batch export Persons → Snowflake, 0190…`. */
+export function recordNote({ row, definition }: FoundRecord, text: string): string {
+  const id = maskedId(row.id, definition);
+  const name = row.body === null ? text : recordName(definition, parseLossless(row.body), row.id);
+  // What was given in full need not be repeated.
+  const called = name.toLowerCase() === text.toLowerCase() || name === row.id ? '' : `${nameText(name)}, `;
+  return `"${nameText(text)}" is ${definition.title.one} ${called}${nameText(id)}`;
 }
 
 /** Ids of records of a kind, removed ones too, that are masked like this. */
@@ -186,6 +191,48 @@ export function idsNamed(
   const ids = [...new Set(found.map(({ row }) => row.id))];
   if (ids.length > 1) throw ambiguous(found, name, 'is the name of');
   return ids;
+}
+
+/** What else a text that is neither an id nor a name may mean. */
+interface NearRecords {
+  /** Records whose name contains it, one that several lists show once. */
+  readonly parts: readonly FoundRecord[];
+  /** The name, among the first records of each kind, that was probably meant. */
+  readonly near: string | undefined;
+}
+
+export function recordsNear(
+  mirror: Mirror,
+  config: Config,
+  { kinds, text }: { readonly kinds: readonly Kind[]; readonly text: string },
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): NearRecords {
+  const found = kinds.flatMap((kind) =>
+    partlyNamed(mirror, config, { kind, part: text }, filter).map((row) => ({
+      row,
+      definition: definitionsFor(config, row.source)(kind),
+    })),
+  );
+  // The list of its own family comes before the one that shows all.
+  const parts = [...new Map(found.toReversed().map((each) => [each.row.id, each])).values()].toReversed();
+  const names = kinds.flatMap((kind) => [...namesOf(mirror, config, kind, filter)]);
+  return { parts, near: parts.length > 0 ? undefined : suggest(text, names) };
+}
+
+/** @throws TidemarkError `usage` that lists them */
+export function throwSeveral(parts: readonly FoundRecord[], text: string): never {
+  throw ambiguous(parts, text, PART);
+}
+
+function* namesOf(mirror: Mirror, config: Config, kind: Kind, filter: RecordFilter): Generator<string> {
+  let read = 0;
+  for (const { source, id, body } of mirror.records.read({ ...filter, kinds: [kind] })) {
+    const definition = definitionsFor(config, source)(kind);
+    if (!hasNames(definition) || read === NEAR_READ) return;
+    read += 1;
+    const name = recordName(definition, parseLossless(body), id);
+    if (name !== id) yield name;
+  }
 }
 
 function namesakes(

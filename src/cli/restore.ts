@@ -66,7 +66,13 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
   });
   try {
     const { config, source, mirror } = session;
-    const options = withRealIds(asked, config, { mirror: () => mirror, sources: [source.name] });
+    const options = withRealIds(asked, config, {
+      mirror: () => mirror,
+      sources: [source.name],
+      note: (line) => printNote(context, [line]),
+      // Sent without a question, nobody would see which record was taken.
+      isPartEnough: asked.yes !== true,
+    });
     const gathered = await gatherFor(session, reference, requestOf(options, reference));
     const plan = planRestore(gathered.input);
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);

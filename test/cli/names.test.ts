@@ -61,4 +61,23 @@ describe('a name in the place of an id', () => {
     expect(accepted.stderr).toContain(IDS[0]);
     expect((await run('drift', 'accept', 'domains', 'harbour.example', '--reason', 'renamed')).code).toBe(0);
   });
+
+  it('--id takes a part of one name and says which record that is, and proposes a name that is nearly given', async () => {
+    const run = await mirrored();
+    const found = await run('diff', 'run:1', 'run:2', '--id', 'bour.ex');
+    expect(found.stdout).toContain('harbour.example');
+    expect(found.stderr).toContain(`"bour.ex" is domain harbour.example, ${IDS[0]}`);
+    const several = await run('diff', 'run:1', 'run:2', '--id', 'quay');
+    expect([several.code, several.stdout]).toEqual([4, '']);
+    expect(several.stderr).toContain('quay is part of the name of 2 records');
+    for (const args of [['restore', 'run:1'], ['export']]) {
+      const { code, stderr } = await run(...args, '--id', 'habrour.exampel');
+      expect(code).toBe(4);
+      expect(stderr).toContain('did you mean "harbour.example"?');
+    }
+    // Without a question nobody would see which record is written.
+    const written = await run('restore', 'run:1', '--id', 'bour.ex', '--apply', '--yes');
+    expect(written.code).toBe(4);
+    expect(written.stderr).toContain('bour.ex is part of the name of 1 record');
+  });
 });
