@@ -17,7 +17,7 @@ import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
 import { pointOf } from '../state/point.ts';
-import { parseReference } from '../state/reference.ts';
+import { OF_MIRROR, parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
@@ -238,8 +238,8 @@ interface Period {
  * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for what is no such text
  */
 function choosePeriod(mirror: Mirror, since: string, until: string | undefined, nowMs: number): Period {
-  const from = bound(mirror, since, nowMs);
-  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs);
+  const from = bound(mirror, since, nowMs, 'since');
+  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs, 'until');
   if (from.at > to.at) {
     throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
       hint: 'give --since the earlier and --until the later one',
@@ -260,11 +260,13 @@ function isWithin({ since, until }: Period, run: RunRow): boolean {
   return isAfter && isBefore;
 }
 
-function bound(mirror: Mirror, text: string, nowMs: number): Bound {
-  const reference = parseReference(text, nowMs);
+function bound(mirror: Mirror, text: string, nowMs: number, side: 'since' | 'until'): Bound {
+  const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
+  const reference = parseReference(text, nowMs, { ...OF_MIRROR, snapshots });
   // A time needs no run at or before it: the period may begin before the mirror does.
   if (reference.form === 'time') {
-    const { at, note } = reference;
+    const { at: end, beginsAt, note } = reference;
+    const at = side === 'since' ? beginsAt : end;
     return note === undefined ? { at } : { at, note };
   }
   const { at, run } = pointOf(mirror, reference);

@@ -40,7 +40,7 @@ import {
   renderDocument,
   reportEach,
 } from './report-output.ts';
-import { isOfMirror, StateOpener } from './state-opener.ts';
+import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
 
 /** The filters of a comparison, and its depth. */
 export interface ComparisonOptions extends OutputOptions {
@@ -72,8 +72,10 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   formatOf(context, options);
   comparisonMode(options);
   const now = systemClock.now();
-  const from = parseReference(options.from ?? 'latest', now);
-  const to = parseReference(options.to ?? (options.toSource === undefined ? 'live' : 'latest'), now);
+  const from = parseReference(options.from ?? 'latest', now, { snapshots: snapshotNames(context) });
+  const to = parseReference(options.to ?? (options.toSource === undefined ? 'live' : 'latest'), now, {
+    snapshots: snapshotNames(context),
+  });
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   if (options.toSource !== undefined) {
     const pair = sourcePair(context, options.toSource);

@@ -18,7 +18,7 @@ import { kindArgument, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
-import { StateOpener } from './state-opener.ts';
+import { snapshotNames, StateOpener } from './state-opener.ts';
 
 interface AcceptOptions {
   readonly kind: string;
@@ -44,7 +44,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     });
   }
   const until = untilTime(context, options.until, now);
-  const from = parseReference(options.from ?? 'baseline', now);
+  const from = parseReference(options.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
   const to = parseReference(options.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);

@@ -35,7 +35,7 @@ import {
   reportEach,
   type SourceReport,
 } from './report-output.ts';
-import { isOfMirror, StateOpener } from './state-opener.ts';
+import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
 
 interface DriftOptions extends ComparisonOptions {
   readonly from?: string;
@@ -47,7 +47,9 @@ interface DriftOptions extends ComparisonOptions {
 export async function drift(context: CommandContext, options: DriftOptions): Promise<ExitCode> {
   formatOf(context, options);
   const mode = comparisonMode(options);
-  const from = parseReference(options.from ?? 'baseline', systemClock.now());
+  const from = parseReference(options.from ?? 'baseline', systemClock.now(), {
+    snapshots: snapshotNames(context),
+  });
   const to = parseReference(options.live === true ? 'live' : 'latest', systemClock.now());
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);

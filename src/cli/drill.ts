@@ -29,7 +29,7 @@ import { withRealIds } from './real-ids.ts';
 import { Painter } from './progress.ts';
 import { recordJob } from './record-job.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
-import { isOfMirror, StateOpener } from './state-opener.ts';
+import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
 import { commandLog } from './source-probe.ts';
 import { writeWhole } from './atomic-file.ts';
 
@@ -53,7 +53,10 @@ interface DrillCommandOptions extends Pick<
  */
 export async function drill(context: CommandContext, options: DrillCommandOptions): Promise<ExitCode> {
   formatOf(context, options);
-  const from = parseReference(options.from ?? 'latest', systemClock.now());
+  const from = parseReference(options.from ?? 'latest', systemClock.now(), {
+    refuses: ['live'],
+    snapshots: snapshotNames(context),
+  });
   requirePractice(options, from);
   const config = readConfig(context, context.options, 'unused');
   const opener = new StateOpener(context, config, 'drill');

@@ -22,6 +22,7 @@ import { planFormat, savePlan, type PlanFormat } from './plan.ts';
 import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { sendPlan } from './restore-send.ts';
+import { snapshotNames } from './state-opener.ts';
 import { type RestoreSession, openSession, journalOf } from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
 import { readForUndo } from './undo.ts';
@@ -92,7 +93,10 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
 
 function checkOptions(context: CommandContext, options: RestoreOptions): Reference {
   planFormat(context, options);
-  const reference = parseReference(options.from ?? 'latest', systemClock.now());
+  const reference = parseReference(options.from ?? 'latest', systemClock.now(), {
+    refuses: ['live'],
+    snapshots: snapshotNames(context),
+  });
   const wrong = (message: string, hint: string): never => {
     throw new TidemarkError('usage', message, { hint });
   };

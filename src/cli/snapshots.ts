@@ -5,7 +5,8 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { SnapshotRow } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
 import { pointOf } from '../state/point.ts';
-import { parseReference } from '../state/reference.ts';
+import { OF_MIRROR, parseReference } from '../state/reference.ts';
+import { snapshotNames } from './state-opener.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
@@ -33,7 +34,10 @@ export async function pinSnapshot(
   context: CommandContext,
   options: { readonly name: string; readonly reference?: string; readonly as?: string },
 ): Promise<ExitCode> {
-  const wanted = parseReference(options.reference ?? 'latest', systemClock.now());
+  const wanted = parseReference(options.reference ?? 'latest', systemClock.now(), {
+    ...OF_MIRROR,
+    snapshots: snapshotNames(context),
+  });
   if (wanted.form === 'time' && wanted.isAhead) {
     throw new TidemarkError('usage', `${wanted.text} is in the future: there is no state to pin yet`, {
       hint: 'leave it out to pin the latest run',

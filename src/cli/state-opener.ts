@@ -14,7 +14,7 @@ import { pointOf } from '../state/point.ts';
 import { LATEST, type Reference } from '../state/reference.ts';
 import { relativeTo } from '../state/export-state.ts';
 import type { LoadedState } from '../state/state.ts';
-import { openConfiguredMirror } from '../wire.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import type { Wanted } from './live-opener.ts';
 import { fingerprintsName } from '../sync/redaction.ts';
@@ -190,4 +190,22 @@ export class StateOpener {
 function beside(state: LoadedState, source: string | null, wanted: Wanted): Wanted {
   const isOther = state.source !== null && state.source !== source;
   return isOther ? wanted : { ...wanted, against: state };
+}
+
+/** The names of the snapshots of the configured mirror, to propose one: none where it cannot be read. */
+export function snapshotNames(context: CommandContext): () => readonly string[] {
+  return () => {
+    try {
+      const config = readConfig(context, context.options, 'unused');
+      const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
+      try {
+        return mirror.snapshots.list().map(({ name }) => name);
+      } finally {
+        mirror.close();
+      }
+    } catch {
+      // The mistake that is being reported comes first: it is the reference.
+      return [];
+    }
+  };
 }

@@ -8,7 +8,7 @@ import type { RunStore } from '../mirror/run-store.ts';
 import type { SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
-import { type Reference, POINT_FORMS, parseReference } from './reference.ts';
+import { OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
 export interface Point {
@@ -50,7 +50,8 @@ export function resolvePoint(
   text: string,
   { now, ...choice }: PointChoice & { readonly now: number },
 ): Point {
-  return pointOf(mirror, parseReference(text, now), choice);
+  const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
+  return pointOf(mirror, parseReference(text, now, { ...OF_MIRROR, snapshots }), choice);
 }
 
 /** The same for a parsed reference. */
@@ -60,7 +61,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
     case 'live':
     case 'file':
       throw new TidemarkError('usage', `${text} does not name a state of the mirror`, {
-        hint: `name a state of the mirror: ${POINT_FORMS}; live and file:PATH are for \`tidemark diff\`, \`drift\` and \`restore\``,
+        hint: `name a state of the mirror: ${POINT_FORMS}; \`tidemark diff\` compares live and file:PATH`,
       });
     case 'run':
       return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice);

@@ -17,8 +17,10 @@ export type Reference = { readonly text: string } & (
 );
 
 interface ReferenceTime {
-  /** ISO 8601 in UTC. */
+  /** ISO 8601 in UTC. The end of the second where the text gives no fraction of it: times are shown to the second. */
   readonly at: string;
+  /** The first instant that the text means; for a text to the second, that second's. */
+  readonly beginsAt: string;
   /** True for a time after the one at which the reference was read. */
   readonly isAhead: boolean;
   /** Given when a zone or a time of day had to be assumed. */
@@ -34,11 +36,22 @@ const WORDS = ['latest', 'live', 'baseline'] as const;
 export const POINT_FORMS =
   'latest, baseline, run:N, run:-1 (the run before the latest), snapshot:NAME, an age (30m, 24h, 7d, 2w), yesterday or a time (2026-03-01, 2026-03-01T12:00Z)';
 
+/** What a mistyped reference is told. */
+interface ReferenceChoice {
+  /** Forms that the command refuses: they are not offered. */
+  readonly refuses?: readonly ('live' | 'file')[];
+  /** Names of the snapshots that there are; called only for a text that is no reference. */
+  readonly snapshots?: () => readonly string[];
+}
+
+/** What a command takes that only reads states of the mirror. */
+export const OF_MIRROR: ReferenceChoice = { refuses: ['live', 'file'] };
+
 /**
  * Parses a reference; whether it exists is not checked. `now` in milliseconds: ages and `yesterday` count from it.
  * @throws TidemarkError `reference_unknown` when it has no such form, with the nearest one
  */
-export function parseReference(text: string, now: number): Reference {
+export function parseReference(text: string, now: number, choice: ReferenceChoice = {}): Reference {
   const word = WORDS.find((known) => known === text);
   if (word !== undefined) return { form: word, text };
   const colon = text.indexOf(':');
@@ -61,15 +74,24 @@ export function parseReference(text: string, now: number): Reference {
       throw unknown(text, undefined, 'write file:PATH with the path of an export');
   }
   const time = parsePastTime(text, now);
-  if (time === undefined) throw unknown(text, nearest(text), `write live, file:PATH, ${POINT_FORMS}`);
-  const { epochMs, note } = time;
+  if (time === undefined) throw unknown(text, nearest(text, choice), `write ${formsFor(choice)}`);
+  const { epochMs, note, isToSecond } = time;
   return {
     form: 'time',
     text,
-    at: isoTime(epochMs),
+    at: isoTime(isToSecond === true ? epochMs + 999 : epochMs),
+    beginsAt: isoTime(epochMs),
     isAhead: epochMs > now,
     ...(note === undefined ? {} : { note }),
   };
+}
+
+function formsFor({ refuses = [] }: ReferenceChoice): string {
+  const others = [
+    ...(refuses.includes('live') ? [] : ['live']),
+    ...(refuses.includes('file') ? [] : ['file:PATH (an export: a file or a directory)']),
+  ];
+  return [...others, POINT_FORMS].join(', ');
 }
 
 function unknown(text: string, near: string | undefined, hint: string): TidemarkError {
@@ -80,14 +102,21 @@ function unknown(text: string, near: string | undefined, hint: string): Tidemark
   );
 }
 
-function nearest(text: string): string | undefined {
+function nearest(text: string, { refuses = [], snapshots = () => [] }: ReferenceChoice): string | undefined {
+  const names = snapshots();
+  const name = names.find((each) => each === text);
+  if (name !== undefined) return `snapshot:${name}`;
   const run = /^(?:run)?[ :#_-]*(\d{1,15})$/i.exec(text)?.[1];
   if (run !== undefined) return `run:${run}`;
+  const forms = ['run', 'snapshot', ...(refuses.includes('file') ? [] : ['file'])];
   const [, word = '', value = ''] = /^([a-z]+)[:=](.+)$/i.exec(text) ?? [];
-  const prefix = suggest(word, ['run', 'snapshot', 'file']);
+  const prefix = suggest(word, forms);
   if (prefix !== undefined && value !== '') return `${prefix}:${value}`;
-  if (/[/\\]|\.(?:nd)?json$|\.ya?ml$/.test(text)) return `file:${text}`;
-  return suggest(text, [...WORDS, 'yesterday']);
+  if (forms.includes('file') && /[/\\]|\.(?:nd)?json$|\.ya?ml$/.test(text)) return `file:${text}`;
+  const words = WORDS.filter((each) => each !== 'live' || !refuses.includes('live'));
+  const meant = suggest(text, [...words, 'yesterday']);
+  const similar = meant === undefined ? suggest(text, names) : undefined;
+  return similar === undefined ? meant : `snapshot:${similar}`;
 }
 
 // ISO 8601 times as people write them.
@@ -96,6 +125,8 @@ interface ParsedTime {
   readonly epochMs: number;
   /** What was assumed where the text left something open; one line. */
   readonly note?: string;
+  /** True for a time to the second, without a fraction of it. */
+  readonly isToSecond?: true;
 }
 
 const DAY_MS = 86_400_000;
@@ -136,11 +167,9 @@ export function parseTime(text: string): ParsedTime | undefined {
   const offset = zoneOffset(zone);
   if (offset === undefined) return undefined;
   const epochMs = local.getTime() - offset;
-  if (zone !== undefined && match[4] !== undefined) return { epochMs };
-  return {
-    epochMs,
-    note: readAs(text, epochMs),
-  };
+  const precision = match[6] !== undefined && match[7] === undefined ? { isToSecond: true as const } : {};
+  if (zone !== undefined && match[4] !== undefined) return { epochMs, ...precision };
+  return { epochMs, ...precision, note: readAs(text, epochMs) };
 }
 
 function readAs(text: string, epochMs: number): string {

@@ -26,7 +26,13 @@ describe('a reference', () => {
     ['file:-', { form: 'file', path: '-' }],
     ['run:-1', { form: 'earlier_run', back: 1 }],
     ['run:-12', { form: 'earlier_run', back: 12 }],
-    ['2026-03-01T12:00:00Z', { form: 'time', at: '2026-03-01T12:00:00.000Z', isAhead: false }],
+    // Times are shown to the second: what ended within it is named by what is shown.
+    [
+      '2026-03-01T12:00:00Z',
+      { form: 'time', at: '2026-03-01T12:00:00.999Z', beginsAt: '2026-03-01T12:00:00.000Z', isAhead: false },
+    ],
+    ['2026-03-01T12:00:00.250Z', { form: 'time', at: '2026-03-01T12:00:00.250Z' }],
+    ['2026-03-05T08:30:00Z', { form: 'time', at: '2026-03-05T08:30:00.999Z', isAhead: false }],
     ['2026-03-01T12:00+02:00', { form: 'time', at: '2026-03-01T10:00:00.000Z', isAhead: false }],
     ['2026-03-06T12:00Z', { form: 'time', at: '2026-03-06T12:00:00.000Z', isAhead: true }],
     ['30m', { form: 'time', at: '2026-03-05T08:00:00.000Z', isAhead: false }],
@@ -52,7 +58,7 @@ describe('a reference', () => {
       },
     ],
   ])('%s', (text, expected) => {
-    expect(parseReference(text, NOW)).toEqual({ text, ...expected });
+    expect(parseReference(text, NOW)).toMatchObject({ text, ...expected });
   });
 
   it.each([
@@ -88,6 +94,25 @@ describe('a reference', () => {
     'zzz',
   ])('%j is unknown', (text) => {
     expect(refusal(() => parseReference(text, NOW)).code).toBe('reference_unknown');
+  });
+
+  it('is not offered where the command refuses it', () => {
+    for (const [text, refuses] of [
+      ['zzz', ['live', 'file']],
+      ['./backup', ['live', 'file']],
+      ['lvie', ['live']],
+    ] as const) {
+      const { message, hint } = refusal(() => parseReference(text, NOW, { refuses }));
+      expect(message).not.toMatch(/did you mean (?:live|file)/);
+      for (const form of refuses) expect(hint).not.toContain(form === 'file' ? 'file:' : 'live');
+    }
+  });
+
+  it('is proposed as a snapshot where one has that name, or nearly', () => {
+    const snapshots = () => ['day-one', 'before-migration'];
+    const of = (text: string) => refusal(() => parseReference(text, NOW, { snapshots })).message;
+    expect(of('day-one')).toContain('did you mean snapshot:day-one?');
+    expect(of('before-migraton')).toContain('did you mean snapshot:before-migration?');
   });
 
   it('that is unknown is answered with every form', () => {
