@@ -144,6 +144,16 @@ async function bringMirror(order: CellOrder, path: string, effects: CellEffects)
   if (chain === 'equal' || chain === 'ahead') return { chain, lostRuns: 0 };
   if (known === null) return { chain: 'new', lostRuns: 0 };
   const lostRuns = known.lastRun - lastRunIn(path, order, effects);
+  if (known.root !== null && !order.mayLoseRuns) {
+    throw new Unworkable(
+      'left',
+      new TidemarkError(
+        'mirror_missing',
+        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root}: only the worker that made it has it`,
+        { isRetryable: true },
+      ),
+    );
+  }
   const missing = known.root === null ? [] : [`up to the one with the root ${known.root}`];
   effects.log.warn(
     { cell: order.cell, lastRun: known.lastRun, lostRuns },

@@ -48,6 +48,8 @@ export interface CellOrder {
   readonly uncountedUntil: number | null;
   /** Null for a cell that no worker has published yet. */
   readonly known: KnownMirror | null;
+  /** False where another worker may still have the runs that the registry knows and storage lacks. */
+  readonly mayLoseRuns: boolean;
   /** Of the rate group: part of the names of backups. */
   readonly fence: number;
   /** Where backups of this cell go. */

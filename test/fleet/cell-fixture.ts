@@ -104,6 +104,7 @@ export async function fleet(): Promise<Fleet> {
           requests: null,
           uncountedUntil: null,
           known: registry.known,
+          mayLoseRuns: true,
           fence,
           storage,
           recipients: [],

@@ -45,7 +45,7 @@ export function openConnections(url: Secret, maxConnections: number): Connection
  * Server and database of an address, fit to print: `db.example.com:5432/tidemark`.
  * @throws TidemarkError `config_invalid`
  */
-function databasePlace(url: Secret): string {
+export function databasePlace(url: Secret): string {
   const parsed = URL.parse(url.reveal());
   if (parsed === null || !/^postgres(ql)?:$/.test(parsed.protocol)) {
     throw new TidemarkError('config_invalid', 'fleet.database is no address of a PostgreSQL database', {

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { and, eq, type SQL, sql } from 'drizzle-orm';
 import type { Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
 import type { Database, Transaction } from './connection.ts';
 import {
   type CellState,
@@ -101,6 +102,12 @@ export interface Publication {
     readonly removed: readonly ProjectedKey[];
   } | null;
   readonly changes: readonly ProjectedChange[];
+  /** Puts the cell into quarantine at once: trying again cannot help. */
+  readonly quarantines?: boolean;
+  /** What the next holder's limiter has to know, with ages in place of times; left out, it stays as it was. */
+  readonly rateLog?: JsonValue;
+  /** Gives the group back with it. */
+  readonly releases?: boolean;
   /** When the cell is due next, in milliseconds from now. A quarantined cell waits an hour at least. */
   readonly dueInMs: number;
 }
@@ -175,7 +182,7 @@ async function publishRest(
   const failed = error ?? (last?.outcome === 'failed' ? { code: last.errorCode, message: last.error } : null);
   const isFailed = sql`${failed !== null}::boolean`;
   const failures = sql`case when ${isFailed} then ${cells.failures} + 1 else 0 end`;
-  const isQuarantined = sql`(${isFailed} and ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE})`;
+  const isQuarantined = sql`(${isFailed} and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
   const due = sql`now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond'`;
   const isComplete = publication.runs.some(({ outcome }) => outcome === 'complete');
   const isPublished = publication.runs.some(({ outcome }) => outcome !== 'failed');
@@ -198,7 +205,7 @@ async function publishRest(
   ];
   const parts: SQL[] = [
     sql`prior as (select state from ${cells} where id = ${cell})`,
-    sql`fenced as (update ${groups} set held_at = now() where id = ${group} and fence = ${fence} returning id)`,
+    sql`fenced as (update ${groups} set ${groupParts(publication)} where id = ${group} and fence = ${fence} returning id)`,
     sql`published as (update ${cells} set ${sql.join(
       set.filter((each) => each !== null),
       sql`, `,
@@ -219,6 +226,19 @@ async function publishRest(
     isNewlyQuarantined: row.state === 'quarantined' && row.prior !== 'quarantined',
     isReleased: row.state === 'active' && row.prior === 'quarantined',
   };
+}
+
+function groupParts({ rateLog, releases }: Publication): SQL {
+  return sql.join(
+    [
+      sql`held_at = now()`,
+      ...(rateLog === undefined
+        ? []
+        : [sql`rate_log = ${JSON.stringify(rateLog)}::jsonb, rate_log_at = now()`]),
+      ...(releases === true ? [sql`holder = null`] : []),
+    ],
+    sql`, `,
+  );
 }
 
 function runParts({ runs: given }: Publication, worker: string, fence: number): SQL[] {

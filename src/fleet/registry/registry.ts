@@ -6,13 +6,13 @@
  * the group later has a higher one, so a worker that was frozen and wakes publishes nothing.
  */
 import { and, asc, eq, getTableColumns, inArray, isNull, lte, min, ne, sql } from 'drizzle-orm';
-import { TidemarkError } from '../../core/errors.ts';
+import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
 import { type Connections, asRegistryError, openConnections } from './connection.ts';
 import { migrate, schemaState } from './migrations.ts';
 import { type Publication, type PublishResult, publish } from './publish.ts';
-import { type CellDocument, type CellState, cells, groups, workers } from './schema.ts';
+import { type CellDocument, type CellState, cells, groups, runs, workers } from './schema.ts';
 
 /** A cell whose configuration names no key but a reference to one. @internal */
 export interface Cell {
@@ -39,6 +39,8 @@ export interface Cell {
   readonly storedKey: string | null;
   readonly storedRun: number | null;
   readonly mirrorVersion: number | null;
+  /** Milliseconds since it was due; negative until then, null while it is retired. */
+  readonly overdueMs: number | null;
 }
 
 /** A group that was taken. @internal */
@@ -49,6 +51,11 @@ export interface HeldGroup {
   readonly rateLog: JsonValue;
   /** Milliseconds since that was written. */
   readonly rateLogAgeMs: number;
+  /**
+   * Milliseconds since the holder before was last heard of, where it did not give the group back: what it sent after it had
+   * written the log is not known. Null where it did.
+   */
+  readonly abandonedMs: number | null;
   /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
   readonly cells: readonly Cell[];
 }
@@ -84,6 +91,7 @@ const cellColumns = {
   storedKey: cells.storedKey,
   storedRun: cells.storedRun,
   mirrorVersion: cells.mirrorVersion,
+  overdueMs: sql<number | null>`(extract(epoch from now() - ${cells.dueAt}) * 1000)::float8`,
 } as const;
 
 const now = sql`now()`;
@@ -178,6 +186,19 @@ export class Registry {
    */
   async holdGroup(group: number, worker: string): Promise<HeldGroup | null> {
     return this.#query(async (db) => {
+      const prior = db.$with('prior').as(
+        db
+          .select({
+            holder: groups.holder,
+            seenMs:
+              sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, ${workers.seenAt})) * 1000`.as(
+                'seen_ms',
+              ),
+          })
+          .from(groups)
+          .leftJoin(workers, eq(workers.name, groups.holder))
+          .where(eq(groups.id, group)),
+      );
       const held = db.$with('held').as(
         db
           .update(groups)
@@ -191,14 +212,17 @@ export class Registry {
           }),
       );
       const rows = await db
-        .with(held)
+        .with(prior, held)
         .select({
+          holder: prior.holder,
+          seenMs: prior.seenMs,
           fence: held.fence,
           rateLog: held.rateLog,
           ageMs: sql<string | null>`extract(epoch from now() - ${held.rateLogAt}) * 1000`,
           cell: cellColumns,
         })
         .from(held)
+        .crossJoin(prior)
         .leftJoin(cells, and(eq(cells.group, held.id), isWorkable, lte(cells.dueAt, now)))
         .orderBy(asc(cells.dueAt));
       return heldGroup(group, rows);
@@ -239,16 +263,58 @@ export class Registry {
     return rows.length > 0;
   }
 
-  /** Says that the worker is there, and learns whether it should finish and leave. A start of a worker calls `join` first. */
-  async heartbeat({ name, host, version }: WorkerDescription): Promise<{ readonly isDraining: boolean }> {
+  /**
+   * Says that the worker is there, and learns whether it should finish and leave, and PostgreSQL's time in epoch milliseconds.
+   * A start of a worker calls `join` first.
+   */
+  async heartbeat({
+    name,
+    host,
+    version,
+  }: WorkerDescription): Promise<{ readonly isDraining: boolean; readonly now: number }> {
     const rows = await this.#query(async (db) =>
       db
         .insert(workers)
         .values({ name, host, version })
         .onConflictDoUpdate({ target: workers.name, set: { host, version, seenAt: now } })
-        .returning({ isDraining: workers.isDraining }),
+        .returning({
+          isDraining: workers.isDraining,
+          now: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::float8`,
+        }),
     );
-    return { isDraining: rows[0]?.isDraining === true };
+    return { isDraining: rows[0]?.isDraining === true, now: rows[0]?.now ?? 0 };
+  }
+
+  /** Whether a run with that root hash was published of a cell. */
+  async isKnownRoot(cell: number, root: string): Promise<boolean> {
+    const rows = await this.#query(async (db) =>
+      db
+        .select({ run: runs.run })
+        .from(runs)
+        .where(and(eq(runs.cell, cell), eq(runs.root, root)))
+        .limit(1),
+    );
+    return rows.length > 0;
+  }
+
+  /** Says why a worker could not begin with the cells of a group that are due, without counting it as a failure of theirs. */
+  async noteUnworked(
+    group: number,
+    error: { readonly code: ErrorCode; readonly message: string },
+  ): Promise<void> {
+    await this.#query(async (db) =>
+      db
+        .update(cells)
+        .set({ errorCode: error.code, error: error.message })
+        .where(
+          and(
+            eq(cells.group, group),
+            isWorkable,
+            lte(cells.dueAt, now),
+            sql`${cells.error} is distinct from ${error.message}`,
+          ),
+        ),
+    );
   }
 
   /** A worker starts; what an earlier process of its name was asked for is over. */
@@ -413,6 +479,9 @@ function notCheckedOut(name: string): TidemarkError {
 }
 
 interface HeldRow {
+  /** Of before; left out where it is the one who asks. */
+  readonly holder?: string | null;
+  readonly seenMs?: string;
   readonly fence: number | null;
   readonly rateLog: unknown;
   readonly ageMs: string | null;
@@ -427,6 +496,7 @@ function heldGroup(group: number, rows: readonly HeldRow[]): HeldGroup | null {
     fence: first.fence,
     rateLog: (first.rateLog ?? null) as JsonValue,
     rateLogAgeMs: Number(first.ageMs ?? 0),
+    abandonedMs: (first.holder ?? null) === null ? null : Number(first.seenMs ?? 0),
     cells: rows.flatMap(({ cell }) => (cell === null ? [] : [cell])),
   };
 }

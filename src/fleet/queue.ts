@@ -1,0 +1,139 @@
+/**
+ * The queue of rate groups that are due, in PostgreSQL: the one door to pg-boss. A group is queued or under way at most once
+ * (policy `exclusive`, the group as `singletonKey`). Who took it says regularly that it still works on it; a job of which
+ * nothing is heard is failed by whichever worker notices, and the group is queued again, since its cells are still due.
+ */
+import { PgBoss } from 'pg-boss';
+import { asTidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Secret } from '../core/secret.ts';
+import { asRegistryError, databasePlace } from './registry/connection.ts';
+
+interface QueueOptions {
+  readonly database: Secret;
+  /** After so long without a word of its worker a job is over; at least 10 s. */
+  readonly heartbeatSeconds: number;
+  readonly log: Logger;
+}
+
+/** A job that this worker has. */
+export interface TakenGroup {
+  readonly group: number;
+  readonly id: string;
+  /** Tells this attempt from a later one of the same job. */
+  readonly retryCount: number;
+}
+
+const QUEUE = 'groups';
+const SCHEMA = 'tidemark_queue';
+/** Ended jobs say nothing that the registry does not. */
+const KEPT_SECONDS = 600;
+/** Beyond any time limit: the heartbeat says whether a job lives. */
+const EXPIRES_SECONDS = 23 * 3600;
+
+export class GroupQueue {
+  readonly #boss: PgBoss;
+  readonly #place: string;
+
+  private constructor(boss: PgBoss, place: string) {
+    this.#boss = boss;
+    this.#place = place;
+  }
+
+  /** Connects, and makes the queue where it is missing. @throws TidemarkError as `Registry.open` */
+  static async open({ database, heartbeatSeconds, log }: QueueOptions): Promise<GroupQueue> {
+    const place = databasePlace(database);
+    const lookSeconds = Math.max(1, Math.floor(heartbeatSeconds / 3));
+    const boss = new PgBoss({
+      connectionString: database.reveal(),
+      schema: SCHEMA,
+      application_name: 'tidemark-queue',
+      max: 2,
+      schedule: false,
+      registerInstance: false,
+      superviseIntervalSeconds: lookSeconds,
+      monitorIntervalSeconds: lookSeconds,
+      maintenanceIntervalSeconds: KEPT_SECONDS,
+      openTelemetry: { enabled: false },
+    });
+    // Of its own upkeep, which it repeats; what a call needs fails with the call.
+    boss.on('error', (error) =>
+      log.debug({ code: asTidemarkError(asRegistryError(error, place)).code }, 'upkeep of the queue failed'),
+    );
+    const queue = new GroupQueue(boss, place);
+    await queue.#ask(async () => {
+      await boss.start();
+      const options = {
+        heartbeatSeconds,
+        retryLimit: 0,
+        expireInSeconds: EXPIRES_SECONDS,
+        deleteAfterSeconds: KEPT_SECONDS,
+      };
+      await boss.createQueue(QUEUE, { ...options, policy: 'exclusive' });
+      await boss.updateQueue(QUEUE, options);
+    });
+    return queue;
+  }
+
+  /** Queues groups; those that are queued or under way already stay as they are. */
+  async add(groups: readonly number[]): Promise<void> {
+    if (groups.length === 0) return;
+    const jobs = groups.map((group) => ({
+      data: { group },
+      singletonKey: String(group),
+      group: { id: String(group) },
+    }));
+    await this.#ask(() => this.#boss.insert(QUEUE, jobs));
+  }
+
+  /** Takes at most that many groups, the ones that wait longest first, and none of `except`. */
+  async take(most: number, except: readonly number[]): Promise<readonly TakenGroup[]> {
+    const jobs = await this.#ask(() =>
+      this.#boss.fetch<{ group: number }>(QUEUE, {
+        batchSize: most,
+        ...(except.length === 0 ? {} : { ignoreGroups: except.map(String) }),
+      }),
+    );
+    return jobs.map(({ id, retryCount, data }) => ({ id, retryCount, group: data.group }));
+  }
+
+  /** Says that this worker still works on these. Returns those that are still its own. */
+  async touch(taken: readonly TakenGroup[]): Promise<readonly TakenGroup[]> {
+    if (taken.length === 0) return [];
+    const all = await this.#touch(taken);
+    if (all === taken.length) return taken;
+    const own = await Promise.all(
+      taken.map(async (each) => ((await this.#touch([each])) === 1 ? [each] : [])),
+    );
+    return own.flat();
+  }
+
+  /** How many of these are still its own. */
+  async #touch(taken: readonly TakenGroup[]): Promise<number> {
+    const answer = await this.#ask(() => this.#boss.touch(QUEUE, attemptsOf(taken)));
+    // Documented (`affected`), and left out of its types.
+    return (answer as { readonly affected: number }).affected;
+  }
+
+  /** Gives groups back. Nothing for those that are its own no longer. */
+  async end(taken: readonly TakenGroup[]): Promise<void> {
+    if (taken.length === 0) return;
+    await this.#ask(() => this.#boss.complete(QUEUE, attemptsOf(taken)));
+  }
+
+  async close(): Promise<void> {
+    await this.#ask(() => this.#boss.stop({ graceful: false, close: true }));
+  }
+
+  async #ask<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw asRegistryError(error, this.#place);
+    }
+  }
+}
+
+function attemptsOf(taken: readonly TakenGroup[]): { id: string; retryCount: number }[] {
+  return taken.map(({ id, retryCount }) => ({ id, retryCount }));
+}
