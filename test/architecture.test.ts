@@ -113,6 +113,7 @@ const DOORS: Record<string, readonly string[]> = {
   'hyparquet-writer': ['report/export/parquet.ts'],
   'drizzle-orm': ['mirror/', 'fleet/registry/'],
   pg: ['fleet/registry/connection.ts'],
+  'pg-boss': ['fleet/queue.ts'],
 };
 
 /** Tables, which drizzle-kit reads. */

@@ -195,6 +195,14 @@ export interface FleetConfig {
   readonly databaseProblem: string | null;
   /** Where mirrors are between jobs; nothing is removed there by age. Null where none is configured. */
   readonly storage: TargetConfig | null;
+  /** age recipients of mirrors in storage; empty for none. */
+  readonly recipients: readonly string[];
+  /** Absolute path of the file with age identities; null without. */
+  readonly identityFile: string | null;
+  /** Absolute path. */
+  readonly cache: string;
+  readonly heartbeatMs: number;
+  readonly timeLimitMs: number;
   /** Jobs that a worker does at a time. */
   readonly slots: number;
 }

@@ -375,12 +375,18 @@ function checkReplica(
   return { token, tokenFile };
 }
 
+const LEAST_HEARTBEAT_MS = 10_000;
+
 /** Only the fleet's commands need its database: without it, they say why. */
 function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
   const { tree, mistakes } = checking;
   const problems = mistakes.removeUnset(tree, ['fleet', 'database']);
   const read = fileSecret(checking, ['fleet'], 'database', fleet.databaseFile, (line) => problems.push(line));
   const s3 = fleet.storage === undefined ? null : parseS3Address(fleet.storage);
+  if (fleet.recipients !== undefined && fleet.identityFile === undefined)
+    mistakes.add(tree, ['fleet', 'recipients'], 'needs identityFile: workers read what they stored');
+  if (fleet.heartbeat < LEAST_HEARTBEAT_MS)
+    mistakes.add(tree, ['fleet', 'heartbeat'], 'expected at least 10s');
   return {
     database: read === undefined ? (fleet.database ?? null) : new Secret(read),
     databaseProblem: problems[0] ?? null,
@@ -394,6 +400,14 @@ function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
               retention: null,
             }
           : { ...s3, objectLock: null, retention: null },
+    recipients: fleet.recipients ?? [],
+    identityFile:
+      fleet.identityFile === undefined
+        ? null
+        : absolutePath(checking, ['fleet', 'identityFile'], fleet.identityFile),
+    cache: absolutePath(checking, ['fleet', 'cache'], fleet.cache),
+    heartbeatMs: fleet.heartbeat,
+    timeLimitMs: fleet.timeLimit,
     slots: fleet.slots,
   };
 }

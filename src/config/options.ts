@@ -324,7 +324,35 @@ export const OPTIONS = section('Tidemark configuration', {
         expected: TARGET_ADDRESS,
         description:
           'Where mirrors are kept between jobs, below a prefix for each cell: S3-compatible storage, or a directory that all workers share. Credentials of S3 come from the environment, ~/.aws or a web identity.',
-        example: 's3://tidemark-fleet/cells?region=eu-central-1',
+        example: 's3://tidemark-fleet?region=eu-central-1',
+      }),
+      recipients: z
+        .array(z.string().trim().refine(isRecipient))
+        .optional()
+        .meta({
+          type: 'list of recipients',
+          expected: 'a list of age recipients, each as `age-keygen -y` prints it: age1…',
+          description: 'Encrypt mirrors in storage so that only the holders of these age keys can read them.',
+          example: ['age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p'],
+        }),
+      identityFile: t.path.optional().meta({
+        description:
+          'File with the age identity by which workers read encrypted mirrors. Required with recipients.',
+        example: '/run/secrets/fleet-identity',
+      }),
+      cache: t.path.prefault('./data/fleet').meta({
+        description:
+          'Directory in which a worker keeps the mirrors that it had last, so that it need not fetch them again.',
+        example: './data/fleet',
+      }),
+      heartbeat: t.duration.prefault('30s').meta({
+        description:
+          'After so long without a word of a worker, another one takes its cells. At least 10s, and the same on all workers.',
+        example: '30s',
+      }),
+      timeLimit: t.duration.prefault('10m').meta({
+        description: 'Longest time for the jobs of one cell; then they are given up until the next time.',
+        example: '10m',
       }),
       slots: t.wholeNumber(1, 64).prefault(4).meta({
         unit: 'jobs',

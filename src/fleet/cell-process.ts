@@ -38,7 +38,7 @@ interface Running {
 }
 
 /** The end of the lease: no request was sent after it, by either clock of the machine. */
-export interface LeaseEnd {
+interface LeaseEnd {
   readonly until: number;
   readonly forMs: number;
 }
@@ -76,17 +76,17 @@ export class CellProcess {
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });
     const { clock } = this.#options;
-    let isLate = false;
+    const time = { isUp: false };
     void clock.sleep(timeLimitMs, over.signal).then(
       () => {
-        isLate = true;
+        time.isUp = true;
         stop();
       },
       () => undefined,
     );
     try {
       const ended = await result;
-      if (isLate) {
+      if (time.isUp) {
         return failed(
           'failed',
           'timeout',

@@ -61,6 +61,9 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     const { chain, lostRuns } = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     await doWhatIsDue(config, order, effects);
+    // Cut short: what its mirror has by then is reported with the next work on it.
+    if (effects.signal.aborted)
+      throw new Unworkable('left', new TidemarkError('interrupted', 'the work was stopped'));
     const storage = await store(order, effects);
     const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
     return {

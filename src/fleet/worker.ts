@@ -42,7 +42,7 @@ interface WorkerOptions {
 }
 
 /** In milliseconds. */
-export interface WorkerLimits {
+interface WorkerLimits {
   /** After so long without a word, another worker takes the group. */
   readonly heartbeatMs: number;
   /** For the work on one cell. */
@@ -103,6 +103,8 @@ export class Worker {
   /** Groups that are left to others until then, monotonic milliseconds. */
   readonly #left = new Map<number, number>();
   #wake = new AbortController();
+  /** Aborted when nothing is under way any more. */
+  readonly #gone = new AbortController();
   #isStopping = false;
   #isDraining = false;
   #clockAheadMs = 0;
@@ -147,6 +149,7 @@ export class Worker {
       [...this.#idle, ...[...this.#jobs].map(({ process }) => process)].map((each) => each.close()),
     );
     await over;
+    this.#gone.abort();
     this.#ring();
     await this.#loops;
     try {
@@ -174,11 +177,10 @@ export class Worker {
 
   async #stayAlive(): Promise<void> {
     const { limits, clock } = this.#options;
-    while (!this.#isStopping || this.#jobs.size > 0) {
-      await clock
-        .sleep(limits.heartbeatMs / 3, this.#jobs.size > 0 ? undefined : this.#wake.signal)
-        .catch(() => undefined);
-      if (this.#isStopping && this.#jobs.size === 0) return;
+    const { signal } = this.#gone;
+    for (;;) {
+      await clock.sleep(limits.heartbeatMs / 3, signal).catch(() => undefined);
+      if (signal.aborted) return;
       try {
         await this.#heartbeat();
         this.#registryAnswered();
@@ -200,9 +202,7 @@ export class Worker {
       if (own.includes(taken)) {
         const forMs = limits.heartbeatMs * LEASE_SHARE - (clock.now() - sentAt);
         process.renew({ until: sentAt + limits.heartbeatMs * LEASE_SHARE, forMs });
-      } else if (this.#jobs.has(jobs.find((job) => job.taken === taken) as Job)) {
-        abort.abort(new TidemarkError('interrupted', 'another worker took the group'));
-      }
+      } else abort.abort(new TidemarkError('interrupted', 'another worker took the group'));
     }
     if (isDraining && !this.#isDraining) {
       this.#isDraining = true;
@@ -333,16 +333,17 @@ export class Worker {
       }
     }
     let isReleased = false;
+    const isOver = (): boolean => job.abort.signal.aborted;
     if (secret !== null) {
       for (const [index, cell] of held.cells.entries()) {
-        if (job.abort.signal.aborted || (this.#isStopping && index > 0)) break;
+        if (isOver() || (this.#isStopping && index > 0)) break;
         const begun = clock.monotonicMs();
         const result = await job.process.perform(this.#orderOf(held, cell, secret, index === 0), {
           timeLimitMs: this.#options.limits.cellMs,
           isKnown: (root) => registry.isKnownRoot(cell.id, root),
           signal: job.abort.signal,
         });
-        if (job.abort.signal.aborted && result.status !== 'worked') break;
+        if (isOver() && result.status !== 'worked') break;
         if (result.status === 'left') {
           if (result.error.code === 'interrupted') break;
           await this.#leave(group, `cell ${cell.name}`, result.error);
@@ -450,7 +451,7 @@ export class Worker {
   }
 
   /** Null where the group is another worker's now: nothing of it was published. */
-  async #publish(publication: Publication, { abort }: Job): Promise<PublishResult | null> {
+  async #publish(publication: Publication, { abort: { signal } }: Job): Promise<PublishResult | null> {
     const { registry, clock } = this.#options;
     const until = clock.monotonicMs() + PUBLISH_WITHIN_MS;
     for (;;) {
@@ -463,8 +464,8 @@ export class Worker {
         if (!error.isRetryable || clock.monotonicMs() > until) throw error;
         this.#registryFailed(error);
       }
-      await this.#options.clock.sleep(this.#pauseMs(), abort.signal).catch(() => undefined);
-      if (abort.signal.aborted) return null;
+      await this.#options.clock.sleep(this.#pauseMs(), signal).catch(() => undefined);
+      if (signal.aborted) return null;
     }
   }
 
@@ -504,7 +505,7 @@ export class Worker {
   }
 }
 
-/** Where the mirrors of a cell are stored. */
+/** Where the mirrors of a cell are stored. @internal */
 export function cellStorage(storage: TargetConfig, cell: string): TargetConfig {
   const place = ['cells', encodeURIComponent(cell)];
   return storage.type === 'directory'
@@ -529,7 +530,7 @@ function rateLogState(stored: JsonValue, ageMs: number): RateLogState | null {
 }
 
 /** The part of a publication that a report gives. */
-export function contentsOf(
+function contentsOf(
   cell: Pick<Cell, 'lastRun'>,
   report: CellReport,
 ): Pick<Publication, 'runs' | 'error' | 'mirror' | 'stored' | 'findings' | 'records' | 'changes'> {

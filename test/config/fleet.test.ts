@@ -13,6 +13,11 @@ describe('fleet', () => {
       database: null,
       databaseProblem: null,
       storage: null,
+      recipients: [],
+      identityFile: null,
+      cache: expect.stringMatching(/\/data\/fleet$/) as string,
+      heartbeatMs: 30_000,
+      timeLimitMs: 600_000,
       slots: 4,
     });
   });

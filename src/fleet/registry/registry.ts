@@ -14,7 +14,7 @@ import { migrate, schemaState } from './migrations.ts';
 import { type Publication, type PublishResult, publish } from './publish.ts';
 import { type CellDocument, type CellState, cells, groups, runs, workers } from './schema.ts';
 
-/** A cell whose configuration names no key but a reference to one. @internal */
+/** A cell whose configuration names no key but a reference to one. */
 export interface Cell {
   readonly id: number;
   readonly name: string;
@@ -43,7 +43,7 @@ export interface Cell {
   readonly overdueMs: number | null;
 }
 
-/** A group that was taken. @internal */
+/** A group that was taken. */
 export interface HeldGroup {
   readonly group: number;
   readonly fence: number;
@@ -60,7 +60,6 @@ export interface HeldGroup {
   readonly cells: readonly Cell[];
 }
 
-/** @internal */
 export interface WorkerDescription {
   readonly name: string;
   readonly host: string;
@@ -105,7 +104,6 @@ interface RegistryOptions {
   readonly migrates?: boolean;
 }
 
-/** @internal */
 export class Registry {
   readonly #connections: Connections;
   /** What opening it did to the tables; null where they were as they should be. */

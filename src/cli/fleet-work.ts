@@ -1,0 +1,125 @@
+/** `tidemark fleet work`: one worker of a fleet, until it is stopped or drained. */
+import { fork } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { readIdentities } from '../backup/encryption.ts';
+import type { FleetConfig } from '../config/config.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import { programVersion } from '../core/package-root.ts';
+import type { Secret } from '../core/secret.ts';
+import { GroupQueue } from '../fleet/queue.ts';
+import { Registry } from '../fleet/registry/registry.ts';
+import { secretReader } from '../fleet/secret-reference.ts';
+import { DEFAULT_LIMITS, Worker } from '../fleet/worker.ts';
+import { acquireWriterLock, type WriterLock } from '../mirror/lock.ts';
+import { readLoadedConfig } from '../wire.ts';
+import type { CommandContext } from './context.ts';
+import { daemonLog } from './daemon-effects.ts';
+
+interface FleetWorkOptions {
+  readonly name?: string;
+}
+
+/** Exit 0 after a stop. @throws TidemarkError for a configuration without database or storage, and as opening them does */
+export async function fleetWork(
+  context: CommandContext,
+  { name = hostname() }: FleetWorkOptions,
+): Promise<ExitCode> {
+  const config = readLoadedConfig(context, context.options, 'unused');
+  const { fleet, secretVariables } = config;
+  const { database, storage } = requireFleet(fleet);
+  const log = daemonLog(context, config.log.level);
+  const identities = fleet.identityFile === null ? [] : await readIdentities(fleet.identityFile);
+  const cache = join(fleet.cache, encodeURIComponent(name));
+  const lock = lockCache(cache, name, context.pid);
+  try {
+    const registry = await Registry.open(database, { maxConnections: fleet.slots + 2 });
+    const queue = await GroupQueue.open({
+      database,
+      heartbeatSeconds: Math.ceil(fleet.heartbeatMs / 1000),
+      log,
+    });
+    const worker = new Worker({
+      registry,
+      queue,
+      description: { name, host: hostname(), version: programVersion() },
+      slots: fleet.slots,
+      storage,
+      recipients: fleet.recipients,
+      identities,
+      cache,
+      limits: { ...DEFAULT_LIMITS, heartbeatMs: fleet.heartbeatMs, cellMs: fleet.timeLimitMs },
+      startProcess: processStarter(context),
+      readSecret: secretReader(context.env, secretVariables),
+      clock: systemClock,
+      random: Math.random,
+      log,
+    });
+    try {
+      await worker.start();
+      const stop = (): void => void worker.stop();
+      if (context.signal.aborted) stop();
+      else context.signal.addEventListener('abort', stop, { once: true });
+      await worker.done;
+      return EXIT.done;
+    } finally {
+      await queue.close();
+      await registry.close();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** What the commands that work on mirrors of a fleet need. @throws TidemarkError `config_invalid` */
+export function requireFleet({ database, databaseProblem, storage }: FleetConfig): {
+  readonly database: Secret;
+  readonly storage: NonNullable<FleetConfig['storage']>;
+} {
+  if (database === null) {
+    throw new TidemarkError('config_invalid', databaseProblem ?? 'fleet.database is not configured', {
+      hint: 'set fleet.database to the URL of a PostgreSQL database (docs/fleet.md)',
+    });
+  }
+  if (storage === null) {
+    throw new TidemarkError('config_invalid', 'fleet.storage is not configured', {
+      hint: 'set fleet.storage to an s3:// address, or a directory that all workers share (docs/fleet.md)',
+    });
+  }
+  return { database, storage };
+}
+
+/** Two workers of one name would write the same mirrors. */
+function lockCache(cache: string, name: string, pid: number): WriterLock {
+  try {
+    mkdirSync(cache, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw asFileError(error, cache, 'made');
+  }
+  try {
+    const holder = { command: 'fleet work', pid, host: hostname(), since: isoTime(systemClock.now()) };
+    return acquireWriterLock(join(cache, 'worker'), holder);
+  } catch (error) {
+    if (!(error instanceof TidemarkError) || error.code !== 'mirror_locked') throw error;
+    throw new TidemarkError('usage', `a worker with the name ${name} runs on this machine already`, {
+      hint: 'give each worker of a machine a name of its own with --name',
+      cause: error,
+    });
+  }
+}
+
+/** Variables that Node, the system's loader, SQLite and the client of S3 read: no key of a cell is among them. */
+const INHERITED =
+  /^(PATH|HOME|LANG|LC_ALL|TZ|TMPDIR|SQLITE_TMPDIR|NODE_OPTIONS|NODE_EXTRA_CA_CERTS|LD_LIBRARY_PATH|LD_PRELOAD|HTTPS?_PROXY|NO_PROXY|AWS_\w+)$/i;
+
+function processStarter({ entry, execPath, env, cwd }: CommandContext) {
+  const inherited = Object.fromEntries(Object.entries(env).filter(([name]) => INHERITED.test(name)));
+  return () =>
+    fork(entry, ['fleet-cell'], {
+      ...{ execPath, cwd, env: inherited },
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+}
