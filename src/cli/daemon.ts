@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Config } from '../config/config.ts';
-import type { LoadedConfig } from '../config/mirrors.ts';
+import { type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
@@ -13,7 +13,7 @@ import type { DaemonEffects, StartJob } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
-import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printReason } from './context.ts';
 import { daemonEffects, daemonLog, daemonUnreachable } from './daemon-effects.ts';
 import { Agent, request } from 'node:http';
@@ -184,12 +184,21 @@ const STATUS_BY_STATE: Readonly<Record<string, number>> = {
  * @throws TidemarkError `unreachable` where no daemon is running on this mirror, or it does not answer
  */
 async function daemonCheck(context: CommandContext): Promise<ExitCode> {
-  const { mirror } = readConfig(context, context.options, 'unused');
-  const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+  // A daemon of many mirrors is beside each of them, but not beside one that could not be taken.
+  const card = mirrorConfigs(loaded).reduce<DaemonLockfile | null>(
+    (found, { mirror }) => found ?? findDaemon(mirror, looker),
+    null,
+  );
   if (card === null) {
-    throw new TidemarkError('unreachable', `no daemon is running on ${mirror}, or this user may not see it`, {
-      hint: 'start one with `tidemark daemon`; ask as the user that it runs as, with the same configuration',
-    });
+    throw new TidemarkError(
+      'unreachable',
+      `no daemon is running on ${loaded.mirrorPath}, or this user may not see it`,
+      {
+        hint: 'start one with `tidemark daemon`; ask as the user that it runs as, with the same configuration',
+      },
+    );
   }
   const isJson = context.options.json === true;
   const accept = isJson ? 'application/json' : 'text/plain';

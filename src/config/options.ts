@@ -18,7 +18,8 @@ function schedule(what: string, cron: string, jitter: string) {
     }),
     zone: t.zone.prefault('UTC').meta({ description: 'Time zone of the cron fields.', example: 'UTC' }),
     jitter: t.duration.prefault(jitter).meta({
-      description: 'Starts up to this much later, at random.',
+      description:
+        'Starts up to this much later, at random. With a mirror for each source, starts are spread instead: over the interval, an hour at most, each source always at the same point of it.',
       example: '60s',
     }),
     sources: t.texts.optional().meta({

@@ -5,6 +5,7 @@
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
+import type { Logger, WrittenLevel } from '../core/logger.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon.ts';
 import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
@@ -68,7 +69,7 @@ export class Cell {
     this.name = source ?? 'mirror';
     this.#surroundings = surroundings;
     const { works, signal, slots, isOnce } = surroundings;
-    const log = source === null ? surroundings.effects.log : surroundings.effects.log.child({ source });
+    const log = source === null ? surroundings.effects.log : naming(surroundings.effects.log, source);
     const effects = { ...surroundings.effects, log };
     this.#effects = effects;
     this.#config = config;
@@ -180,6 +181,12 @@ export class Cell {
     }
   }
 
+  /** The rate group of its source; null for a mirror of several. */
+  rateGroup(): string | null {
+    const groups = [...this.#rateGroups.values()];
+    return groups.length === 1 ? (groups[0] ?? null) : null;
+  }
+
   /** Epoch milliseconds of the next due time; null where nothing is scheduled. */
   nextDueAt(): number | null {
     return this.#timetable.nextDueAt();
@@ -237,4 +244,19 @@ export class Cell {
       if (works.has(next.name)) this.runner.add(next);
     }
   }
+}
+
+/** A log whose lines name the source, those that do not name it themselves. */
+function naming(log: Logger, source: string): Logger {
+  const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) =>
+    log[level]({ source, ...facts }, message);
+  return {
+    error: write('error'),
+    warn: write('warn'),
+    info: write('info'),
+    debug: write('debug'),
+    trace: write('trace'),
+    isLevelEnabled: (level) => log.isLevelEnabled(level),
+    child: (facts) => naming(log.child(facts), source),
+  };
 }

@@ -44,8 +44,18 @@ export interface DaemonCells {
   requested(request: number): RequestStatus | null;
   /** What is running and waiting, of all mirrors: a job of a mirror as a whole carries the name of its source. */
   activity(): Pick<DaemonView, 'running' | 'queued'>;
+  /** Jobs that may run at the same time, and those that do. */
+  slots(): { readonly count: number; readonly used: number };
+  /** With many mirrors: the sources that are worked on one at a time, since they have one address and key. */
+  rateGroups(): readonly RateGroup[];
   /** Until the returned function is called, no mirror is closed that somebody reads. */
   hold(): () => void;
+}
+
+export interface RateGroup {
+  /** Of the address, such as `https://eu.example.com`. Two groups of one origin have different keys. */
+  readonly origin: string;
+  readonly sources: readonly string[];
 }
 
 interface CellsParts {
@@ -55,6 +65,7 @@ interface CellsParts {
   readonly problems: () => readonly DaemonProblem[];
   /** In the order of the configuration. */
   readonly cells: () => readonly CellParts[];
+  readonly slots: DaemonCells['slots'];
   readonly hold: () => () => void;
 }
 
@@ -62,10 +73,12 @@ interface CellParts {
   readonly name: string;
   readonly view: DaemonView;
   readonly status: CellStatus;
+  /** Null for a mirror of several sources. */
+  rateGroup(): string | null;
 }
 
 export function createCells(parts: CellsParts): DaemonCells {
-  const { startedAt, config, configProblem, problems, cells, hold } = parts;
+  const { startedAt, config, configProblem, problems, cells, slots, hold } = parts;
   const isPerSource = (): boolean => hasMirrorPerSource(config());
   const all = (): readonly DaemonView[] => cells().map(({ view }) => view);
   const of = (source: string): DaemonView | null =>
@@ -132,6 +145,14 @@ export function createCells(parts: CellsParts): DaemonCells {
         );
       return { running: () => named((view) => view.running()), queued: () => named((view) => view.queued()) };
     },
+    slots,
+    rateGroups: () =>
+      isPerSource()
+        ? [...Map.groupBy(cells(), (cell) => cell.rateGroup()).values()].map((group) => ({
+            origin: group[0]?.view.config().sources[0]?.baseUrl.origin ?? '',
+            sources: group.map(({ name }) => name),
+          }))
+        : [],
     hold,
   };
 }

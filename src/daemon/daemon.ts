@@ -137,6 +137,7 @@ class RunningDaemon implements Daemon {
       configProblem: () => this.#settings.problem(),
       problems: () => this.#problems.all(),
       cells: () => [...this.#cells.values()],
+      slots: () => ({ count: this.#settings.current().daemon.slots, used: this.#slots.working().length }),
       hold: () => readers.hold(),
     });
     let finish: (code: ExitCode) => void = () => undefined;
@@ -207,6 +208,7 @@ class RunningDaemon implements Daemon {
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
     for (const start of startJobs) start();
+    if (!isOnce) this.#refreshSummaries();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
   }

@@ -24,7 +24,8 @@ export function cellsOfOne(view: DaemonView): DaemonCells {
     },
     configProblem: () => view.configProblem(),
     problems: () => [],
-    cells: () => [{ name: 'mirror', view, status }],
+    cells: () => [{ name: 'mirror', view, status, rateGroup: () => null }],
+    slots: () => ({ count: 1, used: view.running().length }),
     hold: () => () => undefined,
   });
 }

@@ -4,6 +4,7 @@ import type { SweepRow } from '../../mirror/run-rows.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { errorDocument } from '../../state/documents.ts';
+import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import type { HealthReason, Health } from './health.ts';
@@ -61,8 +62,8 @@ export function requestDocument(request: number, status: RequestStatus): object 
   };
 }
 
-/** `tidemark.health/1`, as `/readyz` answers it. */
-export function healthDocument(health: Health, at: string): object {
+/** `tidemark.health/1`, as `/readyz` answers it; with `cells`, and many mirrors, their slots and rate groups. */
+export function healthDocument(health: Health, at: string, cells: DaemonCells | null = null): object {
   return {
     schema: 'tidemark.health/1',
     state: health.state,
@@ -75,18 +76,29 @@ export function healthDocument(health: Health, at: string): object {
       allowed_age_seconds: allowedMs === null ? null : Math.round(allowedMs / 1000),
       reasons: reasons.map(reasonDocument),
     })),
+    ...(cells?.isPerSource() === true ? { slots: cells.slots(), rate_groups: cells.rateGroups() } : {}),
   };
 }
 
 /** The same for people, a line each. */
-export function healthText(health: Health): string {
+export function healthText(health: Health, cells: DaemonCells): string {
   const line = ({ state, message, hint }: HealthReason): string =>
     `  ${state}: ${message}${hint === null ? '' : ` → ${hint}`}`;
   const sources = health.sources.flatMap(({ source, state, reasons }) => [
     `${source}: ${state}`,
     ...reasons.map(line),
   ]);
-  return `${[health.state, ...health.reasons.map(line), ...sources].join('\n')}\n`;
+  return `${[health.state, ...health.reasons.map(line), ...sources, ...slotLines(cells)].join('\n')}\n`;
+}
+
+/** With many mirrors: how many jobs run, and which sources wait for each other. */
+function slotLines(cells: DaemonCells): string[] {
+  if (!cells.isPerSource()) return [];
+  const { count, used } = cells.slots();
+  return [
+    `slots: ${used} of ${count} in use`,
+    ...cells.rateGroups().map(({ origin, sources }) => `rate group ${origin}: ${sources.join(', ')}`),
+  ];
 }
 
 function reasonDocument({ code, state, message, since, hint }: HealthReason): object {

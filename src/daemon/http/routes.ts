@@ -120,8 +120,8 @@ export function createRoutes(
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
     context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)
-      ? context.json(healthDocument(health, isoTime(now)), status)
-      : context.text(healthText(health), status);
+      ? context.json(healthDocument(health, isoTime(now), cells), status)
+      : context.text(healthText(health, cells), status);
   });
   application.get('/metrics', async (context) =>
     context.body(await metrics.scrape(clock.now()), 200, { 'Content-Type': metrics.contentType }),
