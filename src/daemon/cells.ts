@@ -52,7 +52,7 @@ export interface DaemonCells {
   hold(): () => void;
 }
 
-export interface RateGroup {
+interface RateGroup {
   /** Of the address, such as `https://eu.example.com`. Two groups of one origin have different keys. */
   readonly origin: string;
   readonly sources: readonly string[];
