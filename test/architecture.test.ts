@@ -100,6 +100,7 @@ const DOORS: Record<string, readonly string[]> = {
   hono: ['server/', 'daemon/'],
   '@aws-sdk/client-s3': ['backup/targets/s3.ts'],
   '@hono/node-server': ['server/', 'daemon/'],
+  'csv-parse': ['config/cells.ts'],
   'cli-table3': ['cli/table.ts'],
   'string-width': ['core/wrap.ts'],
   'wrap-ansi': ['core/wrap.ts'],

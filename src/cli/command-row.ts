@@ -29,7 +29,7 @@ export interface OptionRow {
 }
 
 /** The groups in which `--help` and docs/cli.md list the commands, in their order. */
-export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'Maintain'] as const;
+export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'Maintain', 'Fleet'] as const;
 
 /** What a command does where sources have mirrors of their own, and several are asked for (`each-mirror.ts`). */
 export interface MirrorLoop {

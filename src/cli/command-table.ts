@@ -10,6 +10,7 @@ import {
 } from './command-row.ts';
 import { SHELLS } from './completion/value-sort.ts';
 import { DIFF_COMMANDS } from './diff-commands.ts';
+import { FLEET_COMMANDS } from './fleet-commands.ts';
 import { recordArguments, recordOptions, secretsOption } from './record.ts';
 import { RESTORE_COMMANDS } from './restore-commands.ts';
 import { RETENTION_COMMANDS } from './retention-commands.ts';
@@ -500,6 +501,7 @@ const ROWS: readonly CommandRow[] = [
   ...RESTORE_COMMANDS,
   ...DAEMON_COMMANDS,
   ...NOTIFY_COMMANDS,
+  ...FLEET_COMMANDS,
 ];
 
 export const COMMANDS: readonly CommandRow[] = [...COMMAND_GROUPS, undefined].flatMap((group) =>

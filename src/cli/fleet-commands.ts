@@ -1,14 +1,130 @@
-/** The commands about many sources on several machines, as data. */
-import type { CommandRow } from './command-row.ts';
+/** `tidemark fleet`: many sources on several machines, as rows of the command table. */
+import { SEVERITIES } from '../catalog/definition.ts';
+import { type CommandRow, type OptionRow, kindOption, positiveNumber, wholeNumber } from './command-row.ts';
+
+const cellOption: OptionRow = {
+  flags: '--cell <name>',
+  values: 'free',
+  description: 'only this cell; repeatable',
+  isRepeatable: true,
+};
+
+function limitOption(what: string, usual: number): OptionRow {
+  return {
+    flags: '--limit <n>',
+    description: `${what} at most (default: ${usual})`,
+    parse: positiveNumber,
+  };
+}
 
 export const FLEET_COMMANDS: readonly CommandRow[] = [
   {
     name: 'fleet',
-    group: 'Run',
-    description: 'Work on many sources with several machines',
-    notes: ['docs/fleet.md explains the registry, the storage of mirrors and how workers share the work.'],
-    examples: ['tidemark fleet work --name worker-1'],
+    group: 'Fleet',
+    description: 'Mirror many sources on several machines',
+    notes: [
+      'A cell is one source with its own mirror, schedule and backups. A PostgreSQL database, fleet.database in the',
+      'configuration, holds which cells there are and what their runs found; workers do the work. See docs/fleet.md.',
+    ],
+    examples: ['tidemark fleet apply cells.yaml', 'tidemark fleet status'],
     commands: [
+      {
+        name: 'apply',
+        description: 'Register, change and retire cells as a file declares them',
+        arguments: [
+          { name: '<file>', key: 'file', description: 'file of cells, YAML or CSV', values: 'file' },
+        ],
+        options: [
+          { flags: '--yes', description: 'do what the plan shows; without it nothing is changed' },
+          {
+            flags: '--max-retire <n>',
+            description: 'retire up to n cells (default: 10, or a tenth of all where that is more)',
+            parse: wholeNumber,
+          },
+        ],
+        notes: [
+          'Cells that the file does not declare are retired: no worker takes them any more. Their backups stay.',
+          'Keys are named by reference, env:NAME or file:/PATH on the workers; a file with a key in it is refused.',
+          'Ends with 2 where there is something to do and --yes is missing. The first --yes creates the tables.',
+        ],
+        examples: ['tidemark fleet apply cells.yaml', 'tidemark fleet apply cells.csv --yes'],
+        outlivesOutput: ({ yes }) => yes === true,
+        load: async () => (await import('./fleet-apply.ts')).fleetApply,
+      },
+      {
+        name: 'status',
+        description: 'Show all cells, those with the most wrong first',
+        options: [
+          cellOption,
+          { flags: '--failing', description: 'only cells with something wrong' },
+          limitOption('cells', 50),
+        ],
+        examples: ['tidemark fleet status', 'tidemark fleet status --failing --json'],
+        load: async () => (await import('./fleet.ts')).fleetStatus,
+      },
+      {
+        name: 'runs',
+        description: 'List the runs of all cells, newest first',
+        options: [
+          cellOption,
+          { flags: '--failing', description: 'only runs that are not complete' },
+          limitOption('runs', 50),
+        ],
+        examples: ['tidemark fleet runs', 'tidemark fleet runs --failing', 'tidemark fleet runs --cell acme'],
+        load: async () => (await import('./fleet.ts')).fleetRuns,
+      },
+      {
+        name: 'changes',
+        description: 'List what the runs of all cells changed, newest first',
+        options: [
+          {
+            flags: '--since <time>',
+            values: 'free',
+            description: 'after this time, or younger than this age (default: 24h)',
+          },
+          cellOption,
+          kindOption,
+          limitOption('changes', 200),
+        ],
+        examples: [
+          'tidemark fleet changes --since 24h',
+          'tidemark fleet changes --since 7d --kind roles --json',
+        ],
+        load: async () => (await import('./fleet.ts')).fleetChanges,
+      },
+      {
+        name: 'drift',
+        description: 'List the open drift of all cells, worst first',
+        options: [
+          {
+            flags: '--severity <level>',
+            description: 'only findings of this severity or higher (default: low)',
+            choices: SEVERITIES,
+          },
+          cellOption,
+          limitOption('findings', 200),
+        ],
+        notes: [
+          'Shows what each cell found when it last compared with its baseline. Exit code 2 with findings.',
+        ],
+        examples: ['tidemark fleet drift --severity high', 'tidemark fleet drift --cell acme --json'],
+        load: async () => (await import('./fleet.ts')).fleetDrift,
+      },
+      {
+        name: 'sql',
+        description: 'Answer one SELECT over all cells',
+        arguments: [{ name: '<query>', key: 'query', description: 'one SELECT', values: 'free' }],
+        options: [limitOption('rows', 1000)],
+        notes: [
+          'The views are cells, runs, findings, records and changes; records hold configuration only, without secrets. Nothing',
+          'else of the database can be read, and nothing written. A query may take 15 seconds.',
+        ],
+        examples: [
+          'tidemark fleet sql "SELECT cell, name FROM records WHERE kind = \'batch_exports\'"',
+          'tidemark fleet sql "SELECT cell, count(*) FROM findings WHERE severity = \'high\' GROUP BY cell" --json',
+        ],
+        load: async () => (await import('./fleet-sql.ts')).fleetSql,
+      },
       {
         name: 'work',
         description: 'Work on the cells that are due, until stopped',
@@ -25,6 +141,13 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         examples: ['tidemark fleet work', 'tidemark fleet work --name worker-2 --config /etc/tidemark.yaml'],
         outlivesOutput: () => true,
         load: async () => (await import('./fleet-work.ts')).fleetWork,
+      },
+      {
+        name: 'drain',
+        description: 'Let a worker finish what it does and leave',
+        arguments: [{ name: '<worker>', key: 'worker', description: 'name of the worker', values: 'free' }],
+        examples: ['tidemark fleet drain worker-1'],
+        load: async () => (await import('./fleet.ts')).fleetDrain,
       },
     ],
   },

@@ -92,16 +92,15 @@ export class Mistakes {
    * Ends the reading when anything was wrong.
    * @throws TidemarkError `config_invalid` whose message lists every mistake on a line of its own
    */
-  throwIfAny(): void {
+  throwIfAny({
+    what = 'the configuration',
+    hint = '`tidemark config check` reads it again; docs/configuration.md describes every option',
+  }: { readonly what?: string; readonly hint?: string } = {}): void {
     const lines = this.lines();
     if (lines.length === 0) return;
     const message =
-      lines.length === 1
-        ? lines.join('')
-        : `${lines.length} mistakes in the configuration:\n${lines.join('\n')}`;
-    throw new TidemarkError('config_invalid', message, {
-      hint: '`tidemark config check` reads it again; docs/configuration.md describes every option',
-    });
+      lines.length === 1 ? lines.join('') : `${lines.length} mistakes in ${what}:\n${lines.join('\n')}`;
+    throw new TidemarkError('config_invalid', message, { hint });
   }
 }
 

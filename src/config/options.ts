@@ -121,6 +121,45 @@ const SEVERITY_RULE = z.strictObject({
   severity: z.enum(SEVERITIES),
 });
 
+/** What the daemon, and a worker of a fleet, does when. */
+export const SCHEDULES = section('When the daemon does what.', {
+  sync: schedule('Mirror the sources.', '*/30 * * * *', '60s'),
+  drift: schedule('Compare with the baseline, where one is set.', '0 7 * * *', '0s'),
+  verify: schedule('Verify the mirror.', '0 3 * * 0', '0s'),
+  forget: schedule('Drop history by `retention`; never where that keeps nothing.', '30 3 * * *', '0s'),
+  drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1', '0s'),
+});
+
+export const RETENTION = section(
+  'History that `forget` keeps on its schedule; without any of these the daemon forgets nothing. Pinned snapshots stay.',
+  retentionRules('run'),
+);
+
+export const DRIFT = section('What counts as drift, for all sources.', {
+  ignore: z
+    .array(IGNORE_RULE)
+    .prefault([])
+    .meta({
+      type: 'list of rules',
+      expected:
+        'a list of {kind, id, path, source, reason}: reason and at least one of kind, id and path, path as a JSON pointer; one of wildcards alone needs a kind or an id',
+      description:
+        'Drift that is not reported. Each rule names at least one of kind, id and path (a JSON pointer with `*` for one segment, `**` for any number), and says why; with source, it holds for that source only. Elements that carry an id are named by it, `/teams/[id=12]/name`, or by `*`: an index never fits them, since another one may stand there tomorrow. A path of wildcards alone needs a kind or an id.',
+      example: [{ kind: 'batch_exports', path: '/destination/config/prefix', reason: 'set by the pipeline' }],
+    }),
+  severities: z
+    .array(SEVERITY_RULE)
+    .prefault([])
+    .meta({
+      type: 'list of rules',
+      expected:
+        'a list of {kind, path, source, severity}: severity one of critical, high, medium, low; path as a JSON pointer',
+      description:
+        'How much a change matters, over the catalog; the first rule that fits decides. Without path: for records that came or went. Paths as in `drift.ignore`.',
+      example: [{ kind: 'organizations', path: '/name', severity: 'low' }],
+    }),
+});
+
 /** Every option that there is. */
 export const OPTIONS = section('Tidemark configuration', {
   mirror: t.mirrorPath.prefault('./data/mirror.db').meta({
@@ -129,17 +168,8 @@ export const OPTIONS = section('Tidemark configuration', {
     example: './data/mirror.db',
   }),
   sources: t.listOf('The services to mirror.', SOURCE),
-  schedules: section('When the daemon does what.', {
-    sync: schedule('Mirror the sources.', '*/30 * * * *', '60s'),
-    drift: schedule('Compare with the baseline, where one is set.', '0 7 * * *', '0s'),
-    verify: schedule('Verify the mirror.', '0 3 * * 0', '0s'),
-    forget: schedule('Drop history by `retention`; never where that keeps nothing.', '30 3 * * *', '0s'),
-    drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1', '0s'),
-  }),
-  retention: section(
-    'History that `forget` keeps on its schedule; without any of these the daemon forgets nothing. Pinned snapshots stay.',
-    retentionRules('run'),
-  ),
+  schedules: SCHEDULES,
+  retention: RETENTION,
   backup: section(
     'Backups of the mirror in another place, made after complete runs; none without a target. Without a keep rule, the newest backup of each of seven days, four weeks and twelve months is kept.',
     {
@@ -208,32 +238,7 @@ export const OPTIONS = section('Tidemark configuration', {
       example: '6h',
     }),
   }),
-  drift: section('What counts as drift, for all sources.', {
-    ignore: z
-      .array(IGNORE_RULE)
-      .prefault([])
-      .meta({
-        type: 'list of rules',
-        expected:
-          'a list of {kind, id, path, source, reason}: reason and at least one of kind, id and path, path as a JSON pointer; one of wildcards alone needs a kind or an id',
-        description:
-          'Drift that is not reported. Each rule names at least one of kind, id and path (a JSON pointer with `*` for one segment, `**` for any number), and says why; with source, it holds for that source only. Elements that carry an id are named by it, `/teams/[id=12]/name`, or by `*`: an index never fits them, since another one may stand there tomorrow. A path of wildcards alone needs a kind or an id.',
-        example: [
-          { kind: 'batch_exports', path: '/destination/config/prefix', reason: 'set by the pipeline' },
-        ],
-      }),
-    severities: z
-      .array(SEVERITY_RULE)
-      .prefault([])
-      .meta({
-        type: 'list of rules',
-        expected:
-          'a list of {kind, path, source, severity}: severity one of critical, high, medium, low; path as a JSON pointer',
-        description:
-          'How much a change matters, over the catalog; the first rule that fits decides. Without path: for records that came or went. Paths as in `drift.ignore`.',
-        example: [{ kind: 'organizations', path: '/name', severity: 'low' }],
-      }),
-  }),
+  drift: DRIFT,
   notices: NOTICES.meta({
     description:
       'Channels through which the daemon sends notices; docs/notices.md describes every key, event and message. Each has a name and a type (webhook, slack, teams, mattermost, discord, pagerduty, opsgenie, email, command), and may say which events (on), which sources, the least severity of drift, and a template. Give URLs and secrets by reference, as ${VAR}, or by the key with File at its end.',

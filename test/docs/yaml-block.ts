@@ -43,9 +43,12 @@ function indented(text: string): string {
 /** Something in every variable that the block names. */
 function variablesOf(text: string): Record<string, string> {
   const names = [...text.matchAll(/\$\{(\w+)\}/g)].map((match) => match[1] ?? '');
-  return Object.fromEntries(
-    names.map((name) => [name, /URL/.test(name) ? 'https://example.com/hook' : 'a-value-of-some-length']),
-  );
+  return Object.fromEntries(names.map((name) => [name, valueOf(name)]));
+}
+
+function valueOf(variable: string): string {
+  if (variable === 'DATABASE_URL') return 'postgresql://tidemark:secret@db.example.com/tidemark';
+  return /URL/.test(variable) ? 'https://example.com/hook' : 'a-value-of-some-length';
 }
 
 /** A source by the environment, for a block that names none or only a part of one. */

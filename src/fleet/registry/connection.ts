@@ -15,8 +15,14 @@ export interface Connections {
   readonly db: Database;
   /** The server and database, without user and password. */
   readonly place: string;
+  /** Gives one connection to `work`, for what Drizzle cannot say. */
+  withClient<T>(work: (client: DatabaseClient) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
+
+export type DatabaseClient = pg.PoolClient;
+export type QueryConfig = pg.QueryConfig;
+export type QueryArrayConfig = pg.QueryArrayConfig;
 
 /**
  * Connections to this database, made when they are needed.
@@ -38,7 +44,22 @@ export function openConnections(url: Secret, maxConnections: number): Connection
   });
   // A connection that broke while it was idle is replaced when the next statement needs one, which reports what is wrong then.
   pool.on('error', () => undefined);
-  return { db: drizzle({ client: pool }), place, close: async () => pool.end() };
+  // The same while it is in use: the statement under way fails, and says why.
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  return {
+    db: drizzle({ client: pool }),
+    place,
+    withClient: async (work) => {
+      const client = await pool.connect();
+      try {
+        return await work(client);
+      } finally {
+        // Not used again: the work may have changed the session.
+        client.release(true);
+      }
+    },
+    close: async () => pool.end(),
+  };
 }
 
 /**

@@ -25,7 +25,7 @@ const COMPATIBLE_FROM = 1;
 const LOCK = 0x54444d4b;
 
 /** The role that may read the views and nothing else. */
-const READER_ROLE = 'tidemark_reader';
+export const READER_ROLE = 'tidemark_reader';
 
 interface SchemaState {
   /** 0 where there is no registry. */

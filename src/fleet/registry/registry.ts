@@ -6,12 +6,33 @@
  * the group later has a higher one, so a worker that was frozen and wakes publishes nothing.
  */
 import { and, asc, eq, getTableColumns, inArray, isNull, lte, min, ne, sql } from 'drizzle-orm';
+import type { CellDeclaration } from '../../config/cells.ts';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
+import type { CellsPlan, RegisteredCell } from '../cells-plan.ts';
 import { type Connections, asRegistryError, openConnections } from './connection.ts';
 import { migrate, schemaState } from './migrations.ts';
+import { applyCells, registeredCells } from './cells.ts';
+import {
+  type CellFilter,
+  type CellOverview,
+  cellOverviews,
+  type ChangeFilter,
+  type ChangeOverview,
+  changeOverviews,
+  type FindingFilter,
+  type FindingOverview,
+  findingOverviews,
+  type Listed,
+  type RunFilter,
+  type RunOverview,
+  runOverviews,
+  type WorkerOverview,
+  workerOverviews,
+} from './overview.ts';
 import { type Publication, type PublishResult, publish } from './publish.ts';
+import { queryViews, type QueryAnswer } from './query.ts';
 import { type CellDocument, type CellState, cells, groups, runs, workers } from './schema.ts';
 
 /** A cell whose configuration names no key but a reference to one. */
@@ -141,6 +162,21 @@ export class Registry {
     } catch (error) {
       await connections.close();
       throw asRegistryError(error, place);
+    }
+  }
+
+  /**
+   * The version of the tables, 0 where there are none, and the one that this program brings. Changes nothing.
+   * @throws TidemarkError as `open`
+   */
+  static async schema(url: Secret): Promise<{ readonly version: number; readonly latest: number }> {
+    const connections = openConnections(url, 1);
+    try {
+      return await schemaState(connections.db, connections.place);
+    } catch (error) {
+      throw asRegistryError(error, connections.place);
+    } finally {
+      await connections.close();
     }
   }
 
@@ -344,6 +380,51 @@ export class Registry {
   }
 
   // For people.
+
+  /** The cells as `fleet apply` declares them, retired ones too. */
+  async registeredCells(): Promise<readonly RegisteredCell[]> {
+    return this.#query(registeredCells);
+  }
+
+  /**
+   * Does what a plan shows, all of it or nothing.
+   * @throws TidemarkError `unsafe_plan` where the registry is not as it was planned
+   */
+  async applyCells(declared: readonly CellDeclaration[], plan: CellsPlan): Promise<void> {
+    await this.#query(async (db) => applyCells(db, declared, plan));
+  }
+
+  /** The cells that are not retired, those with the most wrong first; named ones also where they are retired. */
+  async overview(filter?: CellFilter): Promise<readonly CellOverview[]> {
+    return this.#query(async (db) => cellOverviews(db, filter));
+  }
+
+  async workers(): Promise<readonly WorkerOverview[]> {
+    return this.#query(workerOverviews);
+  }
+
+  /** Runs, the newest first. */
+  async runs(filter: RunFilter): Promise<readonly RunOverview[]> {
+    return this.#query(async (db) => runOverviews(db, filter));
+  }
+
+  /** Changes, the newest first, and how many there are in all. */
+  async changes(filter: ChangeFilter): Promise<Listed<ChangeOverview>> {
+    return this.#query(async (db) => changeOverviews(db, filter));
+  }
+
+  /** Open findings, the gravest first, and how many there are in all. */
+  async findings(filter: FindingFilter): Promise<Listed<FindingOverview>> {
+    return this.#query(async (db) => findingOverviews(db, filter));
+  }
+
+  /**
+   * Answers one SELECT over the views of `tidemark_query`, and reads nothing else.
+   * @throws TidemarkError `usage` for anything else, `registry_failed` for a query that takes too long
+   */
+  async sql(query: string, maxRows: number): Promise<QueryAnswer> {
+    return this.#query(async () => queryViews(this.#connections, query, maxRows));
+  }
 
   /** The cell of that name, or undefined. */
   async cell(name: string): Promise<Cell | undefined> {

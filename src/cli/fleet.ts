@@ -1,0 +1,451 @@
+/** `tidemark fleet status`, `runs`, `changes`, `drift` and `drain`: what the registry knows of all cells. */
+import { SEVERITIES, type Severity } from '../catalog/definition.ts';
+import type { FleetConfig } from '../config/config.ts';
+import { parseDuration } from '../config/schema.ts';
+import { systemClock } from '../core/clock.ts';
+import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import { suggest } from '../core/suggest.ts';
+import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
+import type { CellHealth, CellOverview, Since, WorkerOverview } from '../fleet/registry/overview.ts';
+import { Registry } from '../fleet/registry/registry.ts';
+import { parseReference } from '../state/reference.ts';
+import { readLoadedConfig } from '../wire.ts';
+import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { renderTable } from './table.ts';
+
+interface CellOptions {
+  readonly cell?: readonly string[];
+  readonly limit?: number;
+}
+
+/**
+ * The fleet's configuration and its database.
+ * @throws TidemarkError `config_missing` where no database is configured, or its URL could not be read
+ */
+export function fleetConfig(context: CommandContext): FleetConfig & { readonly database: Secret } {
+  const { fleet } = readLoadedConfig(context, context.options, 'unused');
+  const { database, databaseProblem } = fleet;
+  if (database !== null) return { ...fleet, database };
+  throw new TidemarkError('config_missing', databaseProblem ?? 'fleet.database is not configured', {
+    hint: 'set fleet.database (or TIDEMARK_FLEET_DATABASE) to postgresql://USER:PASSWORD@HOST/DATABASE',
+  });
+}
+
+/** Opens the registry for the length of `work`. */
+export async function withRegistry<T>(
+  context: CommandContext,
+  work: (registry: Registry) => Promise<T>,
+): Promise<T> {
+  const registry = await Registry.open(fleetConfig(context).database, { maxConnections: 2 });
+  try {
+    return await work(registry);
+  } finally {
+    await registry.close();
+  }
+}
+
+const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
+  quarantined: 'quarantined',
+  failing: 'failing',
+  late: 'late',
+  new: 'no run yet',
+  partial: 'partial',
+  checked_out: 'checked out',
+  fine: 'fine',
+  retired: 'retired',
+};
+
+const IS_WRONG: ReadonlySet<CellHealth> = new Set(['quarantined', 'failing', 'late', 'new', 'partial']);
+
+/** Exit 0 when every cell is fine, 3 when one is not, 1 when nothing was ever published. */
+export async function fleetStatus(
+  context: CommandContext,
+  options: CellOptions & { readonly failing?: boolean },
+): Promise<ExitCode> {
+  return withRegistry(context, async (registry) => {
+    const cells = await chosenCells(registry, options.cell);
+    const workers = await registry.workers();
+    const shown = options.failing === true ? cells.filter(({ health }) => IS_WRONG.has(health)) : cells;
+    if (context.options.json === true) {
+      const document = {
+        schema: 'tidemark.fleet-status/1',
+        cells: shown.map(cellDocument),
+        workers: workers.map(workerDocument),
+      };
+      await print(context, `${JSON.stringify(document)}\n`);
+    } else {
+      await print(context, statusText(context, { cells, shown, workers, limit: options.limit ?? 50 }));
+    }
+    const code = statusCode(cells);
+    if (code !== EXIT.done) printReason(context, statusReason(cells));
+    return code;
+  });
+}
+
+/** @throws TidemarkError `usage` for a name that is no cell's */
+async function chosenCells(
+  registry: Registry,
+  names: readonly string[] | undefined,
+): Promise<readonly CellOverview[]> {
+  const cells = await registry.overview({ cells: names });
+  const missing = names?.find((name) => cells.every((cell) => cell.name !== name));
+  if (missing === undefined) return cells;
+  const near = suggest(
+    missing,
+    (await registry.overview()).map(({ name }) => name),
+  );
+  throw new TidemarkError(
+    'usage',
+    `there is no cell ${missing}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    { hint: '`tidemark fleet status` lists them' },
+  );
+}
+
+function statusCode(cells: readonly CellOverview[]): ExitCode {
+  const own = cells.filter(({ health }) => health !== 'retired');
+  if (own.length === 0) return EXIT.done;
+  if (own.every(({ publishedAt }) => publishedAt === null)) return EXIT.failed;
+  return own.some(({ health }) => IS_WRONG.has(health)) ? EXIT.partial : EXIT.done;
+}
+
+const REASONS_SHOWN = 10;
+
+function statusReason(cells: readonly CellOverview[]): string[] {
+  const wrong = cells.filter(({ health }) => IS_WRONG.has(health));
+  const lines = wrong.slice(0, REASONS_SHOWN).map((cell) => `  ${cell.name}: ${problemOf(cell)}`);
+  const more = wrong.length - lines.length;
+  return [
+    `${plural(wrong.length, 'cell')} of ${count(cells.length)} ${wrong.length === 1 ? 'is' : 'are'} not as ${wrong.length === 1 ? 'it' : 'they'} should be`,
+    ...lines,
+    ...(more > 0 ? [`  and ${count(more)} more: \`tidemark fleet status --failing\``] : []),
+  ];
+}
+
+/** What is wrong, in a few words. */
+function problemOf({ health, failures, errorCode, error, overdueMs, lastOutcome }: CellOverview): string {
+  const why = error ?? errorCode ?? '';
+  switch (health) {
+    case 'quarantined':
+    case 'failing':
+      return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${why === '' ? '' : `: ${why}`}`;
+    case 'late':
+      return `due for ${duration(overdueMs ?? 0)}`;
+    case 'partial':
+      return `the last run was ${lastOutcome ?? 'partial'}`;
+    default:
+      return HEALTH_TEXT[health];
+  }
+}
+
+interface StatusFacts {
+  readonly cells: readonly CellOverview[];
+  readonly shown: readonly CellOverview[];
+  readonly workers: readonly WorkerOverview[];
+  readonly limit: number;
+}
+
+function statusText(context: CommandContext, { cells, shown, workers, limit }: StatusFacts): string {
+  const byHealth = Map.groupBy(cells, ({ health }) => health);
+  const counts = [...byHealth].map(([health, own]) => `${count(own.length)} ${HEALTH_TEXT[health]}`);
+  const records = cells.reduce((sum, cell) => sum + cell.records, 0);
+  const findings = cells.reduce((sum, cell) => sum + (cell.findings ?? 0), 0);
+  const head =
+    cells.length === 0
+      ? 'no cells: `tidemark fleet apply FILE` registers them'
+      : `${plural(cells.length, 'cell')}: ${counts.join(', ')}; ${plural(records, 'record')}, ${plural(findings, 'open finding')}`;
+  const rows = shown.slice(0, limit);
+  const table = renderTable(
+    ['cell', 'status', 'last run', 'outcome', 'published', 'next', 'records', 'drift', 'owner', 'problem'],
+    rows.map((cell) => [
+      cell.name,
+      cell.health === 'checked_out'
+        ? `checked out by ${cell.checkoutHolder ?? ''}`
+        : HEALTH_TEXT[cell.health],
+      cell.lastRun === null ? '' : String(cell.lastRun),
+      cell.lastOutcome ?? '',
+      ago(cell.publishedAgeMs),
+      next(cell),
+      count(cell.records),
+      cell.findings === null ? '' : count(cell.findings),
+      cell.owner ?? '',
+      IS_WRONG.has(cell.health) ? problemOf(cell) : '',
+    ]),
+    ['left', 'left', 'right', 'left', 'left', 'left', 'right', 'right', 'left', 'left'],
+    { width: terminalWidth(context), least: ['owner', 'last run'] },
+  );
+  const more = shown.length - rows.length;
+  return [
+    head,
+    ...(rows.length === 0 ? [] : ['', table]),
+    ...(more > 0 ? [`… ${plural(more, 'more cell')} (--limit ${shown.length})`] : []),
+    '',
+    ...workerLines(workers),
+    '',
+  ].join('\n');
+}
+
+function next({ holder, overdueMs, state }: CellOverview): string {
+  if (state === 'checked_out' || state === 'retired') return '';
+  if (holder !== null) return `at work: ${holder}`;
+  if (overdueMs === null) return 'never';
+  return overdueMs >= 0 ? 'due' : `in ${duration(-overdueMs)}`;
+}
+
+function ago(ms: number | null): string {
+  if (ms === null) return 'never';
+  return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
+}
+
+/** A worker that was not heard of for longer is named as silent. */
+const SILENT_MS = 120_000;
+
+function workerLines(workers: readonly WorkerOverview[]): string[] {
+  if (workers.length === 0) return ['no worker: `tidemark fleet work` starts one'];
+  return workers.map((worker) => {
+    const silent = worker.seenAgeMs > SILENT_MS ? `, not heard of for ${duration(worker.seenAgeMs)}` : '';
+    const draining = worker.isDraining ? ', draining' : '';
+    return `worker ${worker.name} on ${worker.host}, version ${worker.version}: ${plural(worker.groups, 'job')}${draining}${silent}`;
+  });
+}
+
+function cellDocument(cell: CellOverview): object {
+  return {
+    cell: cell.name,
+    owner: cell.owner,
+    address: cell.address,
+    state: cell.state,
+    status: cell.health,
+    failures: cell.failures,
+    error_code: cell.errorCode,
+    error: cell.error,
+    last_run: cell.lastRun,
+    last_outcome: cell.lastOutcome,
+    published_at: cell.publishedAt,
+    complete_at: cell.completeAt,
+    stored_at: cell.storedAt,
+    due_at: cell.dueAt,
+    holder: cell.holder,
+    checked_out_by: cell.checkoutHolder,
+    records: cell.records,
+    findings: cell.findings,
+    root: cell.root,
+  };
+}
+
+function workerDocument(worker: WorkerOverview): object {
+  return {
+    worker: worker.name,
+    host: worker.host,
+    version: worker.version,
+    started_at: worker.startedAt,
+    seen_at: worker.seenAt,
+    is_draining: worker.isDraining,
+    jobs: worker.groups,
+  };
+}
+
+/** Always exit 0: `fleet status` tells whether something is wrong. */
+export async function fleetRuns(
+  context: CommandContext,
+  options: CellOptions & { readonly failing?: boolean },
+): Promise<ExitCode> {
+  return withRegistry(context, async (registry) => {
+    if (options.cell !== undefined) await chosenCells(registry, options.cell);
+    const limit = options.limit ?? 50;
+    const runs = await registry.runs({ cells: options.cell, limit, isFailing: options.failing === true });
+    if (context.options.json === true) {
+      const rows = runs.map((run) => ({
+        cell: run.cell,
+        run: run.run,
+        outcome: run.outcome,
+        started_at: run.startedAt,
+        finished_at: run.finishedAt,
+        requests: run.requests,
+        retries: run.retries,
+        added: run.added,
+        changed: run.changed,
+        removed: run.removed,
+        unchanged: run.unchanged,
+        root: run.root,
+        error_code: run.errorCode,
+        error: run.error,
+        worker: run.worker,
+        published_at: run.publishedAt,
+      }));
+      await print(context, `${JSON.stringify({ schema: 'tidemark.fleet-runs/1', runs: rows })}\n`);
+      return EXIT.done;
+    }
+    const table = renderTable(
+      [
+        'cell',
+        'run',
+        'outcome',
+        'started',
+        'took',
+        'requests',
+        'added',
+        'changed',
+        'removed',
+        'worker',
+        'error',
+      ],
+      runs.map((run) => [
+        run.cell,
+        String(run.run),
+        run.outcome,
+        localTime(run.startedAt),
+        duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
+        count(run.requests),
+        ...[run.added, run.changed, run.removed].map((value) => (value === 0 ? '·' : count(value))),
+        run.worker,
+        run.error ?? run.errorCode ?? '',
+      ]),
+      ['left', 'right', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'left', 'left'],
+      { width: terminalWidth(context), least: ['worker', 'took'] },
+    );
+    await print(context, runs.length === 0 ? 'no runs\n' : `${table}\n`);
+    return EXIT.done;
+  });
+}
+
+/** Always exit 0, as `changes`. */
+export async function fleetChanges(
+  context: CommandContext,
+  options: CellOptions & { readonly since?: string; readonly kind?: readonly string[] },
+): Promise<ExitCode> {
+  const since = sinceOf(options.since ?? '24h');
+  return withRegistry(context, async (registry) => {
+    if (options.cell !== undefined) await chosenCells(registry, options.cell);
+    const limit = options.limit ?? 200;
+    const found = await registry.changes({ cells: options.cell, since, kinds: options.kind, limit });
+    if (context.options.json === true) {
+      const document = { schema: 'tidemark.fleet-changes/1', total: found.total, changes: found.rows };
+      await print(context, `${JSON.stringify(document)}\n`);
+      return EXIT.done;
+    }
+    const table = renderTable(
+      ['at', 'cell', 'run', 'change', 'kind', 'record', 'fields'],
+      found.rows.map((row) => [
+        localMinute(row.at),
+        row.cell,
+        String(row.run),
+        row.change,
+        row.kind,
+        row.name,
+        fieldsText(row.paths),
+      ]),
+      ['left', 'left', 'right', 'left', 'left', 'left', 'left'],
+      { width: terminalWidth(context), least: ['run'] },
+    );
+    await print(context, found.total === 0 ? 'no changes\n' : `${table}\n${moreText(found, 'change')}`);
+    return EXIT.done;
+  });
+}
+
+/** @throws TidemarkError `reference_unknown` for what is neither an age nor a time */
+function sinceOf(text: string): Since {
+  const ageMs = parseDuration(text);
+  // An age counts from PostgreSQL's clock.
+  if (ageMs !== undefined) return { ageMs };
+  const reference = parseReference(text, systemClock.now());
+  if (reference.form === 'time') return { at: reference.at };
+  throw new TidemarkError('reference_unknown', `${JSON.stringify(text)} is neither an age nor a time`, {
+    hint: 'write an age such as 24h or 7d, or a time such as 2026-03-01T12:00Z',
+  });
+}
+
+const FIELDS_SHOWN = 3;
+
+function fieldsText(paths: readonly string[]): string {
+  const more = paths.length - FIELDS_SHOWN;
+  return [...paths.slice(0, FIELDS_SHOWN), ...(more > 0 ? [`${count(more)} more`] : [])].join(', ');
+}
+
+function moreText(
+  { rows, total }: { readonly rows: readonly unknown[]; readonly total: number },
+  one: string,
+): string {
+  return total > rows.length ? `… ${plural(total - rows.length, `more ${one}`)} (--limit ${total})\n` : '';
+}
+
+/** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was never compared with a baseline, 1 where none was. */
+export async function fleetDrift(
+  context: CommandContext,
+  options: CellOptions & { readonly severity?: Severity },
+): Promise<ExitCode> {
+  return withRegistry(context, async (registry) => {
+    const cells = (await chosenCells(registry, options.cell)).filter(({ health }) => health !== 'retired');
+    const severities = SEVERITIES.slice(0, SEVERITIES.indexOf(options.severity ?? 'low') + 1);
+    const limit = options.limit ?? 200;
+    const found = await registry.findings({ cells: options.cell, severities, limit });
+    const unknown = cells.filter(({ findings }) => findings === null).map(({ name }) => name);
+    if (context.options.json === true) {
+      const document = {
+        schema: 'tidemark.fleet-drift/1',
+        total: found.total,
+        findings: found.rows,
+        not_compared: unknown,
+      };
+      await print(context, `${JSON.stringify(document)}\n`);
+    } else {
+      const table = renderTable(
+        ['severity', 'cell', 'kind', 'record', 'change', 'field', 'since', 'from', 'to'],
+        found.rows.map((row) => [
+          row.severity,
+          row.cell,
+          row.kind,
+          row.name,
+          row.change,
+          row.path,
+          localMinute(row.since),
+          valueText(row.before),
+          valueText(row.after),
+        ]),
+        [],
+        { width: terminalWidth(context), least: ['since'] },
+      );
+      await print(
+        context,
+        found.total === 0 ? 'no open findings\n' : `${table}\n${moreText(found, 'finding')}`,
+      );
+    }
+    if (unknown.length > 0) {
+      const more = unknown.length > REASONS_SHOWN ? '…' : '';
+      printReason(context, [
+        `${plural(unknown.length, 'cell')} of ${count(cells.length)} ${unknown.length === 1 ? 'was' : 'were'} not compared: no run yet, or no baseline`,
+        `  ${unknown.slice(0, REASONS_SHOWN).join(', ')}${more}`,
+      ]);
+      return unknown.length === cells.length ? EXIT.failed : EXIT.partial;
+    }
+    return found.total > 0 ? EXIT.differences : EXIT.done;
+  });
+}
+
+const VALUE_CHARACTERS = 60;
+
+function valueText(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  const text = JSON.stringify(value);
+  return text.length > VALUE_CHARACTERS ? `${text.slice(0, VALUE_CHARACTERS)}…` : text;
+}
+
+/** Exit 0 once the worker is told; it leaves when its jobs are done. */
+export async function fleetDrain(
+  context: CommandContext,
+  { worker }: { readonly worker: string },
+): Promise<ExitCode> {
+  return withRegistry(context, async (registry) => {
+    if (await registry.drain(worker)) {
+      await print(context, `worker ${worker} finishes what it does, then leaves\n`);
+      return EXIT.done;
+    }
+    const names = (await registry.workers()).map(({ name }) => name);
+    const near = suggest(worker, names);
+    throw new TidemarkError(
+      'usage',
+      `there is no worker ${worker}${near === undefined ? '' : `; did you mean ${near}?`}`,
+      { hint: names.length === 0 ? 'no worker is running' : `workers are: ${names.join(', ')}` },
+    );
+  });
+}

@@ -1,0 +1,348 @@
+/** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
+import { and, asc, desc, eq, gt, inArray, ne, sql } from 'drizzle-orm';
+import type { Severity } from '../../catalog/definition.ts';
+import type { Database } from './connection.ts';
+import {
+  type CellState,
+  cells,
+  changes,
+  findings,
+  groups,
+  type PublishedOutcome,
+  runs,
+  workers,
+} from './schema.ts';
+
+/** What is most wrong with a cell; `fine` where nothing is. */
+export type CellHealth =
+  | 'quarantined' // it failed five times and is retried once an hour
+  | 'failing' // the last job failed
+  | 'late' // it is overdue, and nobody works on it
+  | 'new' // nothing was published yet
+  | 'partial' // the last run could not read all
+  | 'checked_out' // a person has it
+  | 'fine'
+  | 'retired';
+
+const ORDER: readonly CellHealth[] = [
+  'quarantined',
+  'failing',
+  'late',
+  'new',
+  'partial',
+  'checked_out',
+  'fine',
+  'retired',
+];
+
+/** A cell that is due for longer is late: workers are missing, or have too few slots. */
+const LATE_MS = 15 * 60_000;
+
+export interface CellOverview {
+  readonly name: string;
+  readonly owner: string | null;
+  readonly address: string;
+  readonly state: CellState;
+  readonly health: CellHealth;
+  readonly failures: number;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+  readonly lastRun: number | null;
+  readonly lastOutcome: PublishedOutcome | null;
+  readonly publishedAt: string | null;
+  readonly completeAt: string | null;
+  readonly storedAt: string | null;
+  readonly dueAt: string | null;
+  /** Milliseconds since; null where it never was. */
+  readonly publishedAgeMs: number | null;
+  readonly completeAgeMs: number | null;
+  /** Milliseconds that it is due for; negative before. */
+  readonly overdueMs: number | null;
+  readonly records: number;
+  /** Open findings; null where drift was not judged. */
+  readonly findings: number | null;
+  /** Worker or person who has its group. */
+  readonly holder: string | null;
+  readonly root: string | null;
+  readonly checkoutHolder: string | null;
+}
+
+const ageOf = (column: unknown) =>
+  sql<number | null>`extract(epoch from now() - ${column}) * 1000`.mapWith((ms) => Math.round(Number(ms)));
+
+/** The first of some rows. */
+export interface Listed<Row> {
+  readonly rows: readonly Row[];
+  /** How many there are in all. */
+  readonly total: number;
+}
+
+export interface CellFilter {
+  /** Names; all where it is left out. */
+  readonly cells?: readonly string[] | undefined;
+}
+
+/** The cells that are not retired, those with the most wrong first, then by name; named ones also where they are retired. */
+export async function cellOverviews(
+  db: Database,
+  { cells: names }: CellFilter = {},
+): Promise<CellOverview[]> {
+  const rows = await db
+    .select({
+      name: cells.name,
+      owner: cells.owner,
+      address: cells.address,
+      state: cells.state,
+      failures: cells.failures,
+      errorCode: cells.errorCode,
+      error: cells.error,
+      lastRun: cells.lastRun,
+      lastOutcome: cells.lastOutcome,
+      publishedAt: cells.publishedAt,
+      completeAt: cells.completeAt,
+      storedAt: cells.storedAt,
+      dueAt: cells.dueAt,
+      publishedAgeMs: ageOf(cells.publishedAt),
+      completeAgeMs: ageOf(cells.completeAt),
+      overdueMs: ageOf(cells.dueAt),
+      records: cells.recordCount,
+      findings: cells.findingCount,
+      holder: groups.holder,
+      root: cells.root,
+      checkoutHolder: cells.checkoutHolder,
+    })
+    .from(cells)
+    .innerJoin(groups, eq(groups.id, cells.group))
+    .where(names === undefined ? ne(cells.state, 'retired') : inArray(cells.name, [...names]));
+  return rows
+    .map((row) => ({ ...row, health: healthOf(row) }))
+    .toSorted((a, b) => ORDER.indexOf(a.health) - ORDER.indexOf(b.health) || (a.name < b.name ? -1 : 1));
+}
+
+function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
+  if (cell.state === 'retired' || cell.state === 'quarantined') return cell.state;
+  if (cell.failures > 0) return 'failing';
+  if (cell.state === 'checked_out') return 'checked_out';
+  if (cell.holder === null && (cell.overdueMs ?? 0) > LATE_MS) return 'late';
+  if (cell.publishedAt === null) return 'new';
+  return cell.lastOutcome === 'complete' ? 'fine' : 'partial';
+}
+
+export interface WorkerOverview {
+  readonly name: string;
+  readonly host: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly seenAt: string;
+  /** Milliseconds since it was last heard of. */
+  readonly seenAgeMs: number;
+  readonly isDraining: boolean;
+  /** Rate groups that it has. */
+  readonly groups: number;
+}
+
+export async function workerOverviews(db: Database): Promise<WorkerOverview[]> {
+  return db
+    .select({
+      name: workers.name,
+      host: workers.host,
+      version: workers.version,
+      startedAt: workers.startedAt,
+      seenAt: workers.seenAt,
+      seenAgeMs: sql<number>`extract(epoch from now() - ${workers.seenAt}) * 1000`.mapWith((ms) =>
+        Math.round(Number(ms)),
+      ),
+      isDraining: workers.isDraining,
+      groups: sql<number>`(select count(*) from ${groups} where ${groups.holder} = ${workers.name})`.mapWith(
+        Number,
+      ),
+    })
+    .from(workers)
+    .orderBy(asc(workers.name));
+}
+
+export interface RunOverview {
+  readonly cell: string;
+  readonly run: number;
+  readonly outcome: PublishedOutcome;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly requests: number;
+  readonly retries: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  readonly root: string | null;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+  readonly worker: string;
+  readonly publishedAt: string;
+}
+
+export interface RunFilter extends CellFilter {
+  readonly limit: number;
+  /** Only those that are not complete. */
+  readonly isFailing?: boolean;
+}
+
+/** Newest first. */
+export async function runOverviews(
+  db: Database,
+  { cells: names, limit, isFailing }: RunFilter,
+): Promise<RunOverview[]> {
+  return db
+    .select({
+      cell: cells.name,
+      run: runs.run,
+      outcome: runs.outcome,
+      startedAt: runs.startedAt,
+      finishedAt: runs.finishedAt,
+      requests: runs.requests,
+      retries: runs.retries,
+      added: runs.added,
+      changed: runs.changed,
+      removed: runs.removed,
+      unchanged: runs.unchanged,
+      root: runs.root,
+      errorCode: runs.errorCode,
+      error: runs.error,
+      worker: runs.worker,
+      publishedAt: runs.publishedAt,
+    })
+    .from(runs)
+    .innerJoin(cells, eq(cells.id, runs.cell))
+    .where(
+      and(
+        names === undefined ? undefined : inArray(cells.name, [...names]),
+        isFailing === true ? ne(runs.outcome, 'complete') : undefined,
+      ),
+    )
+    .orderBy(desc(runs.publishedAt), asc(cells.name), desc(runs.run))
+    .limit(limit);
+}
+
+/** Since when: so many milliseconds ago, or after a time (ISO 8601). */
+export type Since = { readonly ageMs: number } | { readonly at: string };
+
+export interface ChangeFilter extends CellFilter {
+  readonly since: Since;
+  readonly kinds?: readonly string[] | undefined;
+  readonly limit: number;
+}
+
+export interface ChangeOverview {
+  readonly cell: string;
+  readonly run: number;
+  /** When it was published. */
+  readonly at: string;
+  readonly kind: string;
+  readonly scope: string;
+  readonly id: string;
+  readonly name: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  readonly paths: readonly string[];
+}
+
+/** Newest first, and how many there are in all. */
+export async function changeOverviews(
+  db: Database,
+  { cells: names, since, kinds, limit }: ChangeFilter,
+): Promise<Listed<ChangeOverview>> {
+  const from =
+    'at' in since
+      ? sql`${since.at}::timestamptz`
+      : sql`now() - ${Math.round(since.ageMs)} * interval '1 millisecond'`;
+  const where = and(
+    gt(changes.at, from),
+    names === undefined ? undefined : inArray(cells.name, [...names]),
+    kinds === undefined ? undefined : inArray(changes.kind, [...kinds]),
+  );
+  const rows = await db
+    .select({
+      cell: cells.name,
+      run: changes.run,
+      at: changes.at,
+      kind: changes.kind,
+      scope: changes.scope,
+      id: changes.id,
+      name: changes.name,
+      change: changes.change,
+      paths: changes.paths,
+      total: sql<number>`count(*) over ()`.mapWith(Number),
+    })
+    .from(changes)
+    .innerJoin(cells, eq(cells.id, changes.cell))
+    .where(where)
+    .orderBy(desc(changes.at), asc(cells.name), asc(changes.kind), asc(changes.id))
+    .limit(limit);
+  return { rows: rows.map(withoutTotal), total: rows[0]?.total ?? 0 };
+}
+
+export interface FindingOverview {
+  readonly cell: string;
+  readonly kind: string;
+  readonly scope: string;
+  readonly id: string;
+  readonly name: string;
+  readonly path: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  readonly severity: Severity;
+  readonly since: string;
+  /** Undefined where the cell does not show values. */
+  readonly before?: unknown;
+  readonly after?: unknown;
+}
+
+export interface FindingFilter extends CellFilter {
+  readonly severities: readonly Severity[];
+  readonly limit: number;
+}
+
+/** The gravest first, and how many there are in all. */
+export async function findingOverviews(
+  db: Database,
+  { cells: names, severities, limit }: FindingFilter,
+): Promise<Listed<FindingOverview>> {
+  const order = sql`array_position(array['critical', 'high', 'medium', 'low'], ${findings.severity})`;
+  const rows = await db
+    .select({
+      cell: cells.name,
+      kind: findings.kind,
+      scope: findings.scope,
+      id: findings.id,
+      name: findings.name,
+      path: findings.path,
+      change: findings.change,
+      severity: findings.severity,
+      since: findings.since,
+      before: findings.before,
+      after: findings.after,
+      showsValues: cells.showsValues,
+      total: sql<number>`count(*) over ()`.mapWith(Number),
+    })
+    .from(findings)
+    .innerJoin(cells, eq(cells.id, findings.cell))
+    .where(
+      and(
+        ne(cells.state, 'retired'),
+        inArray(findings.severity, [...severities]),
+        names === undefined ? undefined : inArray(cells.name, [...names]),
+      ),
+    )
+    .orderBy(order, asc(cells.name), asc(findings.kind), asc(findings.name), asc(findings.path))
+    .limit(limit);
+  return {
+    rows: rows.map(withoutTotal).map(({ showsValues, before, after, ...row }) => ({
+      ...row,
+      ...(showsValues ? { before, after } : {}),
+    })),
+    total: rows[0]?.total ?? 0,
+  };
+}
+
+function withoutTotal<Row extends { readonly total: number }>(row: Row): Omit<Row, 'total'> {
+  const rest: { total?: number } = { ...row };
+  delete rest.total;
+  return rest as Omit<Row, 'total'>;
+}
