@@ -15,7 +15,6 @@ import { recordArguments, recordOptions, secretsOption } from './record.ts';
 import { RESTORE_COMMANDS } from './restore-commands.ts';
 import { RETENTION_COMMANDS } from './retention-commands.ts';
 import { SETUP_COMMANDS } from './setup-commands.ts';
-import { FLEET_COMMANDS } from './fleet-commands.ts';
 import { TOOL_COMMANDS } from './tool-commands.ts';
 
 const COMPLETION_COMMANDS: readonly CommandRow[] = [
@@ -491,7 +490,6 @@ const HISTORY_COMMANDS: readonly CommandRow[] = [
 
 const ROWS: readonly CommandRow[] = [
   ...SETUP_COMMANDS,
-  ...FLEET_COMMANDS,
   ...TOOL_COMMANDS,
   ...COMPLETION_COMMANDS,
   ...MIRROR_COMMANDS,

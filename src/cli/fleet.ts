@@ -130,7 +130,7 @@ function problemOf({ health, failures, errorCode, error, overdueMs, lastOutcome 
     case 'failing':
       return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${why === '' ? '' : `: ${why}`}`;
     case 'late':
-      return `due for ${duration(overdueMs ?? 0)}`;
+      return `due for ${duration(overdueMs ?? 0)}${why === '' ? '' : `: ${why}`}`;
     case 'partial':
       return `the last run was ${lastOutcome ?? 'partial'}`;
     default:
