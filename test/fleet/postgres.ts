@@ -94,12 +94,10 @@ export class PostgresServer {
   async resume(options: readonly string[] = []): Promise<void> {
     const all = [
       ...['-D', join(this.directory, 'data'), '-p', String(this.port), '-k', this.directory],
-      ...[
-        'listen_addresses=127.0.0.1',
-        'fsync=off',
-        'synchronous_commit=off',
-        'full_page_writes=off',
-      ].flatMap((option) => ['-c', option]),
+      ...['listen_addresses=127.0.0.1', 'fsync=off', 'full_page_writes=off'].flatMap((option) => [
+        '-c',
+        option,
+      ]),
       ...options.flatMap((option) => ['-c', option]),
     ];
     const child = spawn(join(POSTGRES ?? '', 'postgres'), all, {
