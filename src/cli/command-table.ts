@@ -305,6 +305,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
       'tidemark backup verify latest --identity ~/keys/tidemark.txt',
       'tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
     ],
+    mirrors: { lists: ['backups'] },
     load: async () => (await import('./backup.ts')).listBackupsCommand,
     commands: [
       {
@@ -319,6 +320,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
           },
         ],
         examples: ['tidemark backup list --json', 'tidemark backup list s3://backups/tidemark'],
+        mirrors: { lists: ['backups'] },
         load: async () => (await import('./backup.ts')).listBackupsCommand,
       },
       {
@@ -326,6 +328,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
         description: 'Create a backup now, then apply retention and run `backup.command`',
         examples: ['tidemark backup create'],
         outlivesOutput: () => true,
+        mirrors: {},
         load: async () => (await import('./backup.ts')).createBackupNow,
       },
       {
@@ -342,6 +345,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
         ],
         options: [identityOption],
         examples: ['tidemark backup verify', 'tidemark backup verify latest --identity ~/keys/tidemark.txt'],
+        mirrors: {},
         load: async () => (await import('./backup-read.ts')).verifyOneBackup,
       },
       {

@@ -116,4 +116,40 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
     mirrors: {},
     load: async () => (await import('./forget.ts')).forget,
   },
+  {
+    name: 'mirror',
+    group: 'Maintain',
+    description: 'Move between one mirror for all sources and one for each',
+    examples: [
+      "tidemark mirror move --to './data/{source}.db'",
+      'tidemark mirror move --to ./data/mirror.db',
+    ],
+    commands: [
+      {
+        name: 'move',
+        description:
+          'Move to one mirror per source, or back to a shared one, and verify before the old file goes',
+        options: [
+          {
+            flags: '--to <path>',
+            description: 'new path; with {source}, one file per source',
+            values: 'free',
+          },
+          { flags: '--from <path>', description: 'old path (default: the configured one)', values: 'free' },
+          { flags: '--remove', description: 'remove the old files instead of renaming them to .moved' },
+          asOption,
+        ],
+        notes: [
+          'Stop the daemon first. The configuration is not changed: set the printed line. A command that was interrupted is run',
+          'again. Note the roots that `tidemark verify` prints afterwards; old ones are found as replaced by the move.',
+        ],
+        examples: [
+          "tidemark mirror move --to './data/{source}.db'",
+          "tidemark mirror move --from './data/{source}.db' --to ./data/mirror.db",
+        ],
+        outlivesOutput: () => true,
+        load: async () => (await import('./mirror-move.ts')).moveMirror,
+      },
+    ],
+  },
 ];

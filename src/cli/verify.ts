@@ -240,8 +240,8 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
     document,
     lines: [line],
     reasons: [
-      `what root ${root} sealed cannot be computed any more, since forget ${found.forget} replaced it`,
-      '  → check that this forget was yours, and note the root again after each forget',
+      `what root ${root} sealed cannot be computed any more, since ${found.how === 'move' ? 'a move' : `forget ${found.forget}`} replaced it`,
+      `  → check that this ${found.how} was yours, and note the root again after each forget or move`,
     ],
     exitCode: EXIT.partial,
   };
@@ -253,7 +253,7 @@ function sealText(found: FoundSeal): string {
   if (found.status === 'run') return `run ${found.run}`;
   const { run, into, forget, at, by } = found;
   const went = into === null ? '' : `, whose changes are in run ${into} now`;
-  return `run ${run} until forget ${forget} (${at}, by ${by})${went}`;
+  return `run ${run} until ${found.how === 'move' ? 'it was moved' : `forget ${forget}`} (${at}, by ${by})${went}`;
 }
 
 function sealDocument(found: FoundSeal | undefined): object {

@@ -127,6 +127,8 @@ interface DirectoryTargetConfig {
   readonly type: 'directory';
   /** Absolute. */
   readonly path: string;
+  /** The directory that has to exist, where `path` is made in it for one source. */
+  readonly within?: string;
   /** Null: nothing is removed there. */
   readonly retention: RetentionPolicy | null;
 }

@@ -1,7 +1,13 @@
 /** One mirror for all sources, or one for each: a loaded configuration becomes one `Config` per mirror file. */
 import { dirname, join, sep } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import { type Config, type Schedule, SCHEDULE_NAMES, type ScheduleName } from './config.ts';
+import {
+  type BackupConfig,
+  type Config,
+  type Schedule,
+  SCHEDULE_NAMES,
+  type ScheduleName,
+} from './config.ts';
 
 /** Stands for the name of a source in the configured path of the mirror. */
 const PLACEHOLDER = '{source}';
@@ -46,12 +52,29 @@ export function mirrorConfigs(loaded: LoadedConfig): readonly Config[] {
       sources: Object.freeze([source]),
       configured: Object.freeze([source]),
       schedules: Object.freeze(schedules),
+      backup: backupOf(source.name, loaded.backup),
     });
   });
 }
 
 function scheduleOf(source: string, schedule: Schedule | null): Schedule | null {
   return schedule?.sources.includes(source) === true ? { ...schedule, sources: [source] } : null;
+}
+
+/** Each mirror's backups are apart, below its source's name: retention of one never counts those of another. */
+function backupOf(source: string, backup: BackupConfig | null): BackupConfig | null {
+  if (backup === null) return null;
+  const targets = backup.targets.map((target) =>
+    target.type === 'directory'
+      ? { ...target, path: join(target.path, source), within: target.path }
+      : { ...target, prefix: target.prefix === '' ? source : `${target.prefix}/${source}` },
+  );
+  return Object.freeze({ ...backup, targets: Object.freeze(targets) });
+}
+
+/** Absolute path beside which the log of request starts is, for this path of the mirror. */
+export function rateLogBesideOf({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): string {
+  return hasMirrorPerSource({ mirrorPath }) ? rateLogOf(mirrorPath) : mirrorPath;
 }
 
 /** In the last directory that all mirrors are in; the dot keeps it apart from directories named as sources. */

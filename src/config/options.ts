@@ -164,7 +164,7 @@ export const DRIFT = section('What counts as drift, for all sources.', {
 export const OPTIONS = section('Tidemark configuration', {
   mirror: t.mirrorPath.prefault('./data/mirror.db').meta({
     description:
-      'The SQLite file. With `{source}`, each source has a file of its own: `./data/{source}.db`. A relative path starts at the directory of the configuration file, or at the current one where there is no file.',
+      'The SQLite file. With `{source}`, each source has a file of its own: `./data/{source}.db`; backups are then below the name of the source, and `tidemark mirror move` goes from one form to the other. A relative path starts at the directory of the configuration file, or at the current one where there is no file.',
     example: './data/mirror.db',
   }),
   sources: t.listOf('The services to mirror.', SOURCE),

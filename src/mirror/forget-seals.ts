@@ -127,7 +127,7 @@ const SEAL = prepared((db) => {
 });
 
 /** Recomputes the root of every run, the first one after `link`; returns the last root. */
-function* chain(
+export function* chain(
   writer: Connection,
   link: Buffer,
   changed: ReadonlySet<number>,

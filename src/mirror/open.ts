@@ -90,6 +90,25 @@ export function createDirectory(path: string): void {
   fileSize(path);
 }
 
+/** A new mirror's connection, without a lock: for a file that nobody else knows of yet. The caller makes its rows. */
+export function createMirrorFile(path: string): Connection {
+  createDirectory(path);
+  createPrivateFile(path);
+  const connection = connect(path, { isReadonly: false });
+  try {
+    connection.pragma(`page_size = ${PAGE_SIZE}`);
+    connection.pragma('auto_vacuum = NONE');
+    connection.pragma('journal_mode = WAL');
+    configure(connection, WRITER_CACHE_KIB);
+    migrate(connection, path);
+    makeKindViews(connection);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
 /** The writer's connection. The caller holds the writer lock. */
 function openWriter(path: string): Connection {
   // What is not ours must not be touched, and opening for writing may already do that: so look first.

@@ -56,6 +56,20 @@ function rateLogPath(beside: string): string {
   return `${realMirrorPath(beside)}-rate`;
 }
 
+/** Copies the log beside one path to beside another, where there is none yet: the hour's requests count after a move too. */
+export function copyRateLog(from: string, to: string): void {
+  if (!existsSync(rateLogPath(from)) || existsSync(rateLogPath(to))) return;
+  translated(rateLogPath(to), () => {
+    const connection = connect(rateLogPath(from), { isReadonly: true });
+    try {
+      createPrivateFile(rateLogPath(to));
+      connection.prepare('VACUUM INTO ?').run(rateLogPath(to));
+    } finally {
+      connection.close();
+    }
+  });
+}
+
 /** The log of one key for one client. The file is made or opened when the first request starts. */
 export class SharedRateLog {
   readonly #options: RateLogOptions;

@@ -107,6 +107,14 @@ function isSame(one: Buffer | null, other: Buffer | null): boolean {
 
 // What retention did, as the chain of seals vouches for it.
 
+/** In `forgets.policy`: the row is of a move of the mirror, not of retention. */
+export const MOVED_POLICY = '{"moved":1}';
+
+/** True for the row that `mirror move` left. */
+export function isMove({ policy }: Pick<StoredForget, 'policy'>): boolean {
+  return policy === MOVED_POLICY;
+}
+
 /** Checks every forget, notes what it did, and returns what the first sealed run has to follow. */
 function verifyForgets(
   connection: Connection,
@@ -139,6 +147,10 @@ function verifyForgets(
 }
 
 function noteOf(row: StoredForget): string {
+  if (isMove(row)) {
+    const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
+    return `this file was made by \`mirror move\` on ${row.at} by ${row.by}; the root of the mirror until then was ${before ?? ''}, from then on ${after ?? ''}`;
+  }
   const ranges = JSON.parse(row.runs) as [number, number][];
   const runs = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(', ');
   const policy = policyText(JSON.parse(row.policy) as RetentionPolicy);
@@ -184,6 +196,8 @@ export type FoundSeal =
       /** The run that has its changes now; null where it stayed. */
       readonly into: number | null;
       readonly forget: number;
+      /** What replaced it. */
+      readonly how: 'forget' | 'move';
       readonly at: string;
       readonly by: string;
     };
@@ -200,7 +214,7 @@ export function findSeal(connection: Connection, seal: Buffer): FoundSeal | unde
   if (entry !== undefined) return { status: 'entry', ...entry };
   const replaced = connection
     .prepare<[Buffer], Omit<Extract<FoundSeal, { status: 'replaced' }>, 'status'>>(
-      `SELECT r.run AS run, r.into_run AS "into", f.forget AS forget, f.at AS at, f.forgotten_by AS by
+      `SELECT r.run AS run, r.into_run AS "into", f.forget AS forget, iif(f.policy = '${MOVED_POLICY}', 'move', 'forget') AS how, f.at AS at, f.forgotten_by AS by
        FROM replaced_roots r JOIN forgets f ON f.forget = r.forget WHERE r.root = ? ORDER BY f.forget LIMIT 1`,
     )
     .get(seal);

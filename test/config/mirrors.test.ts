@@ -66,6 +66,21 @@ ${SOURCES}schedules:
     }
   });
 
+  it('keeps the backups of each apart, so that retention of one counts none of another', () => {
+    const configs = mirrorConfigs(
+      loaded(
+        `mirror: ./data/{source}.db\n${SOURCES}backup: { targets: [./b, "s3://bucket/prefix", "s3://bucket"] }\n`,
+      ),
+    );
+    expect(configs.map(({ backup }) => backup?.targets)).toMatchObject(
+      ['acme', 'beta', 'core'].map((name) => [
+        { type: 'directory', path: join(directory, 'b', name), within: join(directory, 'b') },
+        { type: 's3', bucket: 'bucket', prefix: `prefix/${name}` },
+        { type: 's3', bucket: 'bucket', prefix: name },
+      ]),
+    );
+  });
+
   it('takes the path from the environment, and a single source without a file', () => {
     const env = {
       TIDEMARK_BASE_URL: 'https://svc.example.com',

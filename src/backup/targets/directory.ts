@@ -3,8 +3,19 @@
  * what has the name of a backup is complete, whatever was killed when.
  */
 import { createReadStream, createWriteStream } from 'node:fs';
-import { access, constants, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import {
+  access,
+  constants,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
@@ -17,7 +28,7 @@ interface DirectoryTarget extends BackupTarget {
   bytesOf(name: string): Promise<number | null>;
 }
 
-export function directoryTarget(directory: string): DirectoryTarget {
+export function directoryTarget(directory: string, within?: string): DirectoryTarget {
   const at = (name: string): string => join(directory, name);
   return {
     address: directory,
@@ -27,7 +38,7 @@ export function directoryTarget(directory: string): DirectoryTarget {
     fetch: (name) => Promise.resolve(at(name)),
     list: async () => {
       const files = await Promise.all(
-        (await namesIn(directory)).filter(isOfBackup).map(async (name) => {
+        (await namesSoFar(directory, within)).filter(isOfBackup).map(async (name) => {
           const bytes = await bytesOf(at(name));
           return bytes === null ? [] : [{ name, bytes }];
         }),
@@ -42,7 +53,10 @@ export function directoryTarget(directory: string): DirectoryTarget {
         throw asFileError(error, at(name), 'read');
       }
     },
-    store: (backup, options) => store(directory, backup, options),
+    store: async (backup, options) => {
+      await makeWithin(directory, within);
+      await store(directory, backup, options);
+    },
     remove: async (name, owner) => {
       const partial = at(partialName(name, owner));
       try {
@@ -54,6 +68,7 @@ export function directoryTarget(directory: string): DirectoryTarget {
       await removeFile(partial);
     },
     sweep: async (owner) => {
+      await makeWithin(directory, within);
       const names = await namesIn(directory);
       try {
         await access(directory, constants.W_OK | constants.X_OK);
@@ -113,6 +128,23 @@ async function store(
     }
   }
   await syncDirectory(directory);
+}
+
+/** A source's own directory is made; the one that it is in must be there, since a disk that is not mounted has none. */
+async function makeWithin(directory: string, within: string | undefined): Promise<void> {
+  if (within === undefined) return;
+  await namesIn(within);
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw asFileError(error, directory, 'made');
+  }
+}
+
+/** Empty before the first backup of a source with a directory of its own. */
+async function namesSoFar(directory: string, within: string | undefined): Promise<string[]> {
+  const isNone = within !== undefined && !(await namesIn(within)).includes(basename(directory));
+  return isNone ? [] : await namesIn(directory);
 }
 
 async function namesIn(directory: string): Promise<string[]> {

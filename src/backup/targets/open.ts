@@ -8,7 +8,7 @@ import type { BackupTarget } from './target.ts';
 export async function openTarget(config: TargetConfig, clock: Clock): Promise<BackupTarget> {
   switch (config.type) {
     case 'directory':
-      return directoryTarget(config.path);
+      return directoryTarget(config.path, config.within);
     case 's3':
       // The client is loaded only where one is configured.
       return new (await import('./s3.ts')).S3Target(config, clock);

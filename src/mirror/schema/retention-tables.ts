@@ -16,7 +16,7 @@ export const auditLog = sqliteTable(
     by: text('by').notNull(),
     /** How the program knew them: user and host of the command, `token@dashboard`, `proxy@dashboard` … */
     via: text('via').notNull(),
-    /** `end`: of a restore. `not_baseline`: another snapshot is now. */
+    /** `end`: of a restore. `move`: into this file, by `mirror move`. `not_baseline`: another snapshot is now. */
     action: text('action')
       .notNull()
       .$type<
@@ -31,6 +31,7 @@ export const auditLog = sqliteTable(
         | 'resume'
         | 'end'
         | 'forget'
+        | 'move'
       >(),
     /** The table of the row. */
     about: text('about').notNull().$type<'acceptances' | 'snapshots' | 'restores' | 'forgets'>(),

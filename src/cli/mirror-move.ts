@@ -1,0 +1,263 @@
+/** `tidemark mirror move`: from one mirror of all sources to one per source, and back. */
+import { existsSync, renameSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname, resolve } from 'node:path';
+import { hasMirrorPerSource, mirrorOf, rateLogBesideOf } from '../config/mirrors.ts';
+import { mirrorPath as MIRROR_PATH } from '../config/schema.ts';
+import { commandActor } from '../core/actor.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import { plural } from '../core/wording.ts';
+import { findDaemon } from '../daemon/lockfile.ts';
+import { acquireWriterLock } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import {
+  compareMoved,
+  makeMovedMirror,
+  type MovedPart,
+  readMirrorFacts,
+  removeMirrorFile,
+  settleMirrorFile,
+} from '../mirror/move.ts';
+import { openMirror } from '../mirror/open.ts';
+import { copyRateLog } from '../mirror/rate-log.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
+import { readLoadedConfig } from '../wire.ts';
+import { print, type CommandContext } from './context.ts';
+
+interface MoveOptions {
+  readonly to?: string;
+  readonly from?: string;
+  readonly remove?: boolean;
+  readonly as?: string;
+}
+
+interface Target {
+  readonly path: string;
+  readonly parts: readonly MovedPart[];
+}
+
+export async function moveMirror(context: CommandContext, options: MoveOptions): Promise<ExitCode> {
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  if (context.options.source !== undefined)
+    throw new TidemarkError('usage', 'a move is of all sources', { hint: 'leave --source out' });
+  const to = pathGiven(context, '--to', options.to);
+  const from = options.from === undefined ? loaded.mirrorPath : pathGiven(context, '--from', options.from);
+  const isSplit = hasMirrorPerSource({ mirrorPath: to });
+  if (isSplit === hasMirrorPerSource({ mirrorPath: from })) {
+    throw new TidemarkError('usage', `${from} and ${to} are of one form: files are moved with \`mv\``, {
+      hint: 'give --to a path with {source} for a mirror per source, or one without for a shared one',
+    });
+  }
+  const names = loaded.configured.map(({ name }) => name);
+  const olds = isSplit ? [from] : names.map((name) => mirrorOf({ mirrorPath: from }, name));
+  const there = olds.filter((path) => existsSync(path)).map(realMirrorPath);
+  const isDone = there.length === 0 && olds.some((path) => existsSync(`${path}.moved`));
+  if (there.length === 0 && !isDone) {
+    throw new TidemarkError('mirror_missing', `there is no mirror at ${from}`, {
+      hint: 'name the one that is to be moved with --from',
+    });
+  }
+  // One that an interrupted move put away is in the new file already, or nowhere.
+  const away = olds.filter((path) => !existsSync(path) && existsSync(`${path}.moved`));
+  if (!isSplit && !isDone && away.length > 0 && !existsSync(to)) {
+    throw new TidemarkError('mirror_missing', `${away.join(', ')} was moved before, and ${to} is not there`, {
+      hint: 'give the files with .moved their old names back, then run the command again',
+    });
+  }
+  const lines = isDone ? ['moved already'] : await move(context, options, { olds: there, to, isSplit });
+  if (!isDone) copyRateLog(rateLogBesideOf({ mirrorPath: from }), rateLogBesideOf({ mirrorPath: to }));
+  const shown = dirname(loaded.file ?? '') === context.cwd ? (options.to ?? to) : to;
+  await print(
+    context,
+    context.options.json === true
+      ? `${JSON.stringify({ schema: 'tidemark.mirror_move/1', from, to, configuration: { mirror: shown }, notes: lines })}\n`
+      : `${[...lines, `Now set in the configuration:  mirror: ${shown}`].join('\n')}\n`,
+  );
+  return EXIT.done;
+}
+
+function pathGiven(context: CommandContext, flag: string, text: string | undefined): string {
+  if (text !== undefined && MIRROR_PATH.safeParse(text).success) return resolve(context.cwd, text);
+  throw new TidemarkError(
+    'usage',
+    `${flag} ${text ?? ''}: expected a path without braces, or with {source} before an ending such as .db`,
+    {
+      hint: "for example --to './data/{source}.db'",
+    },
+  );
+}
+
+async function move(
+  context: CommandContext,
+  options: MoveOptions,
+  { olds, to, isSplit }: { readonly olds: readonly string[]; readonly to: string; readonly isSplit: boolean },
+): Promise<string[]> {
+  const holder = {
+    command: 'mirror move',
+    pid: context.pid,
+    host: hostname(),
+    since: isoTime(systemClock.now()),
+  };
+  for (const path of olds) {
+    const daemon = findDaemon(path, { pid: context.pid, host: hostname(), now: systemClock.now() });
+    if (daemon !== null)
+      throw new TidemarkError('mirror_locked', `a daemon (pid ${daemon.pid}) runs on ${path}`, {
+        hint: 'stop it, then run the command again',
+      });
+    if (existsSync(`${path}.moved`)) throw inTheWay(`${path}.moved`);
+  }
+  const mirrors: Mirror[] = [];
+  try {
+    for (const path of olds) mirrors.push(openMirror(path, { ...holder, mode: 'write', clock: systemClock }));
+    for (const mirror of mirrors) await requireSound(mirror);
+    requireOneKey(mirrors);
+    const roots = olds.map((path) => readMirrorFacts(path, ({ root }) => root));
+    const targets = targetsOf(olds, to, isSplit);
+    const actor = commandActor(options.as);
+    const lines = await makeTargets(targets, roots, { at: isoTime(systemClock.now()), actor }, context);
+    for (const mirror of mirrors.splice(0)) mirror.close();
+    for (const [index, path] of olds.entries())
+      lines.push(retire(path, roots[index] ?? null, holder, options.remove === true));
+    return lines;
+  } finally {
+    for (const mirror of mirrors) mirror.close();
+  }
+}
+
+async function requireSound(mirror: Mirror): Promise<void> {
+  const { problems } = await mirror.verify();
+  const [problem] = problems;
+  if (problem === undefined) return;
+  throw new TidemarkError('mirror_corrupt', `${mirror.path}: ${problem.message}: nothing was moved`, {
+    hint: '`tidemark verify` names everything that is damaged; put a copy of the mirror back',
+  });
+}
+
+/** Acceptances, and what `redact` stores, are digests under the key of their mirror: one file has one key. */
+function requireOneKey(mirrors: readonly Mirror[]): void {
+  const keys = new Set(
+    mirrors.map((mirror) => Buffer.from(mirror.acceptances.fingerprintKey()).toString('hex')),
+  );
+  if (keys.size <= 1) return;
+  throw new TidemarkError(
+    'usage',
+    'these mirrors have fingerprint keys of their own: accepted drift and redacted values of one mean nothing in another',
+    {
+      hint: 'only mirrors that were split from one can be one again',
+    },
+  );
+}
+
+function targetsOf(olds: readonly string[], to: string, isSplit: boolean): Target[] {
+  const parts = olds.map((path): MovedPart => ({
+    path,
+    sources: readMirrorFacts(path, ({ sources }) => sources),
+  }));
+  if (!isSplit) return [{ path: to, parts }];
+  return parts.flatMap(({ path, sources }) =>
+    sources.map((source) => ({
+      path: mirrorOf({ mirrorPath: to }, source),
+      parts: [{ path, sources: [source] }],
+    })),
+  );
+}
+
+/** Makes and verifies all of them beside their names before any gets its name. */
+async function makeTargets(
+  targets: readonly Target[],
+  roots: readonly (string | null)[],
+  facts: Parameters<typeof makeMovedMirror>[2],
+  context: CommandContext,
+): Promise<string[]> {
+  const lines: string[] = [];
+  const made: Target[] = [];
+  const pending = targets.filter(({ path }) => !isOfThisMove(path, roots));
+  try {
+    for (const target of pending) {
+      context.signal.throwIfAborted();
+      const temporary = `${target.path}-moving`;
+      made.push(target);
+      const { notes, runs } = makeMovedMirror(temporary, target.parts, facts);
+      compareMoved(temporary, target.parts);
+      lines.push(...notes, ...[...runs].map(([source, numbers]) => numbersLine(source, numbers)));
+      const mirror = openMirror(temporary, { mode: 'read', command: 'mirror move', clock: systemClock });
+      try {
+        await requireSound(mirror);
+      } finally {
+        mirror.close();
+      }
+    }
+  } catch (error) {
+    for (const { path } of made) removeMirrorFile(`${path}-moving`);
+    throw error;
+  }
+  for (const { path } of pending) {
+    if (existsSync(path)) throw inTheWay(path);
+    named(`${path}-moving`, path);
+  }
+  for (const { path, parts } of targets)
+    lines.push(
+      `${parts.flatMap(({ sources }) => sources).join(', ')}: ${path}, verified and equal in every run`,
+    );
+  return lines;
+}
+
+/** True for a file that this move made before it was interrupted, which nobody has written since. */
+function isOfThisMove(path: string, roots: readonly (string | null)[]): boolean {
+  if (!existsSync(path)) return false;
+  const isOurs = readMirrorFacts(
+    path,
+    ({ mark, knows }) => mark?.isUntouched === true && roots.every((root) => root !== null && knows(root)),
+  );
+  if (!isOurs) throw inTheWay(path);
+  return true;
+}
+
+function inTheWay(path: string): TidemarkError {
+  return new TidemarkError('file_system', `${path} is there already; nothing was moved`, {
+    hint: 'move it away, or choose another path',
+  });
+}
+
+function numbersLine(source: string, numbers: ReadonlyMap<number, number>): string {
+  const changed = [...numbers]
+    .filter(([old, number]) => old !== number)
+    .map(([old, number]) => `${old}→${number}`);
+  return changed.length === 0
+    ? `${source}: ${plural(numbers.size, 'run')}, numbers kept`
+    : `${source}: new numbers of runs: ${changed.join(', ')}`;
+}
+
+/** The old file goes last: until then it is in force. */
+function retire(
+  path: string,
+  root: string | null,
+  holder: Parameters<typeof acquireWriterLock>[1],
+  isRemoved: boolean,
+): string {
+  const lock = acquireWriterLock(path, holder);
+  try {
+    if (readMirrorFacts(path, (facts) => facts.root) !== root) {
+      throw new TidemarkError('mirror_locked', `${path} was written meanwhile and stays in force`, {
+        hint: 'remove the new files, then run the command again',
+      });
+    }
+    if (isRemoved) removeMirrorFile(path);
+    else named(path, `${path}.moved`);
+    return isRemoved ? `removed: ${path}` : `the old mirror is kept as ${path}.moved`;
+  } finally {
+    lock.release();
+  }
+}
+
+/** Nothing of it is beside the file then: a name is given in one step. */
+function named(path: string, to: string): void {
+  settleMirrorFile(path);
+  try {
+    renameSync(path, to);
+  } catch (error) {
+    throw asFileError(error, to, 'written');
+  }
+}

@@ -1,0 +1,785 @@
+/**
+ * One mirror becomes one per source, or several become one: a new file is made of what belongs to the sources that are taken,
+ * with its history, and chained anew, as `forget` does: `forgets` and `replaced_roots` have the roots until then. The files
+ * that it is made of are only read. SQL as text: tables of one form in two files, with columns counted out at run time.
+ */
+import { rmSync } from 'node:fs';
+import type { Actor } from '../core/actor.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { isAsRecorded, recordAction, recordedRows, AUDITED_TABLES, entryHash } from './audit-log.ts';
+import type { AuditedTable, AuditEntry } from './audit-log.ts';
+import { type Connection, connect, translated } from './database.ts';
+import { digestReplaced, linkOf, readStoredForgets, type StoredForget } from './forget-records.ts';
+import { chain } from './forget-seals.ts';
+import { createMirrorFile } from './open.ts';
+import { rangesOf } from './retention.ts';
+import { rowSealer, sealRow } from './row-seals.ts';
+import { findSeal, isMove, MOVED_POLICY, readSealed } from './verify-chain.ts';
+
+/** What is taken of one file: these sources, with all that belongs to them. */
+export interface MovedPart {
+  /** Absolute path of a mirror that nobody writes meanwhile. */
+  readonly path: string;
+  readonly sources: readonly string[];
+}
+
+/** What a file says of the move that made it. */
+interface MoveMark {
+  /** Root of the latest sealed run of the file that it was made of; hex. */
+  readonly rootBefore: string;
+  /** True while nothing was sealed since. */
+  readonly isUntouched: boolean;
+}
+
+interface MovedFile {
+  /** Of several files, whose runs get new numbers: by source, old number → new number of those that are there. */
+  readonly runs: ReadonlyMap<string, ReadonlyMap<number, number>>;
+  /** Snapshots that have another name now, or that are no baseline any more: lines for people. */
+  readonly notes: readonly string[];
+}
+
+type Ref = 'source' | 'run' | 'collection' | 'record' | 'restore' | 'job' | 'notice';
+
+interface MovedTable {
+  readonly name: string;
+  /** Which rows are of the sources in `temp.own`, in a schema `$` (the file's). */
+  readonly own: string;
+  /** Which rows are of no source: of one file they are taken with each. */
+  readonly common?: string;
+  /** Columns that hold a number which another file has for something else. */
+  readonly refs?: Readonly<Record<string, Ref>>;
+  /** Columns that order the rows, the same before and after. */
+  readonly key: string;
+  /** Columns that the new chain gives another value. */
+  readonly resealed?: readonly string[];
+}
+
+const BY_ID = 'source IN (SELECT id FROM $.sources WHERE name IN (SELECT name FROM temp.own))';
+const BY_NAME = 'source IN (SELECT name FROM temp.own)';
+const BY_COLLECTION = `collection IN (SELECT id FROM $.collections WHERE ${BY_ID})`;
+const BY_RESTORE = `restore IN (SELECT restore FROM $.restores WHERE ${BY_NAME})`;
+
+/** Every table but those of seals, and those that are for the mirror as a whole: forgets, snapshots, the audit log. */
+const TABLES: readonly MovedTable[] = [
+  { name: 'sources', own: 'name IN (SELECT name FROM temp.own)', refs: { id: 'source' }, key: 'id' },
+  {
+    ...{ name: 'collections', own: BY_ID, key: 'id' },
+    refs: {
+      ...{ id: 'collection', source: 'source', last_run: 'run', last_complete_run: 'run' },
+      ...{ last_full_run: 'run', retired_run: 'run' },
+    },
+  },
+  {
+    ...{ name: 'runs', own: BY_ID, refs: { run: 'run', source: 'source' }, key: 'run' },
+    resealed: ['change_digest', 'sweep_digest', 'previous_root', 'last_entry', 'last_entry_hash', 'root'],
+  },
+  {
+    name: 'sweeps',
+    own: BY_COLLECTION,
+    refs: { run: 'run', collection: 'collection' },
+    key: 'run, collection',
+  },
+  {
+    ...{ name: 'carried_sweeps', own: BY_COLLECTION, key: 'run, collection, seen_run' },
+    refs: { run: 'run', collection: 'collection', seen_run: 'run' },
+  },
+  {
+    ...{ name: 'records', own: BY_COLLECTION, key: 'record' },
+    refs: { record: 'record', collection: 'collection', run: 'run', previous: 'run' },
+  },
+  {
+    ...{ name: 'revisions', own: BY_COLLECTION, key: 'run, collection, record' },
+    refs: { record: 'record', collection: 'collection', run: 'run', previous: 'run' },
+  },
+  {
+    ...{ name: 'held_records', own: BY_COLLECTION, key: 'record' },
+    refs: { record: 'record', collection: 'collection', since_run: 'run' },
+  },
+  { name: 'sealing_rules', own: BY_ID, refs: { source: 'source', run: 'run' }, key: 'source, kind, run' },
+  {
+    ...{ name: 'checks', own: BY_COLLECTION, key: 'collection, record' },
+    refs: { collection: 'collection', record: 'record', run: 'run' },
+  },
+  { name: 'field_shapes', own: BY_ID, refs: { source: 'source' }, key: 'source, kind, field, type' },
+  { name: 'field_shape_bases', own: BY_ID, refs: { source: 'source' }, key: 'source, kind' },
+  {
+    name: 'schema_changes',
+    own: BY_ID,
+    refs: { source: 'source', run: 'run' },
+    key: 'run, kind, field, change',
+  },
+  { name: 'restores', own: BY_NAME, refs: { restore: 'restore', undoes: 'restore' }, key: 'restore' },
+  { name: 'restore_steps', own: BY_RESTORE, refs: { restore: 'restore' }, key: 'restore, step' },
+  { name: 'id_map', own: BY_NAME, refs: { restore: 'restore' }, key: 'source, kind, new_scope, new_id' },
+  { name: 'acceptances', own: BY_NAME, key: 'source, kind, scope, remote_id, path' },
+  { name: 'jobs', own: BY_NAME, common: 'source IS NULL', refs: { job: 'job', run: 'run' }, key: 'job' },
+  { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
+  { name: 'notice_states', own: BY_NAME, common: `source = ''`, key: 'source, subject' },
+  { name: 'notices', own: BY_NAME, common: `source = ''`, refs: { notice: 'notice' }, key: 'notice' },
+  {
+    ...{ name: 'notice_deliveries', refs: { notice: 'notice' }, key: 'notice, channel' },
+    own: `notice IN (SELECT notice FROM $.notices WHERE ${BY_NAME})`,
+    common: `notice IN (SELECT notice FROM $.notices WHERE source = '')`,
+  },
+  { name: 'fingerprint_key', own: 'false', common: 'true', key: 'id' },
+];
+
+/** The table whose greatest number the next file's numbers follow, with the column. */
+const NUMBERED: Readonly<Record<Exclude<Ref, 'run'>, readonly [string, string]>> = {
+  source: ['sources', 'id'],
+  collection: ['collections', 'id'],
+  record: ['records', 'record'],
+  restore: ['restores', 'restore'],
+  job: ['jobs', 'job'],
+  notice: ['notices', 'notice'],
+};
+
+type Offsets = Readonly<Record<Exclude<Ref, 'run'>, number>>;
+const NO_OFFSETS: Offsets = { source: 0, collection: 0, record: 0, restore: 0, job: 0, notice: 0 };
+
+/** One part with the numbers that it gets. */
+interface Numbered {
+  readonly part: MovedPart;
+  readonly offsets: Offsets;
+  /** Every run number that the part names; null where all are kept. */
+  readonly runs: ReadonlyMap<number, number> | null;
+}
+
+/** The names of all sources of which a mirror has anything. */
+function sourcesOfMirror(connection: Connection): string[] {
+  return connection
+    .prepare<[], string>(
+      `SELECT name FROM sources UNION SELECT source FROM restores UNION SELECT source FROM acceptances
+       UNION SELECT source FROM id_map ORDER BY 1`,
+    )
+    .pluck()
+    .all();
+}
+
+/** What the latest move into a file left behind; null for a file that none made. */
+function readMoveMark(connection: Connection): MoveMark | null {
+  const last = readStoredForgets(connection).at(-1);
+  if (last === undefined || !isMove(last)) return null;
+  const tip = readSealed(connection).at(-1);
+  return {
+    rootBefore: last.rootBefore.toString('hex'),
+    isUntouched: tip?.root.equals(last.rootAfter) === true,
+  };
+}
+
+/** Root of the latest sealed run, hex; null before the first. */
+function tipRoot(connection: Connection): string | null {
+  return readSealed(connection).at(-1)?.root.toString('hex') ?? null;
+}
+
+interface MirrorFacts {
+  /** Of which the file has anything. */
+  readonly sources: readonly string[];
+  /** Root of the latest sealed run, hex; null before the first. */
+  readonly root: string | null;
+  readonly mark: MoveMark | null;
+  /** Roots that forgets and moves replaced are known to it. */
+  readonly knows: (root: string) => boolean;
+}
+
+/** What decides about a move of the mirror at `path`. @throws TidemarkError where it cannot be read */
+export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T): T {
+  return translated(path, () => {
+    const connection = connect(path, { isReadonly: true });
+    try {
+      return use({
+        sources: sourcesOfMirror(connection),
+        root: tipRoot(connection),
+        mark: readMoveMark(connection),
+        knows: (root) => findSeal(connection, Buffer.from(root, 'hex')) !== undefined,
+      });
+    } finally {
+      connection.close();
+    }
+  });
+}
+
+/**
+ * Makes the mirror at `path`, replacing what is there, of one or several parts. Of one, all numbers stay; of several, runs are
+ * numbered anew in the order in which they began. On the disk when it returns, but not verified yet.
+ * @throws what SQLite throws; `usage` where the files cannot be one
+ */
+export function makeMovedMirror(
+  path: string,
+  parts: readonly MovedPart[],
+  facts: { readonly at: string; readonly actor: Actor },
+): MovedFile {
+  removeMirrorFile(path);
+  return translated(path, () => makeFile(path, parts, facts));
+}
+
+function makeFile(path: string, parts: readonly MovedPart[], facts: Pending['facts']): MovedFile {
+  const target = createMirrorFile(path);
+  try {
+    target.pragma('foreign_keys = OFF');
+    // Nothing counts before the file has its name: a crash leaves one that is made again.
+    target.pragma('synchronous = OFF');
+    target.exec(
+      'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)',
+    );
+    const runsOf = parts.length === 1 ? null : numberRuns(target, parts);
+    const pending = new Pending(facts);
+    for (const [index, part] of parts.entries()) {
+      const runs = runsOf?.[index] ?? null;
+      const numbered = { part, runs, offsets: runs === null ? NO_OFFSETS : offsetsOf(target) };
+      attached(target, numbered, () => {
+        target.transaction(() => copyPart(target, numbered, pending, index)).immediate();
+      });
+    }
+    const notes = target.transaction(() => finish(target, pending)).immediate();
+    target.pragma('synchronous = FULL');
+    target.pragma('wal_checkpoint(TRUNCATE)');
+    return { runs: renumbered(target, parts, runsOf), notes };
+  } finally {
+    target.close();
+  }
+}
+
+/**
+ * Carries what SQLite keeps beside the file into it, so that the file alone is the mirror and may be renamed.
+ * @throws TidemarkError `mirror_locked` where a reader keeps it from that
+ */
+export function settleMirrorFile(path: string): void {
+  const left = translated(path, () => {
+    const connection = connect(path, { isReadonly: false });
+    try {
+      const [result] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+      return result?.busy !== 0;
+    } finally {
+      connection.close();
+    }
+  });
+  if (left) {
+    throw new TidemarkError('mirror_locked', `${path} is being read by another process`, {
+      hint: 'end it (`tidemark serve`, an SQL client), then run the command again',
+    });
+  }
+  for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+}
+
+/** Removes a mirror's file with what SQLite keeps beside it. */
+export function removeMirrorFile(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${suffix}`, { force: true });
+}
+
+function attached<T>(target: Connection, { part, runs }: Pick<Numbered, 'part' | 'runs'>, work: () => T): T {
+  target.prepare('ATTACH ? AS part').run(part.path);
+  try {
+    target.exec('DELETE FROM temp.own; DELETE FROM temp.run_map');
+    const own = target.prepare('INSERT INTO temp.own VALUES (?)');
+    for (const name of part.sources) own.run(name);
+    const run = target.prepare('INSERT INTO temp.run_map VALUES (?, ?)');
+    for (const [old, number] of runs ?? []) run.run(old, number);
+    return work();
+  } finally {
+    target.exec('DETACH part');
+  }
+}
+
+function offsetsOf(target: Connection): Offsets {
+  const most = ([table, column]: readonly [string, string]): number =>
+    target.prepare<[], number>(`SELECT ifnull(max(${column}), 0) FROM main.${table}`).pluck().get() ?? 0;
+  const entries = Object.entries(NUMBERED).map(([ref, place]) => [ref, most(place)]);
+  return { ...NO_OFFSETS, ...(Object.fromEntries(entries) as Partial<Offsets>) };
+}
+
+/** The columns of a table, without those that are computed. */
+function columnsOf(connection: Connection, table: MovedTable): string[] {
+  return connection
+    .prepare<[], { name: string; hidden: number }>(`PRAGMA main.table_xinfo(${table.name})`)
+    .all()
+    .flatMap(({ name, hidden }) => (hidden === 0 ? [name] : []));
+}
+
+/** A column of the part as the new file has it. */
+function mapped(table: MovedTable, column: string, { offsets, runs }: Numbered): string {
+  const ref = table.refs?.[column];
+  if (ref === undefined || runs === null) return `"${column}"`;
+  if (ref === 'run') return `(SELECT new FROM temp.run_map WHERE old = "${column}")`;
+  return `"${column}" + ${offsets[ref]}`;
+}
+
+function ownIn(schema: 'part' | 'main', condition: string): string {
+  return condition.replaceAll('$', schema);
+}
+
+function copyPart(target: Connection, numbered: Numbered, pending: Pending, index: number): void {
+  for (const table of TABLES) {
+    const columns = columnsOf(target, table);
+    const taken = [table.own, ...(table.common === undefined ? [] : [table.common])].join(' OR ');
+    // Rows of no source may be in several files: those of the first.
+    target
+      .prepare(
+        `INSERT OR IGNORE INTO main.${table.name} (${columns.map((each) => `"${each}"`).join(', ')})
+         SELECT ${columns.map((column) => mapped(table, column, numbered)).join(', ')}
+         FROM part.${table.name} WHERE ${ownIn('part', taken)} ORDER BY ${table.key}`,
+      )
+      .run();
+  }
+  if (numbered.runs === null) {
+    // A number is never used again, also of a record that is gone.
+    target.exec(
+      `DELETE FROM main.sqlite_sequence; INSERT INTO main.sqlite_sequence SELECT name, seq FROM part.sqlite_sequence`,
+    );
+  }
+  pending.take(target, numbered, index);
+}
+
+// Runs of several files: numbered in the order in which they began, those that retention dropped among them.
+
+/** Where a run's number stands, beside `runs.run`. */
+const RUN_COLUMNS = TABLES.flatMap(({ name, refs = {}, own }) =>
+  Object.entries(refs).flatMap(([column, ref]) => (ref === 'run' ? [{ name, column, own }] : [])),
+);
+
+function numberRuns(target: Connection, parts: readonly MovedPart[]): Map<number, number>[] {
+  const all = parts.flatMap((part, index) =>
+    attached(target, { part, runs: null }, () => {
+      const named = RUN_COLUMNS.map(
+        ({ name, column, own }) => `SELECT ${column} AS run FROM part.${name} WHERE ${ownIn('part', own)}`,
+      );
+      const numbers = new Set(
+        target
+          .prepare<[], number>(`SELECT DISTINCT run FROM (${named.join(' UNION ')}) WHERE run IS NOT NULL`)
+          .pluck()
+          .all(),
+      );
+      for (const number of forgottenNumbers(target)) numbers.add(number);
+      const started = new Map(
+        target.prepare<[], [number, string]>('SELECT run, started_at FROM part.runs').raw().all(),
+      );
+      // One that is gone is placed before the next that is there, and no run before one that has a lower number.
+      let at = '';
+      const times = [...numbers]
+        .toSorted((one, other) => one - other)
+        .map((run) => ({ run, at: started.get(run) }));
+      for (const [place, time] of times.entries()) {
+        const known = time.at ?? times.slice(place).find((each) => each.at !== undefined)?.at ?? at;
+        if (known > at) at = known;
+        time.at = at;
+      }
+      return times.map((time) => ({ ...time, index }));
+    }),
+  );
+  const maps = parts.map(() => new Map<number, number>());
+  const order = all.toSorted((one, other) =>
+    (one.at ?? '') === (other.at ?? '')
+      ? one.index - other.index || one.run - other.run
+      : (one.at ?? '') < (other.at ?? '')
+        ? -1
+        : 1,
+  );
+  for (const [place, { run, index }] of order.entries()) maps[index]?.set(run, place + 1);
+  return maps;
+}
+
+/** Of runs that forgets of the part name. */
+function forgottenNumbers(target: Connection): number[] {
+  return target
+    .prepare<[], number>(
+      `SELECT run FROM part.replaced_roots UNION SELECT into_run FROM part.replaced_roots WHERE into_run IS NOT NULL
+       UNION SELECT tip_run FROM part.forgets`,
+    )
+    .pluck()
+    .all();
+}
+
+function renumbered(
+  target: Connection,
+  parts: readonly MovedPart[],
+  runsOf: readonly ReadonlyMap<number, number>[] | null,
+): MovedFile['runs'] {
+  const there = target.prepare<[string], number>(
+    'SELECT run FROM runs WHERE source = (SELECT id FROM sources WHERE name = ?)',
+  );
+  return new Map(
+    (runsOf ?? []).flatMap((map, index) =>
+      (parts[index]?.sources ?? []).map((source) => {
+        const own = new Set(there.pluck().all(source));
+        return [source, new Map([...map].filter(([, number]) => own.has(number)))] as const;
+      }),
+    ),
+  );
+}
+
+// What is of the mirror as a whole: gathered from the parts, written once all are there.
+
+interface PinnedRow {
+  readonly name: string;
+  readonly run: number;
+  readonly pinnedAt: string;
+  readonly by: string;
+  readonly isBaseline: number;
+  /** The sources of its part. */
+  readonly sources: readonly string[];
+}
+
+interface Tip {
+  readonly root: Buffer;
+  readonly sources: readonly string[];
+  /** Numbers, as they were, of the runs that are not taken. */
+  readonly dropped: readonly number[];
+  /** Of all sealed runs, with the numbers that they have now. */
+  readonly roots: readonly { readonly run: number; readonly root: Buffer }[];
+}
+
+class Pending {
+  readonly facts: { readonly at: string; readonly actor: Actor };
+  readonly snapshots: PinnedRow[] = [];
+  readonly entries: { readonly entry: AuditEntry; readonly part: number }[] = [];
+  readonly forgets: {
+    readonly row: StoredForget;
+    readonly part: number;
+    readonly replaced: { run: number; root: Buffer; into: number | null }[];
+  }[] = [];
+  readonly tips: Tip[] = [];
+  /** By part and number in the part: of the restores, and the runs' latest entries. */
+  readonly restoreOffsets: number[] = [];
+  readonly lastEntries: { readonly run: number; readonly part: number; readonly entry: number }[] = [];
+
+  constructor(facts: Pending['facts']) {
+    this.facts = facts;
+  }
+
+  take(target: Connection, numbered: Numbered, part: number): void {
+    const { runs, part: moved } = numbered;
+    const numberOf = (run: number): number => (runs === null ? run : (runs.get(run) ?? run));
+    const own = ownIn('part', BY_ID);
+    this.restoreOffsets.push(numbered.offsets.restore);
+    for (const row of target
+      .prepare<[], Omit<PinnedRow, 'sources' | 'run'> & { run: number | null }>(
+        `SELECT name, (SELECT max(r.run) FROM part.runs r WHERE r.run <= s.run AND r.root IS NOT NULL AND r.${own}) AS run,
+           pinned_at AS pinnedAt, pinned_by AS "by", is_baseline AS isBaseline FROM part.snapshots s ORDER BY name`,
+      )
+      .all())
+      if (row.run !== null) this.snapshots.push({ ...row, run: numberOf(row.run), sources: moved.sources });
+    const entries = target
+      .prepare<[], AuditEntry>(
+        `SELECT * FROM part.audit_log WHERE CASE about
+           WHEN 'acceptances' THEN json_extract(member, '$[0]') IN (SELECT name FROM temp.own)
+           WHEN 'restores' THEN json_extract(member, '$[0]') IN (SELECT restore FROM part.restores WHERE ${BY_NAME})
+           ELSE true END ORDER BY entry`,
+      )
+      .all();
+    for (const entry of entries) this.entries.push({ entry, part });
+    this.lastEntries.push(
+      ...target
+        .prepare<[], { run: number; entry: number }>(
+          `SELECT run, last_entry AS entry FROM part.runs WHERE last_entry IS NOT NULL AND ${own}`,
+        )
+        .all()
+        .map(({ run, entry }) => ({ run: numberOf(run), part, entry })),
+    );
+    for (const row of readPart<StoredForget>(target, FORGET_COLUMNS, 'forgets', 'forget')) {
+      const replaced = target
+        .prepare<[number], { run: number; root: Buffer; into: number | null }>(
+          'SELECT run, root, into_run AS "into" FROM part.replaced_roots WHERE forget = ?',
+        )
+        .all(row.forget)
+        .map(({ run, root, into }) => ({
+          run: numberOf(run),
+          root,
+          into: into === null ? null : numberOf(into),
+        }));
+      this.forgets.push({ row: { ...row, tipRun: numberOf(row.tipRun) }, part, replaced });
+    }
+    const roots = target
+      .prepare<[], { run: number; root: Buffer }>(
+        'SELECT run, root FROM part.runs WHERE root IS NOT NULL ORDER BY run',
+      )
+      .all();
+    const tip = roots.at(-1);
+    if (tip === undefined) return;
+    const dropped = target
+      .prepare<[], number>(`SELECT run FROM part.runs WHERE NOT ${own} ORDER BY run`)
+      .pluck()
+      .all();
+    this.tips.push({
+      root: tip.root,
+      sources: sourcesIn(target),
+      dropped,
+      roots: roots.map(({ run, root }) => ({ run: numberOf(run), root })),
+    });
+  }
+}
+
+const FORGET_COLUMNS = `forget, at, forgotten_by AS "by", policy, sources, runs, run_count AS runCount, tip_run AS tipRun,
+  root_before AS rootBefore, root_after AS rootAfter, replaced_digest AS replacedDigest, link`;
+
+function readPart<Row>(target: Connection, columns: string, table: string, key: string): Row[] {
+  return target.prepare<[], Row>(`SELECT ${columns} FROM part.${table} ORDER BY ${key}`).all();
+}
+
+function sourcesIn(target: Connection): string[] {
+  return target.prepare<[], string>('SELECT name FROM part.sources ORDER BY name').pluck().all();
+}
+
+/** Snapshots, audit log, forgets and all seals; returns what people should know. */
+function finish(target: Connection, pending: Pending): string[] {
+  const { actor, at } = pending.facts;
+  sealRow(target, 'fingerprint_key', [1]);
+  const seal = rowSealer(target, 'runs');
+  for (const run of target.prepare<[], number>('SELECT run FROM runs').pluck().all()) seal([run]);
+  const notes = writeSnapshots(target, pending);
+  const isSealed = readSealed(target).length > 0;
+  const forgetOf = isSealed ? writeForgets(target, pending) : new Map<string, number>();
+  writeEntries(target, pending, { isSealed, forgetOf });
+  if (isSealed) sealAgain(target);
+  for (const about of AUDITED_TABLES) {
+    for (const { member } of recordedRows(target, about)) {
+      const key = JSON.parse(member) as (string | number)[];
+      if (!isAsRecorded(target, about, key)) recordAction(target, actor, { action: 'move', at, about, key });
+    }
+  }
+  endGone(target, pending);
+  return notes;
+}
+
+/**
+ * One name stands for one state of all sources: those of several files under one name are one where each source is then as it
+ * was pinned; otherwise each gets its sources' names.
+ */
+function writeSnapshots(target: Connection, { snapshots }: Pending): string[] {
+  const add = target.prepare(
+    'INSERT INTO snapshots (name, run, pinned_at, pinned_by, is_baseline) VALUES (?, ?, ?, ?, ?)',
+  );
+  const sealed = readSealed(target);
+  const latestAt = (sources: readonly string[], run: number): number | undefined =>
+    sealed.findLast((each) => sources.includes(each.source) && each.run <= run)?.run;
+  const notes: string[] = [];
+  const written: { row: PinnedRow; name: string }[] = [];
+  for (const [name, rows] of Map.groupBy(snapshots, (row) => row.name)) {
+    const run = Math.max(...rows.map((row) => row.run));
+    const [first] = rows;
+    if (first === undefined) continue;
+    if (rows.every((row) => latestAt(row.sources, run) === row.run)) {
+      written.push({ row: { ...first, run, sources: rows.flatMap(({ sources }) => sources) }, name });
+      continue;
+    }
+    for (const row of rows) {
+      const own = `${name}-${row.sources.join('-')}`;
+      written.push({ row, name: own });
+      notes.push(`snapshot ${name} of ${row.sources.join(', ')} is ${own} now`);
+    }
+  }
+  const baselines = written.filter(({ row }) => row.isBaseline === 1);
+  if (baselines.length > 1)
+    notes.push(
+      `no baseline is set: they differ (${baselines.map(({ name }) => name).join(', ')}); choose one with \`tidemark snapshots baseline NAME\``,
+    );
+  for (const { row, name } of written)
+    add.run(name, row.run, row.pinnedAt, row.by, row.isBaseline === 1 && baselines.length === 1 ? 1 : 0);
+  return notes;
+}
+
+/** Those that were, in the order of their times, and one for each file that there was. Returns their new numbers. */
+function writeForgets(target: Connection, { forgets, tips, facts }: Pending): Map<string, number> {
+  const numbers = new Map<string, number>();
+  const replace = target.prepare(
+    'INSERT INTO replaced_roots (forget, run, root, into_run) VALUES (?, ?, ?, ?)',
+  );
+  const add = target.prepare(
+    `INSERT INTO forgets (forget, at, forgotten_by, policy, sources, runs, run_count, tip_run, root_before, root_after, replaced_digest, link)
+     VALUES (@forget, @at, @by, @policy, @sources, @runs, @runCount, @tipRun, @rootBefore, @rootAfter, @replacedDigest, @link)`,
+  );
+  let before: StoredForget | undefined;
+  const write = (
+    facts_: Omit<StoredForget, 'forget' | 'replacedDigest' | 'link'>,
+    roots: readonly { run: number; root: Buffer; into: number | null }[],
+  ): number => {
+    const forget = (before?.forget ?? 0) + 1;
+    for (const { run, root, into } of roots) replace.run(forget, run, root, into);
+    const stored = { ...facts_, forget, replacedDigest: digestReplaced(target, forget) };
+    before = { ...stored, link: linkOf(stored, before) };
+    add.run(before);
+    return forget;
+  };
+  const isOne = tips.length === 1;
+  const ordered = isOne ? forgets : forgets.toSorted((one, other) => (one.row.at < other.row.at ? -1 : 1));
+  for (const { row, part, replaced } of ordered) {
+    numbers.set(`${part} ${row.forget}`, write(row, replaced));
+  }
+  const tipRun = readSealed(target).at(-1)?.run ?? 0;
+  for (const { root, sources, dropped, roots } of tips) {
+    write(
+      {
+        ...{ at: facts.at, by: facts.actor.by, policy: MOVED_POLICY, sources: JSON.stringify(sources) },
+        ...{ runs: JSON.stringify(rangesOf(dropped)), runCount: dropped.length, tipRun },
+        // Of the last one, `sealAgain` knows it.
+        ...{ rootBefore: root, rootAfter: root },
+      },
+      roots.map((each) => ({ ...each, into: null })),
+    );
+  }
+  return numbers;
+}
+
+/** The entries in order of time, chained anew, and the runs with the latest of them that they cover. */
+function writeEntries(
+  target: Connection,
+  { entries, lastEntries, restoreOffsets }: Pending,
+  { isSealed, forgetOf }: { readonly isSealed: boolean; readonly forgetOf: ReadonlyMap<string, number> },
+): void {
+  const add = target.prepare(
+    `INSERT INTO audit_log (entry, at, "by", via, action, about, member, row, root, hash)
+     VALUES (@entry, @at, @by, @via, @action, @about, @member, @row, @root, @hash)`,
+  );
+  const numbers = new Map<
+    number,
+    { readonly old: number; readonly entry: number; readonly hash: Buffer }[]
+  >();
+  let [before, count]: [Buffer | null, number] = [null, 0];
+  const ordered = new Set(entries.map(({ part }) => part)).size > 1 ? entries.toSorted(byTime) : entries;
+  for (const { entry: old, part } of ordered) {
+    const member = memberOf(old, part, restoreOffsets[part] ?? 0, forgetOf);
+    // Of a mirror in which nothing is sealed, no forget is known either, nor the root of another source's run.
+    if (member === null) continue;
+    count += 1;
+    const facts = { ...old, entry: count, member, root: isSealed ? old.root : null };
+    const hash = entryHash(facts, before);
+    add.run({ ...facts, hash });
+    numbers.set(part, [...(numbers.get(part) ?? []), { old: old.entry, entry: count, hash }]);
+    before = hash;
+  }
+  const cover = target.prepare('UPDATE runs SET last_entry = ?, last_entry_hash = ? WHERE run = ?');
+  for (const { run, part, entry } of lastEntries) {
+    const covered = numbers.get(part)?.findLast(({ old }) => old <= entry);
+    cover.run(covered?.entry ?? null, covered?.hash ?? null, run);
+  }
+}
+
+function byTime(one: Pending['entries'][number], other: Pending['entries'][number]): number {
+  if (one.part === other.part) return one.entry.entry - other.entry.entry;
+  return one.entry.at === other.entry.at ? one.part - other.part : one.entry.at < other.entry.at ? -1 : 1;
+}
+
+function memberOf(
+  { about, member }: AuditEntry,
+  part: number,
+  restoreOffset: number,
+  forgetOf: ReadonlyMap<string, number>,
+): string | null {
+  if (about !== 'restores' && about !== 'forgets') return member;
+  const [number = 0] = JSON.parse(member) as number[];
+  if (about === 'restores') return JSON.stringify([number + restoreOffset]);
+  const forget = forgetOf.get(`${part} ${number}`);
+  return forget === undefined ? null : JSON.stringify([forget]);
+}
+
+function sealAgain(target: Connection): void {
+  const last = readStoredForgets(target).at(-1);
+  if (last === undefined) throw new TidemarkError('internal', 'a move left no mark');
+  const every = new Set(readSealed(target).map(({ run }) => run));
+  const steps = chain(target, last.link, every);
+  let step = steps.next();
+  while (step.done !== true) step = steps.next();
+  target.prepare('UPDATE forgets SET root_after = ? WHERE forget = ?').run(step.value, last.forget);
+}
+
+/** Snapshots that the log has and that are not there: of before the first run of these sources, or under another name now. */
+function endGone(target: Connection, { facts: { actor, at } }: Pending): void {
+  const about: AuditedTable = 'snapshots';
+  const gone = target
+    .prepare<[], { name: string }>(
+      `SELECT json_extract(member, '$[0]') AS name FROM audit_log a
+       WHERE about = 'snapshots' AND entry = (SELECT max(entry) FROM audit_log b WHERE b.about = a.about AND b.member = a.member)
+         AND action <> 'unpin' AND json_extract(member, '$[0]') NOT IN (SELECT name FROM snapshots) ORDER BY entry`,
+    )
+    .all();
+  for (const { name } of gone) {
+    // The log records a row before it goes.
+    target
+      .prepare('INSERT INTO snapshots (name, run, pinned_at, pinned_by, is_baseline) VALUES (?, 0, ?, ?, 0)')
+      .run(name, at, actor.by);
+    recordAction(target, actor, { action: 'unpin', at, about, key: [name] });
+    target.prepare('DELETE FROM snapshots WHERE name = ?').run(name);
+  }
+}
+
+/**
+ * Compares what the new file has of each source with what the parts have of it, both ways, row by row: so every record is as
+ * it was in every run. `moved` is the result of `makeMovedMirror`.
+ * @throws TidemarkError `mirror_corrupt` for the first difference
+ */
+export function compareMoved(path: string, parts: readonly MovedPart[]): void {
+  translated(path, () => compareFile(path, parts));
+}
+
+function compareFile(path: string, parts: readonly MovedPart[]): void {
+  const target = connect(path, { isReadonly: false });
+  try {
+    target.exec(
+      'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)',
+    );
+    const runsOf = parts.length === 1 ? null : numberRuns(target, parts);
+    for (const [index, part] of parts.entries()) {
+      const runs = runsOf?.[index] ?? null;
+      attached(target, { part, runs }, () => comparePart(target, { part, runs, offsets: NO_OFFSETS }, path));
+    }
+  } finally {
+    target.close();
+  }
+}
+
+function comparePart(target: Connection, numbered: Numbered, path: string): void {
+  const offsets = numbered.runs === null ? NO_OFFSETS : offsetsBetween(target);
+  for (const table of TABLES) {
+    if (table.own === 'false') continue;
+    const columns = columnsOf(target, table).filter((column) => table.resealed?.includes(column) !== true);
+    const rows = (schema: 'part' | 'main', picked: readonly string[]): IterableIterator<unknown[]> =>
+      target
+        .prepare<[], unknown[]>(
+          `SELECT ${picked.join(', ')} FROM ${schema}.${table.name} WHERE ${ownIn(schema, table.own)} ORDER BY ${table.key}`,
+        )
+        .raw()
+        .iterate();
+    const was = rows(
+      'part',
+      columns.map((column) => mapped(table, column, { ...numbered, offsets })),
+    );
+    const is = rows(
+      'main',
+      columns.map((column) => `"${column}"`),
+    );
+    for (;;) {
+      const [one, other] = [was.next(), is.next()];
+      if (one.done === true && other.done === true) break;
+      if (one.done === other.done && isSameRow(one.value as unknown[], other.value as unknown[])) continue;
+      was.return?.();
+      is.return?.();
+      throw new TidemarkError(
+        'mirror_corrupt',
+        `${path} differs from ${numbered.part.path} in ${table.name}`,
+        {
+          hint: 'nothing was moved; run the command again, and report it if it stays so',
+        },
+      );
+    }
+  }
+}
+
+/** How far the numbers of a part are from those of the new file: by the first of each that the sources have. */
+function offsetsBetween(target: Connection): Offsets {
+  const least = (schema: 'part' | 'main', [name, column]: readonly [string, string]): number => {
+    const own = TABLES.find((table) => table.name === name)?.own ?? 'true';
+    const sql = `SELECT ifnull(min(${column}), 0) FROM ${schema}.${name} WHERE ${ownIn(schema, own)}`;
+    return target.prepare<[], number>(sql).pluck().get() ?? 0;
+  };
+  const entries = Object.entries(NUMBERED).map(([ref, place]) => [
+    ref,
+    least('main', place) - least('part', place),
+  ]);
+  return { ...NO_OFFSETS, ...(Object.fromEntries(entries) as Partial<Offsets>) };
+}
+
+function isSameRow(one: readonly unknown[], other: readonly unknown[]): boolean {
+  return one.every((value, index) => {
+    const beside = other[index];
+    return Buffer.isBuffer(value) && Buffer.isBuffer(beside) ? value.equals(beside) : value === beside;
+  });
+}

@@ -1,0 +1,149 @@
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandLine, type Ended } from './command-line.ts';
+import { scratch } from './harness.ts';
+import { FakeService } from './service.ts';
+
+const SOURCES = ['acme', 'beta', 'core'];
+const SPLIT = './data/{source}.db';
+
+/** Three sources in one mirror, with history, a baseline, accepted drift and forgotten runs. */
+async function world() {
+  const services = await Promise.all(SOURCES.map(() => FakeService.start()));
+  const directory = scratch();
+  const configure = (mirror: string): void => {
+    const sources = SOURCES.map(
+      (name, index) =>
+        `  - { name: ${name}, baseUrl: "${services[index]?.url ?? ''}", apiKey: "\${KEY}", kinds: { include: [organizations, roles] } }`,
+    );
+    writeFileSync(join(directory, 'tidemark.yaml'), `mirror: ${mirror}\nsources:\n${sources.join('\n')}\n`);
+  };
+  configure('./data/all.db');
+  const run = async (code: number, ...args: string[]): Promise<Ended> => {
+    const ended = await commandLine(args, { env: { KEY: 'test-key-of-some-length' }, cwd: directory });
+    expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+    return ended;
+  };
+  const set = (round: number): void => {
+    for (const [index, service] of services.entries())
+      service.set('roles', [
+        { id: `r${index}`, name: `${SOURCES[index] ?? ''} ${round}` },
+        ...(round === 2 ? [] : [{ id: `other${index}`, name: 'Other' }]),
+      ]);
+  };
+  for (const round of [1, 2, 3]) {
+    set(round);
+    await run(0, 'sync', '--quiet');
+    if (round === 1) await run(0, 'snapshots', 'pin', 'base');
+    if (round === 1) await run(0, 'snapshots', 'baseline', 'base');
+  }
+  await run(0, 'drift', 'accept', 'roles', 'r1', '--source', 'beta', '--reason', 'known');
+  await run(0, 'forget', '--keep-last', '2');
+  const path = (name: string): string => join(directory, 'data', name);
+  const root = (JSON.parse((await run(0, 'verify', '--json')).stdout) as { root: string }).root;
+  /** What people see of each source, without numbers of runs. */
+  const seen = async (): Promise<string[]> =>
+    Promise.all(
+      SOURCES.map(async (name) => {
+        const texts = [
+          (await run(0, 'export', '--source', name, '--kind', 'roles')).stdout,
+          (await run(0, 'export', '--source', name, '--at', 'snapshot:base', '--kind', 'roles')).stdout,
+          (await run(name === 'beta' ? 0 : 2, 'drift', '--source', name, '--kind', 'roles')).stdout,
+        ];
+        return texts.join('\n').replaceAll(/run \d+, \S+\)/g, 'run');
+      }),
+    );
+  const files = (): string[] =>
+    readdirSync(join(directory, 'data'))
+      .filter((name) => !name.includes('-'))
+      .sort();
+  return { run, configure, path, root, seen, files };
+}
+
+describe('mirror move', () => {
+  it('splits and joins a mirror, and keeps what people see; old roots are found as replaced', async () => {
+    const { run, configure, path, root, seen, files } = await world();
+    const before = await seen();
+    const split = await run(0, 'mirror', 'move', '--to', SPLIT);
+    expect(split.stdout).toContain(`Now set in the configuration:  mirror: ${SPLIT}`);
+    expect(files()).toEqual(['acme.db', 'all.db.moved', 'beta.db', 'core.db']);
+    configure(SPLIT);
+    expect(await seen()).toEqual(before);
+    await run(0, 'verify');
+    expect((await run(3, 'verify', '--root', root, '--source', 'core')).stderr).toContain(
+      'since a move replaced it',
+    );
+    // Of another source nothing is left in the file.
+    expect(readFileSync(path('acme.db')).includes('beta 1')).toBe(false);
+    expect(readFileSync(path('acme.db')).includes('known')).toBe(false);
+    await run(0, 'sync', '--quiet');
+
+    await run(0, 'mirror', 'move', '--to', './data/all.db', '--remove');
+    expect(files()).toEqual(['all.db', 'all.db.moved']);
+    configure('./data/all.db');
+    expect(await seen()).toEqual(before);
+    expect((await run(3, 'verify', '--root', root)).stdout).toContain('until it was moved');
+    await run(0, 'sync', '--quiet');
+    await run(0, 'verify');
+  });
+
+  it('that is killed is completed by the same command, wherever it was', async () => {
+    const { run, configure, path, seen, files } = await world();
+    const before = await seen();
+    const old = path('copy');
+    copyFileSync(path('all.db'), old);
+    // While the new files were made: one is there in part.
+    writeFileSync(path('acme.db-moving'), 'half a file');
+    await run(0, 'mirror', 'move', '--to', SPLIT);
+    // Before the last of them had its name; before the old one was put away.
+    for (const unnamed of ['core.db', null]) {
+      renameSync(path('all.db.moved'), path('all.db'));
+      if (unnamed !== null) renameSync(path(unnamed), path(`${unnamed}-moving`));
+      expect(await seen()).toEqual(before);
+      await run(0, 'mirror', 'move', '--to', SPLIT);
+      expect(files()).toEqual(['acme.db', 'all.db.moved', 'beta.db', 'copy', 'core.db']);
+    }
+    // After the end.
+    expect((await run(0, 'mirror', 'move', '--to', SPLIT)).stdout).toContain('moved already');
+    configure(SPLIT);
+    expect(await seen()).toEqual(before);
+    // The way back: one of the old files was put away, the others were not.
+    rmSync(path('all.db.moved'));
+    await run(0, 'mirror', 'move', '--to', './data/all.db');
+    for (const name of ['beta.db', 'core.db']) renameSync(path(`${name}.moved`), path(name));
+    await run(0, 'mirror', 'move', '--to', './data/all.db');
+    // With the new file gone, it must not be made without the first.
+    renameSync(path('beta.db.moved'), path('beta.db'));
+    rmSync(path('all.db'));
+    expect((await run(1, 'mirror', 'move', '--to', './data/all.db')).stderr).toContain('was moved before');
+  });
+
+  it('refuses what would lose something, in one line, and leaves all as it was', async () => {
+    const { run, path, files, seen, configure } = await world();
+    const before = await seen();
+    writeFileSync(path('beta.db'), '');
+    expect((await run(1, 'mirror', 'move', '--to', SPLIT)).stderr).toContain('beta.db');
+    rmSync(path('beta.db'));
+    await run(0, 'mirror', 'move', '--to', SPLIT);
+    renameSync(path('all.db.moved'), path('all.db'));
+    // Written since: it is nobody's left-over any more.
+    configure(SPLIT);
+    await run(0, 'sync', '--quiet', '--source', 'beta');
+    configure('./data/all.db');
+    expect((await run(1, 'mirror', 'move', '--to', SPLIT)).stderr).toContain('is there already');
+    expect(await seen()).toEqual(before);
+    expect(files()).toEqual(['acme.db', 'all.db', 'beta.db', 'core.db']);
+    await run(4, 'mirror', 'move', '--to', './data/other.db');
+    await run(4, 'mirror', 'move', '--to', './data/{name}.db');
+    expect(existsSync(path('other.db'))).toBe(false);
+  });
+});

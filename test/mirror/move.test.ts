@@ -1,0 +1,81 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { compareMoved, makeMovedMirror, readMirrorFacts } from '../../src/mirror/move.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { open, ORG, PROJECT, sync, temporaryDirectory, testClock, type TestClock } from './fixture.ts';
+
+const FACTS = { at: '2026-03-02T00:00:00.000Z', actor: { by: 'ann@here', via: 'ann@here' } };
+const SOURCES = ['acme', 'beta', 'core'];
+
+/** What a mirror says of a source after each of its runs, in words that no move may change: no number of a run. */
+function history(mirror: Mirror, source: string): unknown[] {
+  const runs = mirror.runs.list({ source, limit: 1000 }).toReversed();
+  return runs.map((run) => {
+    const { startedAt, finishedAt, outcome, added, changed, removed, unchanged } = run;
+    const state = [...mirror.records.readAt(run.run, { sources: [source] })].map(
+      ({ kind, scope, id, body }) => ({
+        ...{ kind, scope, id, body },
+      }),
+    );
+    return { startedAt, finishedAt, outcome, added, changed, removed, unchanged, state };
+  });
+}
+
+/** A mirror of three sources with numbers drawn from a seed: records that come, change, go and return, and people's work. */
+async function shared(clock: TestClock, seed: number): Promise<Mirror> {
+  const mirror = open({ clock });
+  let state = seed;
+  const draw = (below: number): number => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return Math.floor((state / 2_147_483_648) * below);
+  };
+  for (let run = 0; run < 12; run += 1) {
+    clock.move(60_000);
+    const name = SOURCES[run < 3 ? run : draw(3)] ?? '';
+    const ids = Array.from({ length: 6 }, (_none, index) => index).filter(() => draw(3) > 0);
+    const bodies = ids.map((id) => `{"id":"r${id}","name":"${name} ${draw(3)}","n":12345678901234567890}`);
+    await sync(mirror, 'roles', ORG, bodies, { source: { name, baseUrl: 'https://svc.example.com' } });
+    if (draw(3) === 0)
+      await sync(mirror, 'session_recordings', PROJECT, ['{"id":"s1","viewed":false}'], {
+        source: { name, baseUrl: 'https://svc.example.com' },
+      });
+    if (run === 1) mirror.snapshots.pin('early', 1);
+  }
+  return mirror;
+}
+
+describe('a move of a mirror', () => {
+  it.each([1, 2, 3, 4, 5])('keeps every state and the history, there and back (seed %i)', async (seed) => {
+    const clock = testClock();
+    const whole = await shared(clock, seed);
+    const before = new Map(SOURCES.map((source) => [source, history(whole, source)]));
+    const root = whole.runs.list({ limit: 1 })[0]?.root ?? '';
+    const path = whole.path;
+    whole.close();
+    const directory = temporaryDirectory();
+    const parts = SOURCES.map((source) => ({ path: join(directory, `${source}.db`), sources: [source] }));
+    for (const { path: made, sources } of parts) {
+      makeMovedMirror(made, [{ path, sources }], FACTS);
+      compareMoved(made, [{ path, sources }]);
+      const mirror = open({ path: made, mode: 'read', clock });
+      expect(await mirror.verify()).toMatchObject({ problems: [] });
+      expect(mirror.runs.sources()).toEqual(sources);
+      expect(history(mirror, sources[0] ?? '')).toEqual(before.get(sources[0] ?? ''));
+      expect(mirror.findSeal(root)).toMatchObject({ status: 'replaced', how: 'move' });
+      mirror.close();
+    }
+    const joined = join(directory, 'whole.db');
+    makeMovedMirror(joined, parts, FACTS);
+    compareMoved(joined, parts);
+    const mirror = open({ path: joined, mode: 'write', clock });
+    expect(await mirror.verify()).toMatchObject({ problems: [] });
+    for (const source of SOURCES) expect(history(mirror, source)).toEqual(before.get(source));
+    expect(mirror.findSeal(root)).toMatchObject({ status: 'replaced', how: 'move' });
+    // Goes on as any mirror does.
+    await sync(mirror, 'roles', ORG, [], { source: { name: 'acme', baseUrl: 'https://svc.example.com' } });
+    expect(await mirror.verify()).toMatchObject({ problems: [] });
+    readMirrorFacts(parts[0]?.path ?? '', ({ mark }) =>
+      expect(mark).toMatchObject({ rootBefore: root, isUntouched: true }),
+    );
+  });
+});
