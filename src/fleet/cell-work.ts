@@ -1,5 +1,5 @@
 /** The work on one cell, in the process that a worker keeps for it: bring the mirror, do what is due, store it, report. */
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import { type Backup, listNewestFenced } from '../backup/list.ts';
@@ -64,7 +64,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     // Cut short: what its mirror has by then is reported with the next work on it.
     if (effects.signal.aborted)
       throw new Unworkable('left', new TidemarkError('interrupted', 'the work was stopped'));
-    const storage = await store(order, effects);
+    const storage = await storeMirror(order, effects);
     const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
     return {
       status: 'worked',
@@ -91,11 +91,16 @@ class Unworkable extends Error {
 // The configuration of a cell: a file without its key, which stays in memory.
 
 /** The text of the configuration file of a cell, JSON as YAML takes it. */
-function cellConfigText(cell: string, config: CellConfig, mirror: string, key: string): string {
+export function cellConfigText(
+  cell: string,
+  config: CellConfig,
+  mirror: string,
+  key: { readonly apiKey: string } | { readonly apiKeyFile: string },
+): string {
   const { source, schedules, retention, drift } = config;
   const document = {
     mirror,
-    sources: [{ ...source, name: cell, apiKey: key }],
+    sources: [{ ...source, name: cell, ...key }],
     schedules,
     ...(retention === undefined ? {} : { retention }),
     ...(drift === undefined ? {} : { drift }),
@@ -109,7 +114,9 @@ function readCellConfig(
 ): Config {
   try {
     mkdirSync(dirname(mirror), { recursive: true, mode: 0o700 });
-    writeFileSync(configFile, cellConfigText(cell, config, mirror, `\${${KEY_VARIABLE}}`), { mode: 0o600 });
+    writeFileSync(configFile, cellConfigText(cell, config, mirror, { apiKey: `\${${KEY_VARIABLE}}` }), {
+      mode: 0o600,
+    });
   } catch (error) {
     throw asFileError(error, configFile, 'written');
   }
@@ -141,6 +148,9 @@ type Relation = ChainState | 'other';
 async function bringMirror(order: CellOrder, path: string, effects: CellEffects): Promise<Brought> {
   const { known } = order;
   const cached = await cachedRelation(order, path, effects);
+  if (cached === 'equal' && known !== null && (await isReplaced(order, path, effects))) {
+    return { chain: 'equal', lostRuns: 0 };
+  }
   if (cached === 'equal' || cached === 'ahead') return { chain: cached, lostRuns: 0 };
   const stored = await fetchMirror(order, path, effects, cached === 'behind');
   const chain = stored ?? (cached === 'behind' ? 'behind' : null);
@@ -167,6 +177,49 @@ async function bringMirror(order: CellOrder, path: string, effects: CellEffects)
     ].join(', '),
   );
   return { chain: 'behind', lostRuns };
+}
+
+/**
+ * A cached mirror may end with the right run and still be an old one: a person who had it checked out pinned a baseline, say.
+ * Then the stored one takes its place. The file beside a cached mirror names the backup that it is equal to, or newer than.
+ */
+async function isReplaced(order: CellOrder, path: string, effects: CellEffects): Promise<boolean> {
+  const stored = order.known?.stored ?? null;
+  if (stored === null || storedMark(path) === stored.key) return false;
+  const backup = (await storedBackups(order, effects)).find(({ name }) => name === stored.key);
+  if (backup === undefined || backup.manifest?.root !== order.known?.root) return false;
+  await putInPlace(backup, path, order, effects);
+  return true;
+}
+
+async function putInPlace(
+  backup: Backup,
+  path: string,
+  order: CellOrder,
+  effects: CellEffects,
+): Promise<void> {
+  const fetched = `${path}.fetched`;
+  removeMirror(fetched);
+  try {
+    await fetchOne(backup, fetched, order, effects);
+    removeMirror(path);
+    renameSync(fetched, path);
+    writeMark(path, backup.name);
+  } finally {
+    removeMirror(fetched);
+  }
+}
+
+function markPath(path: string): string {
+  return `${path}-stored`;
+}
+
+function storedMark(path: string): string | null {
+  return existsSync(markPath(path)) ? readFileSync(markPath(path), 'utf8') : null;
+}
+
+function writeMark(path: string, key: string): void {
+  writeFileSync(markPath(path), key, { mode: 0o600 });
 }
 
 /** Null where there is no cached mirror that can be used. */
@@ -211,7 +264,11 @@ function lastRunIn(path: string, { cell }: CellOrder, effects: CellEffects): num
   }
 }
 
-function openCell(path: string, mode: 'read' | 'write', { clock, host, pid }: CellEffects): Mirror {
+function openCell(
+  path: string,
+  mode: 'read' | 'write',
+  { clock, host, pid }: Pick<CellEffects, 'clock' | 'host' | 'pid'>,
+): Mirror {
   return openMirror(path, { mode, command: 'fleet', clock, host, pid });
 }
 
@@ -241,6 +298,7 @@ async function fetchMirror(
       if (relation !== 'other') {
         removeMirror(path);
         renameSync(fetched, path);
+        writeMark(path, backup.name);
         effects.log.info({ cell: order.cell, file: backup.name, chain: relation }, 'the mirror was fetched');
         return relation;
       }
@@ -307,7 +365,7 @@ function holderOf({ clock, host, pid }: Pick<CellEffects, 'clock' | 'host' | 'pi
 
 /** A mirror and all that is beside it. */
 function removeMirror(path: string): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock'])
+  for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock', '-stored'])
     rmSync(`${path}${suffix}`, { force: true });
 }
 
@@ -362,7 +420,11 @@ async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffect
 
 const NOTHING_STORED: CellStorage = { stored: null, error: null };
 
-async function store(order: CellOrder, effects: CellEffects): Promise<CellStorage> {
+/** Where `known` is null, it is stored whatever is there. @throws TidemarkError as opening the mirror does */
+export async function storeMirror(
+  order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'recipients' | 'mirror'>,
+  effects: Pick<CellEffects, 'clock' | 'signal' | 'log' | 'host' | 'pid'>,
+): Promise<CellStorage> {
   const { cell, known, fence, storage: target, recipients, mirror: path } = order;
   const { clock, signal } = effects;
   const mirror = openCell(path, 'read', effects);
@@ -393,6 +455,7 @@ async function store(order: CellOrder, effects: CellEffects): Promise<CellStorag
         if (cleanupError !== null) effects.log.warn({ cell, code: cleanupError.code }, cleanupError.message);
       }
       const { file: key, run, bytes } = manifest;
+      writeMark(path, key);
       return { stored: { key, run, bytes }, error: null };
     } finally {
       work.close();

@@ -14,7 +14,7 @@ import { duration, plural } from '../core/wording.ts';
 import { ActiveProblems } from '../daemon/problems.ts';
 import type { RateLogState } from '../mirror/rate-log.ts';
 import { CellProcess, type StartCellProcess } from './cell-process.ts';
-import type { CellOrder, CellReport, CellResult } from './cell.ts';
+import type { CellOrder, CellReport, CellResult, KnownMirror } from './cell.ts';
 import type { GroupQueue, TakenGroup } from './queue.ts';
 import type { Publication, PublishResult } from './registry/publish.ts';
 import type { Cell, HeldGroup, Registry, WorkerDescription } from './registry/registry.ts';
@@ -388,18 +388,7 @@ export class Worker {
       rateLog: join(directory, 'group'),
       requests: isFirst ? rateLogState(held.rateLog, held.rateLogAgeMs) : null,
       uncountedUntil: isFirst && abandonedMs !== null ? Math.min(now, now - abandonedMs + leaseMs) : null,
-      known:
-        cell.lastRun === null
-          ? null
-          : {
-              lastRun: cell.lastRun,
-              root: cell.root,
-              projectedRun: cell.projectedRun,
-              stored:
-                cell.storedKey === null || cell.storedRun === null
-                  ? null
-                  : { key: cell.storedKey, run: cell.storedRun },
-            },
+      known: knownMirror(cell),
       mayLoseRuns: (cell.overdueMs ?? 0) > limits.lostRunsMs,
       fence: held.fence,
       storage: cellStorage(storage, cell.name),
@@ -505,7 +494,15 @@ export class Worker {
   }
 }
 
-/** Where the mirrors of a cell are stored. @internal */
+/** What the registry says of a cell's mirror; null for one that has none. */
+export function knownMirror(cell: Cell): KnownMirror | null {
+  const { lastRun, root, projectedRun, storedKey, storedRun } = cell;
+  if (lastRun === null) return null;
+  const stored = storedKey === null || storedRun === null ? null : { key: storedKey, run: storedRun };
+  return { lastRun, root, projectedRun, stored };
+}
+
+/** Where the mirrors of a cell are stored. */
 export function cellStorage(storage: TargetConfig, cell: string): TargetConfig {
   const place = ['cells', encodeURIComponent(cell)];
   return storage.type === 'directory'
@@ -517,7 +514,8 @@ export function cellStorage(storage: TargetConfig, cell: string): TargetConfig {
       };
 }
 
-function rateLogState(stored: JsonValue, ageMs: number): RateLogState | null {
+/** A rate log as the registry has it, with its ages as of now. */
+export function rateLogState(stored: JsonValue, ageMs: number): RateLogState | null {
   // Written by a worker alone, by `exportRateLog`.
   const state = stored as unknown as RateLogState | null;
   if (state === null) return null;
@@ -530,7 +528,7 @@ function rateLogState(stored: JsonValue, ageMs: number): RateLogState | null {
 }
 
 /** The part of a publication that a report gives. */
-function contentsOf(
+export function contentsOf(
   cell: Pick<Cell, 'lastRun'>,
   report: CellReport,
 ): Pick<Publication, 'runs' | 'error' | 'mirror' | 'stored' | 'findings' | 'records' | 'changes'> {
