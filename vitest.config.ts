@@ -5,6 +5,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 const SLOW = [
   'test/{backup,browser,container,docs,journeys,properties}/**',
   'test/daemon/*.test.ts',
+  'test/fleet/work.test.ts',
   'test/daemon/http/**',
   'test/cli/reasons.test.ts',
   'test/mirror/{absence,bit-flips,crash,field-shapes,forget,history,litestream,verify}.test.ts',

@@ -149,6 +149,46 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         examples: ['tidemark fleet drain worker-1'],
         load: async () => (await import('./fleet.ts')).fleetDrain,
       },
+      {
+        name: 'checkout',
+        description: 'Hold a cell and fetch its mirror here, for restore, undo or drill',
+        arguments: [{ name: '<cell>', key: 'cell', description: 'name of the cell', values: 'free' }],
+        options: [
+          {
+            flags: '--directory <dir>',
+            description: 'where mirror and configuration go (default: the name of the cell)',
+            values: 'file',
+          },
+          { flags: '--wait', description: 'wait up to 15 minutes for a worker that is at work on it' },
+          { flags: '--force', description: 'take it from a worker, which then publishes nothing' },
+        ],
+        notes: [
+          'Until the checkin no worker takes the cell, nor another cell with the same key. The directory has a tidemark.yaml for',
+          '--config; it refers to the key as the cell does: set that variable, or mount that file, to reach the service.',
+        ],
+        examples: [
+          'tidemark fleet checkout acme --wait',
+          'tidemark restore --config acme/tidemark.yaml run:41 --kind batch_exports',
+        ],
+        outlivesOutput: () => true,
+        load: async () => (await import('./fleet-checkout.ts')).fleetCheckout,
+      },
+      {
+        name: 'checkin',
+        description: 'Store and publish a cell that was checked out, and give it back to the workers',
+        arguments: [{ name: '<cell>', key: 'cell', description: 'name of the cell', values: 'free' }],
+        options: [
+          { flags: '--directory <dir>', description: 'where the checkout put it', values: 'file' },
+          { flags: '--discard', description: 'give it back as it was; what was done here is dropped' },
+          { flags: '--force', description: 'with --discard: also what somebody else checked out' },
+        ],
+        notes: [
+          'The mirror has to verify and to continue the run that the registry knows. Its files here are removed once it is stored.',
+        ],
+        examples: ['tidemark fleet checkin acme', 'tidemark fleet checkin acme --discard'],
+        outlivesOutput: () => true,
+        load: async () => (await import('./fleet-checkout.ts')).fleetCheckin,
+      },
     ],
   },
 ];

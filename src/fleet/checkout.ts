@@ -31,7 +31,7 @@ interface CheckoutOptions {
 }
 
 export const CONFIG_FILE = 'tidemark.yaml';
-const MIRROR_FILE = 'mirror.db';
+export const MIRROR_FILE = 'mirror.db';
 /** Backups that are looked at for the newest mirror. */
 const LOOKED_AT = 4;
 /** While a worker is at work on the cell: how often it is tried again. */

@@ -1,0 +1,124 @@
+/** `tidemark fleet checkout` and `fleet checkin`: a cell in the hands of a person, for restore, undo, drill and the rest. */
+import { readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { readIdentities } from '../backup/encryption.ts';
+import { commandActor } from '../core/actor.ts';
+import { systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
+import { CONFIG_FILE, MIRROR_FILE, checkIn, checkOut, discardCheckout } from '../fleet/checkout.ts';
+import { Registry } from '../fleet/registry/registry.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
+import { print, type CommandContext } from './context.ts';
+import { requireFleet } from './fleet-work.ts';
+import { commandLog } from './source-probe.ts';
+
+interface CheckoutOptions {
+  readonly cell: string;
+  readonly directory?: string;
+  readonly wait?: boolean;
+  readonly force?: boolean;
+}
+
+/** How long `--wait` waits for a worker to finish with the cell. */
+const WAIT_MS = 15 * 60_000;
+
+/** Exit 0 once the mirror is here. @throws TidemarkError as `checkOut` */
+export async function fleetCheckout(
+  context: CommandContext,
+  { cell, directory: given, wait = false, force = false }: CheckoutOptions,
+): Promise<ExitCode> {
+  const { fleet } = readLoadedConfig(context, context.options, 'unused');
+  const { database, storage } = requireFleet(fleet);
+  const directory = resolve(context.cwd, given ?? cell);
+  const registry = await Registry.open(database, { maxConnections: 2 });
+  try {
+    const { config, mirror, run } = await checkOut(cell, {
+      registry,
+      storage,
+      clock: systemClock,
+      pid: context.pid,
+      signal: context.signal,
+      holder: commandActor().by,
+      directory,
+      identities: fleet.identityFile === null ? [] : await readIdentities(fleet.identityFile),
+      waitMs: wait ? WAIT_MS : 0,
+      isForced: force,
+    });
+    if (context.options.json === true) {
+      const document = { schema: 'tidemark.fleet-checkout/1', cell, run, config, mirror };
+      await print(context, `${JSON.stringify(document)}\n`);
+    } else {
+      await print(
+        context,
+        [
+          `${cell} is checked out as of run ${run}: no worker takes it, nor another cell with its key, until it is checked in.`,
+          `  tidemark restore --config ${config}`,
+          `  tidemark fleet checkin ${cell}${given === undefined ? '' : ` --directory ${given}`}`,
+          '',
+        ].join('\n'),
+      );
+    }
+    return EXIT.done;
+  } finally {
+    await registry.close();
+  }
+}
+
+/** All of it is in storage: an old mirror lying around would be taken for the cell's. Files of the user's own stay. */
+function removeCheckout(directory: string): void {
+  for (const name of readdirSync(directory))
+    if (name === CONFIG_FILE || name.startsWith(MIRROR_FILE))
+      rmSync(join(directory, name), { recursive: true });
+  if (readdirSync(directory).length === 0) rmdirSync(directory);
+}
+
+interface CheckinOptions {
+  readonly cell: string;
+  readonly directory?: string;
+  readonly discard?: boolean;
+  readonly force?: boolean;
+}
+
+/** Exit 0 once the workers have the cell again. @throws TidemarkError as `checkIn` */
+export async function fleetCheckin(
+  context: CommandContext,
+  { cell, directory: given, discard = false, force = false }: CheckinOptions,
+): Promise<ExitCode> {
+  const { fleet } = readLoadedConfig(context, context.options, 'unused');
+  const { database, storage } = requireFleet(fleet);
+  const directory = resolve(context.cwd, given ?? cell);
+  if (force && !discard) {
+    throw new TidemarkError('usage', '--force is for --discard only', {
+      hint: 'what somebody else did can be dropped, not published for them',
+    });
+  }
+  const registry = await Registry.open(database, { maxConnections: 2 });
+  const holder = commandActor().by;
+  try {
+    if (discard) {
+      await discardCheckout(cell, { registry, holder, isForced: force });
+      await print(context, `${cell} is checked in as it was; ${directory} is left to you\n`);
+      return EXIT.done;
+    }
+    // Its key may be on the workers alone: nothing is asked of the service.
+    const config = readConfig(context, { config: join(directory, CONFIG_FILE), source: [cell] }, 'unused');
+    const { run, newRuns } = await checkIn(cell, {
+      registry,
+      storage,
+      clock: systemClock,
+      pid: context.pid,
+      signal: context.signal,
+      holder,
+      config,
+      recipients: fleet.recipients,
+      log: commandLog(context, 'warn'),
+    });
+    removeCheckout(directory);
+    const what = newRuns === 0 ? 'without a new run' : `with ${plural(newRuns, 'new run')}`;
+    await print(context, `${cell} is checked in as of run ${run}, ${what}\n`);
+    return EXIT.done;
+  } finally {
+    await registry.close();
+  }
+}

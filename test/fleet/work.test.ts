@@ -1,0 +1,314 @@
+/**
+ * A fleet of real processes: workers that die, freeze and leave, and people who take a cell. PostgreSQL is the system's; what
+ * the workers talk to is on loopback.
+ */
+import { type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Secret } from '../../src/core/secret.ts';
+import { runProgram, scratch, start } from '../journeys/harness.ts';
+import { FakeService } from '../journeys/service.ts';
+import { KIND } from './cell-fixture.ts';
+import { openedRegistry, POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
+
+const KEY = 'the-key-of-a-cell';
+/** The least that there is: what a takeover waits for. */
+const HEARTBEAT_MS = 10_000;
+
+let server: PostgresServer;
+
+interface Cells {
+  readonly url: Secret;
+  readonly service: FakeService;
+  readonly directory: string;
+  readonly config: string;
+  readonly ask: (statement: string) => Promise<Record<string, unknown>[]>;
+  readonly worker: (name: string, env?: Record<string, string>) => Worker;
+  /** Runs a command of the fleet to its end. */
+  readonly fleet: (...args: string[]) => Promise<{ code: number | null; stdout: string; stderr: string }>;
+  readonly until: (statement: string) => Promise<void>;
+  readonly due: () => Promise<unknown>;
+}
+
+interface Worker {
+  readonly child: ChildProcess;
+  readonly ended: Promise<{ code: number | null; stderr: string }>;
+}
+
+/** One cell, or more of one key. */
+async function cells(...names: string[]): Promise<Cells> {
+  const url = await server.database();
+  await openedRegistry(url);
+  const service = await FakeService.start();
+  service.set(KIND, [{ id: 'r1', name: 'First' }]);
+  const directory = scratch();
+  mkdirSync(join(directory, 'storage'));
+  const config = join(directory, 'fleet.yaml');
+  const fleet = {
+    database: '${DATABASE_URL}',
+    storage: join(directory, 'storage'),
+    cache: join(directory, 'cache'),
+    heartbeat: `${HEARTBEAT_MS / 1000}s`,
+    slots: 1,
+  };
+  writeFileSync(config, JSON.stringify({ fleet }));
+  const off = Object.fromEntries(
+    ['drift', 'verify', 'forget', 'drill'].map((name) => [name, { cron: 'off' }]),
+  );
+  const document = { source: { rate: { perMinute: 0, perHour: 0 } }, schedules: off };
+  const ask = async (statement: string) => server.execute(url, statement);
+  for (const name of names)
+    await ask(
+      `WITH g AS (INSERT INTO tidemark.groups (origin, secret) VALUES ('${service.url}', 'env:CELL_KEY')
+         ON CONFLICT (origin, secret) DO UPDATE SET secret = excluded.secret RETURNING id)
+       INSERT INTO tidemark.cells (name, group_id, address, profile, secret, schedule, document)
+         SELECT '${name}', id, '${service.url}', 'svc', 'env:CELL_KEY', '* * * * *', '${JSON.stringify(document)}' FROM g`,
+    );
+  const env = { DATABASE_URL: url.reveal(), CELL_KEY: KEY };
+  return {
+    url,
+    service,
+    directory,
+    config,
+    ask,
+    worker: (name, more = {}) => {
+      const worker = start(['fleet', 'work', '--name', name, '--config', config], {
+        env: { ...env, ...more },
+      });
+      onTestFinished(async () => {
+        worker.child.kill('SIGCONT');
+        if (worker.child.exitCode === null && worker.child.signalCode === null) {
+          worker.child.kill('SIGKILL');
+          await once(worker.child, 'exit');
+        }
+      });
+      return worker;
+    },
+    fleet: (...args) => runProgram(['fleet', ...args, '--config', config], { env, cwd: directory }),
+    until: async (statement) => {
+      while ((await ask(statement)).length === 0) await delay(100);
+    },
+    due: () => ask(`UPDATE tidemark.cells SET due_at = now() - interval '1 second'`),
+  };
+}
+
+const RUN = (run: number): string => `SELECT FROM tidemark.runs WHERE run = ${run} AND outcome = 'complete'`;
+
+describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { timeout: 180_000 }, () => {
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+  });
+
+  it('work on what is due, publish it, and leave when asked to, with the key nowhere', async () => {
+    const { worker, until, ask, fleet, directory, url, due } = await cells('acme', 'globex');
+    const first = worker('w1');
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
+    expect(
+      await ask(
+        'SELECT name, root IS NOT NULL AS root, stored_run, record_count::int FROM tidemark.cells ORDER BY 1',
+      ),
+    ).toEqual([
+      { name: 'acme', root: true, stored_run: 1, record_count: 3 },
+      { name: 'globex', root: true, stored_run: 1, record_count: 3 },
+    ]);
+    first.child.kill('SIGTERM');
+    const { code, stderr } = await first.ended;
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain('worker stopped');
+    expect(await ask('SELECT FROM tidemark.workers')).toEqual([]);
+    expect(await ask('SELECT FROM tidemark.groups WHERE holder IS NOT NULL')).toEqual([]);
+
+    const second = worker('w2');
+    await due();
+    await until(`SELECT FROM tidemark.workers WHERE name = 'w2'`);
+    expect((await fleet('drain', 'w2')).code).toBe(0);
+    expect((await second.ended).code).toBe(0);
+
+    // Nowhere: not in files, in logs, or in the database.
+    for (const each of readdirSync(directory, { recursive: true, withFileTypes: true }))
+      if (each.isFile())
+        expect(readFileSync(join(each.parentPath, each.name)).includes(KEY), each.name).toBe(false);
+    expect(stderr).not.toContain(KEY);
+    const tables = await ask(
+      `SELECT schemaname || '.' || tablename AS name FROM pg_tables WHERE schemaname LIKE 'tidemark%'`,
+    );
+    for (const { name } of tables)
+      expect(
+        await server.execute(url, `SELECT FROM ${String(name)} t WHERE t::text LIKE '%${KEY}%'`),
+      ).toEqual([]);
+  });
+
+  it('take over from one that was killed, which loses no run and doubles none', async () => {
+    const { worker, until, service, ask, due } = await cells('acme');
+    const first = worker('w1');
+    await until(RUN(1));
+    // It dies while it reads: its process with it.
+    const stalled: ServerResponse[] = [];
+    service.quirks.push((_request, response) => stalled.push(response) > 0);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    await due();
+    while (stalled.length === 0) await delay(50);
+    first.child.kill('SIGKILL');
+    service.quirks.length = 0;
+    service.set(KIND, [{ id: 'r1', name: 'Changed' }]);
+    worker('w2');
+    await until(RUN(2));
+    expect(
+      await ask('SELECT run, worker, changed FROM tidemark.runs WHERE root IS NOT NULL ORDER BY run'),
+    ).toEqual([
+      { run: 1, worker: 'w1', changed: 0 },
+      { run: 2, worker: 'w2', changed: 1 },
+    ]);
+  });
+
+  it('take over from one that is frozen, which then publishes and sends nothing', async () => {
+    const { worker, until, service, ask, due } = await cells('acme');
+    const first = worker('w1');
+    await until(RUN(1));
+    const stalled: ServerResponse[] = [];
+    service.quirks.push((_request, response) => stalled.push(response) > 0);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    await due();
+    while (stalled.length === 0) await delay(50);
+    // The worker alone: its process for cells goes on, without a lease.
+    first.child.kill('SIGSTOP');
+    service.quirks.length = 0;
+    worker('w2');
+    await until(RUN(2));
+    const [{ fence }] = (await ask('SELECT fence::int AS fence FROM tidemark.groups')) as [{ fence: number }];
+    const asked = service.seen.length;
+    // What it asked for is answered now, and it would ask for more.
+    for (const response of stalled)
+      response.writeHead(200).end('{"count":0,"next":null,"previous":null,"results":[]}');
+    await delay(1_000);
+    expect(service.seen.length, 'no request without a lease').toBe(asked);
+    first.child.kill('SIGCONT');
+    await delay(2_000);
+    expect(
+      await ask(
+        'SELECT run, worker, fence::int AS fence FROM tidemark.runs WHERE root IS NOT NULL ORDER BY run DESC LIMIT 1',
+      ),
+    ).toEqual([{ run: 2, worker: 'w2', fence }]);
+    // Both go on, and the chain with them.
+    await due();
+    await until(RUN(3));
+    expect(await ask(`SELECT FROM tidemark.cells WHERE state <> 'active'`)).toEqual([]);
+  });
+
+  it('leave a cell to others whose key they do not have', async () => {
+    const { worker, until, ask } = await cells('acme');
+    const poor = worker('w1', { CELL_KEY: '' });
+    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
+    worker('w2');
+    await until(RUN(1));
+    expect(await ask('SELECT worker FROM tidemark.runs')).toEqual([{ worker: 'w2' }]);
+    expect(await ask('SELECT failures, error_code FROM tidemark.cells')).toEqual([
+      { failures: 0, error_code: null },
+    ]);
+    poor.child.kill('SIGTERM');
+    const { stderr } = await poor.ended;
+    expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
+  });
+
+  it('go on where PostgreSQL was away, with one line at its beginning and one at its end', async () => {
+    const { worker, until, due } = await cells('acme');
+    const only = worker('w1');
+    await until(RUN(1));
+    await server.stop();
+    await delay(12_000);
+    await server.resume();
+    await due();
+    await until(RUN(2));
+    only.child.kill('SIGTERM');
+    const lines = (await only.ended).stderr.split('\n');
+    expect(lines.filter((line) => line.includes('nothing new begins'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('the registry can be reached again'))).toHaveLength(1);
+  });
+
+  it('have no cell that a person checked out, until it is checked in with what was done', async () => {
+    const { worker, until, fleet, directory, ask, due, config } = await cells('acme', 'globex');
+    const one = worker('w1');
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    expect(await fleet('checkout', 'nobody')).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('no cell nobody') as string,
+    });
+    expect(await fleet('checkout', 'acme')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('as of run 1') as string,
+    });
+    expect(await fleet('checkout', 'acme')).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('is there already') as string,
+    });
+    expect(await fleet('checkout', 'acme', '--directory', 'again')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('is checked out by') as string,
+    });
+    await due();
+    await delay(4_000);
+    expect(await ask('SELECT FROM tidemark.runs WHERE run > 1'), 'the other cell has the same key').toEqual(
+      [],
+    );
+
+    const env = { CELL_KEY: KEY };
+    const own = ['--config', join(directory, 'acme/tidemark.yaml')];
+    expect((await runProgram(['sync', ...own], { env })).code).toBe(0);
+    expect((await runProgram(['snapshots', 'pin', 'good', ...own], { env })).code).toBe(0);
+    expect((await runProgram(['snapshots', 'baseline', 'good', ...own], { env })).code).toBe(0);
+    expect((await runProgram(['diff', 'run:1', 'latest', ...own], { env })).code).toBe(0);
+
+    // A mirror that is another one's is refused; so is one where nothing can be stored. The cell stays checked out.
+    const other = join(directory, 'other');
+    mkdirSync(other);
+    writeFileSync(
+      join(other, 'tidemark.yaml'),
+      readFileSync(join(directory, 'acme/tidemark.yaml'), 'utf8').replace(
+        'acme/mirror.db',
+        'other/mirror.db',
+      ),
+    );
+    expect((await runProgram(['sync', '--config', join(other, 'tidemark.yaml')], { env })).code).toBe(0);
+    expect(await fleet('checkin', 'acme', '--directory', 'other')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('does not continue what the registry knows') as string,
+    });
+    const settings = readFileSync(config, 'utf8');
+    writeFileSync(config, settings.replace('/storage"', '/unmounted"'));
+    expect(await fleet('checkin', 'acme')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('unmounted does not exist') as string,
+    });
+    writeFileSync(config, settings);
+    expect(await ask(`SELECT FROM tidemark.cells WHERE state = 'checked_out'`)).toHaveLength(1);
+
+    expect(await fleet('checkin', 'acme')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('with 1 new run') as string,
+    });
+    expect(existsSync(join(directory, 'acme'))).toBe(false);
+    await due();
+    // The worker goes on from the mirror that was checked in, with its baseline: drift is judged.
+    await until(`SELECT FROM tidemark.cells WHERE name = 'acme' AND last_run = 3 AND finding_count = 0`);
+    expect(
+      await ask(
+        `SELECT worker = 'w1' AS is_worker FROM tidemark.runs r JOIN tidemark.cells c ON c.id = r.cell_id WHERE name = 'acme' ORDER BY run`,
+      ),
+    ).toEqual([{ is_worker: true }, { is_worker: false }, { is_worker: true }]);
+
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    expect((await fleet('checkout', 'acme', '--wait')).code).toBe(0);
+    expect((await fleet('checkin', 'acme', '--discard')).code).toBe(0);
+    expect(await fleet('checkin', 'acme')).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('is not checked out') as string,
+    });
+    one.child.kill('SIGTERM');
+    expect((await one.ended).code).toBe(0);
+  });
+});
