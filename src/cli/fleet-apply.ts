@@ -123,7 +123,7 @@ function stepLines({ action, name, fields, reason, declared }: CellStep): string
     case 'add':
       return [`${head}: ${declared?.address ?? ''}, key from ${declared?.secret ?? ''}`];
     case 'return':
-      return [`${head}: was retired, goes on with its history`, ...fields.map(fieldLine)];
+      return [`${head}: was retired, continues its history`, ...fields.map(fieldLine)];
     case 'change':
       return [head, ...fields.map(fieldLine)];
     case 'retire':

@@ -45,7 +45,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         notes: [
           'Cells that the file does not declare are retired: no worker takes them any more. Their backups stay.',
           'Keys are named by reference, env:NAME or file:/PATH on the workers; a file with a key in it is refused.',
-          'Ends with 2 where there is something to do and --yes is missing. The first --yes creates the tables.',
+          'Exits with 2 if there is something to do and --yes is missing. The first --yes creates the tables.',
         ],
         examples: ['tidemark fleet apply cells.yaml', 'tidemark fleet apply cells.csv --yes'],
         outlivesOutput: ({ yes }) => yes === true,

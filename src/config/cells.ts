@@ -188,7 +188,8 @@ function defined<T extends object>(value: T): T {
 const MESSAGES: Readonly<Record<string, string>> = {
   CSV_QUOTE_NOT_CLOSED: 'a quote that is not closed',
   CSV_INVALID_CLOSING_QUOTE: 'expected a comma after the closing quote',
-  INVALID_OPENING_QUOTE: 'a quote in the middle of a value: quote the whole value, and write " in it as ""',
+  INVALID_OPENING_QUOTE:
+    'a quote in the middle of a value: quote the value from its start to its end, and write " in it as ""',
 };
 
 interface CsvRow {

@@ -173,7 +173,7 @@ async function bringMirror(order: CellOrder, path: string, effects: CellEffects)
     [
       `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows`,
       ...missing,
-      'the next sync goes on without them',
+      'the next sync continues without them',
     ].join(', '),
   );
   return { chain: 'behind', lostRuns };

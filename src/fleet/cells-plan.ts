@@ -116,7 +116,7 @@ export function checkRetirements({ steps, known }: CellsPlan, limit: number | un
     'unsafe_plan',
     `the plan retires ${retired} of ${plural(known, 'cell')}; the limit is ${most}`,
     {
-      hint: `check that the file is whole; if they are to go, add --max-retire ${retired}`,
+      hint: `check that the file is complete; if they are to go, add --max-retire ${retired}`,
     },
   );
 }

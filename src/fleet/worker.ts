@@ -234,7 +234,7 @@ export class Worker {
     const { message, hint } = asTidemarkError(thrown);
     const error = new TidemarkError(
       'registry_unreachable',
-      `${message}: work under way goes on as long as its lease, nothing new begins`,
+      `${message}: running work continues while its lease lasts, nothing new begins`,
       hint === undefined ? {} : { hint },
     );
     this.#problems.begin('registry', error, 'warn');

@@ -154,7 +154,7 @@ function isConfigured(pod: Pod, all: readonly Manifest[]): void {
   ]!;
   writeFileSync(file, text);
   const config = loadConfig({ file, env: {}, cwd: scratch, keys: 'unused' });
-  expect(config).toMatchObject({ mirror: '/data/mirror.db', http: { host: '0.0.0.0', port: 8787 } });
+  expect(config).toMatchObject({ mirrorPath: '/data/mirror.db', http: { host: '0.0.0.0', port: 8787 } });
   const mounts = pod.containers[0]!.volumeMounts.map(({ mountPath }) => mountPath);
   expect(mounts).toEqual(expect.arrayContaining(['/data', '/etc/tidemark', '/run/secrets/tidemark']));
   for (const target of config.backup!.targets)

@@ -223,7 +223,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
         'registry_unreachable',
         'does not offer TLS',
       ],
-      ['no address at all', () => new Secret('secret'), 'config_invalid', 'is no address'],
+      ['no address at all', () => new Secret('secret'), 'config_invalid', 'is not the address'],
     ])('with %s', async (_name, url, code, text) => {
       const found = await rejection(Registry.open(url()));
       expect(found).toMatchObject({ code, message: expect.stringContaining(text) as string });
@@ -543,7 +543,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const working = (await registry.holdGroup(group!, 'w1'))!;
       expect(await rejection(registry.checkout('a', 'ann'))).toMatchObject({
         code: 'cell_held',
-        message: 'worker w1 is at work on a',
+        message: 'worker w1 is working on a',
       });
       const taken = await registry.checkout('a', 'ann', { isForced: true });
       expect(taken).toMatchObject({ fence: 2, cells: [{ name: 'a' }] });

@@ -69,7 +69,7 @@ export function openConnections(url: Secret, maxConnections: number): Connection
 export function databasePlace(url: Secret): string {
   const parsed = URL.parse(url.reveal());
   if (parsed === null || !/^postgres(ql)?:$/.test(parsed.protocol)) {
-    throw new TidemarkError('config_invalid', 'fleet.database is no address of a PostgreSQL database', {
+    throw new TidemarkError('config_invalid', 'fleet.database is not the address of a PostgreSQL database', {
       hint: 'set it to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, by reference: ${DATABASE_URL}',
     });
   }

@@ -474,7 +474,7 @@ export class Registry {
           });
         }
         if (found.isAtWork && !isForced) {
-          throw new TidemarkError('cell_held', `worker ${found.holder} is at work on ${name}`, {
+          throw new TidemarkError('cell_held', `worker ${found.holder} is working on ${name}`, {
             hint: 'wait for it to end, then run the command again',
             isRetryable: true,
           });
