@@ -109,7 +109,9 @@ export function backupsOf(config: Config): BackupConfig {
 
 function rowOf({ name, madeAt, run, bytes, isEncrypted, state, reason }: Backup): string[] {
   const made = age(madeAt, systemClock.now());
-  const how = reason === null ? state : `${state}: ${reason}`;
+  // Of a complete one only its size was compared: `backup verify` reads it.
+  const word = state === 'whole' ? 'complete' : state;
+  const how = reason === null ? word : `${word}: ${reason}`;
   return [name, made, String(run), megabytes(bytes), isEncrypted ? 'yes' : 'no', how];
 }
 

@@ -140,9 +140,9 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         choices: ['ndjson', 'json', 'yaml', 'csv', 'parquet', 'terraform-imports'],
       },
       {
-        flags: '--output <dir>',
+        flags: '--output <path>',
         description:
-          'write to this directory instead of stdout; files of an earlier export that are no longer needed are removed',
+          'write to this directory, or to this file if its name ends in that of the format (x.parquet), instead of stdout; in a directory, files of an earlier export that are no longer needed are removed',
       },
       { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
       {
@@ -166,6 +166,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark export --format yaml --output ./config-tree',
       'tidemark export --format csv --kind members > members.csv',
       'tidemark export --format parquet --output ./tables',
+      'tidemark export --format parquet --kind members --output members.parquet',
       'tidemark export --history --format parquet > history.parquet',
       'tidemark export --format terraform-imports > imports.tf',
     ],

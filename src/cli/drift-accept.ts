@@ -2,7 +2,7 @@
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { plural, localTime } from '../core/wording.ts';
+import { count, plural, localTime } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
@@ -96,7 +96,9 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
         ...(until === undefined ? {} : { until }),
       }),
     );
-    await say(context, drift, accepted, acceptances);
+    const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
+    const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
+    await say(context, drift, accepted, acceptances, open);
     return EXIT.done;
   } finally {
     opener.close();
@@ -216,6 +218,7 @@ async function say(
   { source, definitions }: SourceDrift,
   accepted: readonly Finding[],
   acceptances: readonly DriftAcceptance[],
+  open: number,
 ): Promise<void> {
   if (context.options.json === true) {
     const document = {
@@ -242,10 +245,10 @@ async function say(
     return `accepted: ${definitions(kind).title.one} ${nameText(name)} ${place === '' ? change : nameText(place)}`;
   });
   const until = acceptances[0]?.until;
-  const end =
-    until === undefined ? 'until its value changes' : `until ${localTime(until)}, or its value changes`;
+  const change = accepted.length === 1 ? 'its value changes' : 'a value changes';
+  const end = until === undefined ? `until ${change}` : `until ${localTime(until)}, or ${change}`;
   return print(
     context,
-    `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}`].join('\n')}\n`,
+    `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}; ${open === 0 ? 'none' : count(open)} still open`].join('\n')}\n`,
   );
 }

@@ -1,4 +1,5 @@
 /** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; worst first. */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Severity } from '../catalog/definition.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
@@ -144,6 +145,13 @@ function aboveThreshold(
   return { found: { ...all, open, document }, below: all.open.length - open.length };
 }
 
+/** How many records the findings are about, where a record has several: ` in 13 records`. */
+function recordsText(findings: readonly Finding[]): string {
+  const records = new Set(findings.map(({ kind, scope, id }) => JSON.stringify([kind, scopeKey(scope), id])))
+    .size;
+  return records === findings.length ? '' : ` in ${plural(records, 'record')}`;
+}
+
 /** Notes to the open drift, one line each. */
 function driftNotes(
   { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
@@ -154,7 +162,7 @@ function driftNotes(
     nameText(showSecrets === true ? finding.name : withMaskedId(finding, definitions(finding.kind)).name);
   const reopened = open.filter((finding) => finding.reopened !== undefined);
   return [
-    `${plural(open.length, 'finding')} open, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
+    `${plural(open.length, 'finding')} open${recordsText(open)}, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
       (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`),
     ...reopened.map((finding) => {
       const { kind, path, reopened: again } = finding;

@@ -1,6 +1,7 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML, CSV or Parquet, to stdout or into a directory. */
 import { once } from 'node:events';
-import { resolve } from 'node:path';
+import { statSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -43,7 +44,7 @@ import {
 } from './export-notes.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
-import { yieldToEventLoop, inChunks } from './atomic-file.ts';
+import { yieldToEventLoop, inChunks, writeWhole } from './atomic-file.ts';
 
 interface ExportOptions extends FilterOptions {
   readonly format?: ExportFormat;
@@ -75,6 +76,14 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       hint: 'name it with --kind, or write one file per kind with --output DIR',
     });
   }
+  const file = isHistory ? null : outputFile(context, asked.output, format);
+  if (file !== null && isTable(format) && asked.kind?.length !== 1) {
+    throw new TidemarkError(
+      'usage',
+      `${asked.output ?? ''} names one file, and ${format === 'csv' ? 'CSV' : 'Parquet'} has one for each kind`,
+      { hint: 'name one kind with --kind, or a directory with --output' },
+    );
+  }
   if (format === 'parquet' && asked.output === undefined && context.stdout.isTTY === true) {
     throw new TidemarkError('usage', 'Parquet is binary and not for a terminal', {
       hint: 'write it to a file: `… --format parquet > FILE.parquet`',
@@ -83,9 +92,12 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   const mirror = openConfiguredMirror(config, 'read', 'export', context.pid);
   try {
     const sources = sourcesToRead(config, mirror);
-    if (format === 'terraform-imports' && (asked.output !== undefined || sources.length > 1))
+    if (
+      format === 'terraform-imports' &&
+      ((asked.output !== undefined && file === null) || sources.length > 1)
+    )
       throw new TidemarkError('usage', 'import blocks are one file for one source', {
-        hint: 'leave --output out and name the source with --source: `… > imports.tf`',
+        hint: 'name a file, as --output imports.tf, and the source with --source',
       });
     const options = withRealIds(asked, config, {
       mirror: () => mirror,
@@ -125,6 +137,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     };
     const stale = staleCollections(mirror, sources, options, run);
     if (options.output === undefined) await toStdout(context, content, shape);
+    else if (file !== null) await toFile(context, file, content, shape, stale);
     else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
 
     printNote(context, [
@@ -208,6 +221,49 @@ function piecesOf(
     case 'ndjson':
       return ndjsonLines(records);
   }
+}
+
+/** The endings of file names by which `--output` means a file rather than a directory. */
+const ENDINGS: Readonly<Record<ExportFormat, readonly string[]>> = {
+  ndjson: ['.ndjson', '.jsonl'],
+  json: ['.json'],
+  yaml: ['.yaml', '.yml'],
+  csv: ['.csv'],
+  parquet: ['.parquet'],
+  'terraform-imports': ['.tf'],
+};
+
+/** The file that `--output` names by the ending of its format; null for a directory, also for one that has such a name. */
+function outputFile(
+  { cwd }: CommandContext,
+  output: string | undefined,
+  format: ExportFormat,
+): string | null {
+  if (output === undefined || !ENDINGS[format].some((ending) => output.toLowerCase().endsWith(ending)))
+    return null;
+  const path = resolve(cwd, output);
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? null : path;
+}
+
+/** Writes what would go to stdout. */
+async function toFile(
+  context: CommandContext,
+  path: string,
+  content: ExportContent,
+  shape: Shape,
+  stale: readonly StaleCollection[],
+): Promise<void> {
+  const only = isTable(shape.format) ? shape.kinds[0] : undefined;
+  const pieces = piecesOf(content, shape, { only, about: { ...shape.of, ...shape.extent } });
+  await writeWhole(path, pieces, { pid: context.pid, signal: context.signal });
+  if (context.options.json === true) {
+    const outcome = { files: 1, written: 1, removed: 0 };
+    const document = {
+      ...outcomeDocument(dirname(path), shape.format, content.run, outcome, stale),
+      file: basename(path),
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else printNote(context, [`${plural(content.count, 'record')} written to ${path}`]);
 }
 
 async function toDirectory(

@@ -14,7 +14,7 @@ it(
       stdout.indexOf('The drift from the baseline'),
       stdout.indexOf('The same as a page'),
     );
-    expect(report).toContain('15 findings open');
+    expect(report).toContain('15 findings open in 13 records');
     const graveness = [...report.matchAll(/^\S.*\(\d+\)\n {2}.*\[(\w+)\]$/gm)].map(([, level]) => level);
     expect(graveness.slice(0, 4)).toEqual(['critical', 'critical', 'critical', 'critical']);
     expect(graveness.at(-1)).toBe('medium');

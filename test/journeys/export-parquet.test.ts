@@ -1,6 +1,6 @@
 /** Parquet as another program reads it, and the history as NDJSON and Parquet. */
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it } from 'vitest';
@@ -132,6 +132,23 @@ describe('the history', () => {
       changes: JSON.stringify(lines[1]?.['changes']),
     });
     expect(readFileSync(file).subarray(-4).toString()).toBe('PAR1');
+  });
+
+  it('a file name as --output is that file: one kind in it, and a refusal for several', async () => {
+    const { directory, env } = await mirrored();
+    const file = join(directory, 'domains.parquet');
+    const several = await tidemark(['export', '--format', 'parquet', '--output', file], { env });
+    expect([several.code, existsSync(file)]).toEqual([4, false]);
+    expect(several.stderr).toContain('names one file, and Parquet has one for each kind');
+    const args = ['export', '--format', 'parquet', '--kind', 'domains', '--output', file];
+    expect((await tidemark(args, { env })).code).toBe(0);
+    expect(await ask(`SELECT id FROM '${file}'`)).toEqual([{ id: 'd1' }]);
+    // A directory that has such a name already goes on as one.
+    const tables = join(directory, 'tables.csv');
+    mkdirSync(tables);
+    const into = ['export', '--format', 'csv', '--kind', 'domains', '--output', tables];
+    expect((await tidemark(into, { env })).code).toBe(0);
+    expect(existsSync(join(tables, 'domains.csv'))).toBe(true);
   });
 
   it.each([

@@ -112,6 +112,10 @@ describe('a record that two kinds show', () => {
     const [plan = '', result = ''] = stdout.split('applied and verified');
     expect(plan).toContain(words);
     expect(result).toContain(words);
+    const shown = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    const { steps } = JSON.parse(shown.stdout) as { steps: { note?: string; reason: string | null }[] };
+    expect(steps.map(({ reason }) => reason)).toEqual(lost.map(() => null));
+    expect(steps.every(({ note }) => note?.includes(words) === true)).toBe(true);
     const { stdout: again } = await story.expectRun(0, 'restore', 'run:1');
     expect(again).toContain('nothing to do');
     expect(again).toContain(words);

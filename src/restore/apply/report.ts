@@ -6,7 +6,14 @@ import type { Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
-import { type Plan, type PlanStep, type StepAction, planExitCode, readPlan } from '../plan/plan.ts';
+import {
+  type Plan,
+  type PlanStep,
+  type StepAction,
+  type UntouchedRecords,
+  planExitCode,
+  readPlan,
+} from '../plan/plan.ts';
 import { appliedSteps, undoChain } from '../undo/applied.ts';
 
 /**
@@ -60,6 +67,8 @@ export interface StepReport {
   readonly warning?: string;
   /** Why nothing is sent, or what must be done by hand; null for steps that are sent. */
   readonly reason: string | null;
+  /** What the plan says of a step that is sent: fields that no request takes, other secrets; left out without anything. */
+  readonly note?: string;
 }
 
 export interface RestoreReport {
@@ -88,6 +97,8 @@ export interface RestoreReport {
   readonly undone_by?: number;
   /** Requested collections that could not be read and so have no steps; left out without any. */
   readonly skipped?: readonly Skipped[];
+  /** As in the plan: records that no step is about though the states differ, and why; left out without any. */
+  readonly left?: readonly UntouchedRecords[];
 }
 
 interface RestoreSummary {
@@ -161,6 +172,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     summary: summaryOf(steps),
     ...(undo === undefined ? {} : { undone_by: undo }),
     ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
+    ...(plan.left.length === 0 ? {} : { left: plan.left }),
   };
 }
 
@@ -191,6 +203,7 @@ export function unsentReport(plan: Plan, source: string, undoes: number | null, 
     steps,
     summary: summaryOf(steps),
     ...(plan.skipped === undefined ? {} : { skipped: plan.skipped }),
+    ...(plan.left.length === 0 ? {} : { left: plan.left }),
   };
 }
 
@@ -230,6 +243,7 @@ export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolea
 function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) => string | null): StepReport {
   const { outcome, status, newId, verified, differences, errorCode, error } = row;
   const { n, action, kind, id, name } = step;
+  const isUnsent = outcome === 'blocked' || outcome === 'manual';
   const code = errorCode === PERHAPS_SENT ? null : (errorCode as StepErrorCode | null);
   const hint = code !== null && outcome === 'failed' ? hintFor(code) : undefined;
   const failure =
@@ -245,7 +259,8 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
     error: failure,
     ...warningOf(step, row),
     // The journal may have a newer reason than the plan: one that became known when the record was created.
-    reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
+    reason: isUnsent ? (error ?? step.reason) : null,
+    ...(isUnsent || step.reason === null ? {} : { note: step.reason }),
   };
 }
 
