@@ -107,7 +107,7 @@ const DOORS: Record<string, readonly string[]> = {
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],
   'node-cron': ['config/cron.ts'],
-  'prom-client': ['daemon/http/metrics.ts'],
+  'prom-client': ['daemon/http/metrics.ts', 'fleet/serve/metrics.ts'],
   diff: ['daemon/dashboard/versions.ts'],
   nodemailer: ['daemon/notices/channels/email.ts'],
   'age-encryption': ['backup/encryption.ts'],

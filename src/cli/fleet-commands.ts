@@ -143,6 +143,16 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         load: async () => (await import('./fleet-work.ts')).fleetWork,
       },
       {
+        name: 'serve',
+        description: 'Serve all cells as a page, JSON and metrics',
+        notes: [
+          'Listens on http.listen, with the token and the proxies of the http section, and only reads the registry.',
+        ],
+        examples: ['tidemark fleet serve'],
+        outlivesOutput: () => true,
+        load: async () => (await import('./fleet-serve.ts')).fleetServe,
+      },
+      {
         name: 'drain',
         description: 'Let a worker finish what it does and leave',
         arguments: [{ name: '<worker>', key: 'worker', description: 'name of the worker', values: 'free' }],
@@ -159,7 +169,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
             description: 'where mirror and configuration go (default: the name of the cell)',
             values: 'file',
           },
-          { flags: '--wait', description: 'wait up to 15 minutes for a worker that is at work on it' },
+          { flags: '--wait', description: 'wait up to 15 minutes for a worker that is working on it' },
           { flags: '--force', description: 'take it from a worker, which then publishes nothing' },
         ],
         notes: [

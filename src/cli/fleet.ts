@@ -7,7 +7,9 @@ import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
-import type { CellHealth, CellOverview, Since, WorkerOverview } from '../fleet/registry/overview.ts';
+import type { CellOverview, Since, WorkerOverview } from '../fleet/registry/overview.ts';
+import { HEALTH_TEXT, isWrong, problemOf } from '../fleet/serve/health.ts';
+import { fleetRunsDocument, fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
@@ -45,19 +47,6 @@ export async function withRegistry<T>(
   }
 }
 
-const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
-  quarantined: 'quarantined',
-  failing: 'failing',
-  late: 'late',
-  new: 'no run yet',
-  partial: 'partial',
-  checked_out: 'checked out',
-  fine: 'fine',
-  retired: 'retired',
-};
-
-const IS_WRONG: ReadonlySet<CellHealth> = new Set(['quarantined', 'failing', 'late', 'new', 'partial']);
-
 /** Exit 0 when every cell is fine, 3 when one is not, 1 when nothing was ever published. */
 export async function fleetStatus(
   context: CommandContext,
@@ -66,13 +55,9 @@ export async function fleetStatus(
   return withRegistry(context, async (registry) => {
     const cells = await chosenCells(registry, options.cell);
     const workers = await registry.workers();
-    const shown = options.failing === true ? cells.filter(({ health }) => IS_WRONG.has(health)) : cells;
+    const shown = options.failing === true ? cells.filter(isWrong) : cells;
     if (context.options.json === true) {
-      const document = {
-        schema: 'tidemark.fleet-status/1',
-        cells: shown.map(cellDocument),
-        workers: workers.map(workerDocument),
-      };
+      const document = fleetStatusDocument(shown, workers);
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
       await print(context, statusText(context, { cells, shown, workers, limit: options.limit ?? 50 }));
@@ -106,13 +91,13 @@ function statusCode(cells: readonly CellOverview[]): ExitCode {
   const own = cells.filter(({ health }) => health !== 'retired');
   if (own.length === 0) return EXIT.done;
   if (own.every(({ publishedAt }) => publishedAt === null)) return EXIT.failed;
-  return own.some(({ health }) => IS_WRONG.has(health)) ? EXIT.partial : EXIT.done;
+  return own.some(isWrong) ? EXIT.partial : EXIT.done;
 }
 
 const REASONS_SHOWN = 10;
 
 function statusReason(cells: readonly CellOverview[]): string[] {
-  const wrong = cells.filter(({ health }) => IS_WRONG.has(health));
+  const wrong = cells.filter(isWrong);
   const lines = wrong.slice(0, REASONS_SHOWN).map((cell) => `  ${cell.name}: ${problemOf(cell)}`);
   const more = wrong.length - lines.length;
   return [
@@ -120,22 +105,6 @@ function statusReason(cells: readonly CellOverview[]): string[] {
     ...lines,
     ...(more > 0 ? [`  and ${count(more)} more: \`tidemark fleet status --failing\``] : []),
   ];
-}
-
-/** What is wrong, in a few words. */
-function problemOf({ health, failures, errorCode, error, overdueMs, lastOutcome }: CellOverview): string {
-  const why = error ?? errorCode ?? '';
-  switch (health) {
-    case 'quarantined':
-    case 'failing':
-      return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${why === '' ? '' : `: ${why}`}`;
-    case 'late':
-      return `due for ${duration(overdueMs ?? 0)}${why === '' ? '' : `: ${why}`}`;
-    case 'partial':
-      return `the last run was ${lastOutcome ?? 'partial'}`;
-    default:
-      return HEALTH_TEXT[health];
-  }
 }
 
 interface StatusFacts {
@@ -169,7 +138,7 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
       count(cell.records),
       cell.findings === null ? '' : count(cell.findings),
       cell.owner ?? '',
-      IS_WRONG.has(cell.health) ? problemOf(cell) : '',
+      isWrong(cell) ? problemOf(cell) : '',
     ]),
     ['left', 'left', 'right', 'left', 'left', 'left', 'right', 'right', 'left', 'left'],
     { width: terminalWidth(context), least: ['owner', 'last run'] },
@@ -209,42 +178,6 @@ function workerLines(workers: readonly WorkerOverview[]): string[] {
   });
 }
 
-function cellDocument(cell: CellOverview): object {
-  return {
-    cell: cell.name,
-    owner: cell.owner,
-    address: cell.address,
-    state: cell.state,
-    status: cell.health,
-    failures: cell.failures,
-    error_code: cell.errorCode,
-    error: cell.error,
-    last_run: cell.lastRun,
-    last_outcome: cell.lastOutcome,
-    published_at: cell.publishedAt,
-    complete_at: cell.completeAt,
-    stored_at: cell.storedAt,
-    due_at: cell.dueAt,
-    holder: cell.holder,
-    checked_out_by: cell.checkoutHolder,
-    records: cell.records,
-    findings: cell.findings,
-    root: cell.root,
-  };
-}
-
-function workerDocument(worker: WorkerOverview): object {
-  return {
-    worker: worker.name,
-    host: worker.host,
-    version: worker.version,
-    started_at: worker.startedAt,
-    seen_at: worker.seenAt,
-    is_draining: worker.isDraining,
-    jobs: worker.groups,
-  };
-}
-
 /** Always exit 0: `fleet status` tells whether something is wrong. */
 export async function fleetRuns(
   context: CommandContext,
@@ -255,25 +188,7 @@ export async function fleetRuns(
     const limit = options.limit ?? 50;
     const runs = await registry.runs({ cells: options.cell, limit, isFailing: options.failing === true });
     if (context.options.json === true) {
-      const rows = runs.map((run) => ({
-        cell: run.cell,
-        run: run.run,
-        outcome: run.outcome,
-        started_at: run.startedAt,
-        finished_at: run.finishedAt,
-        requests: run.requests,
-        retries: run.retries,
-        added: run.added,
-        changed: run.changed,
-        removed: run.removed,
-        unchanged: run.unchanged,
-        root: run.root,
-        error_code: run.errorCode,
-        error: run.error,
-        worker: run.worker,
-        published_at: run.publishedAt,
-      }));
-      await print(context, `${JSON.stringify({ schema: 'tidemark.fleet-runs/1', runs: rows })}\n`);
+      await print(context, `${JSON.stringify(fleetRunsDocument(runs))}\n`);
       return EXIT.done;
     }
     const table = renderTable(

@@ -1,6 +1,10 @@
 /** The layout of every page: head, navigation, and the policy that lets only our own style and script act. */
 import { hash } from 'node:crypto';
-import { isoTime } from '../../core/clock.ts';
+import type { Context } from 'hono';
+import { type Clock, isoTime } from '../../core/clock.ts';
+import type { TidemarkError } from '../../core/errors.ts';
+import type { Refusal } from '../http/request.ts';
+import { capital, hintHtml } from './components.ts';
 import { clockTime, type Html, markup, NOTHING, trusted } from './html.ts';
 import { DASHBOARD_SCRIPT } from './script.ts';
 import { DASHBOARD_STYLE } from './style.ts';
@@ -14,7 +18,22 @@ export interface PageContent {
   readonly isWorking?: boolean;
 }
 
+/** What every page of a server has. */
+export interface PageParts {
+  readonly clock: Clock;
+  /** True where a session can be ended. */
+  readonly needsLogin: boolean;
+  /** The user whom a proxy lets in: there is no session to end then. */
+  readonly userOf: (context: Context) => string | null;
+  /** Paths and labels; left out, the daemon's. */
+  readonly navigation?: Navigation;
+}
+
+export type Navigation = readonly (readonly [path: string, label: string])[];
+
 interface PageFrame {
+  /** Left out, the daemon's. */
+  readonly navigation?: Navigation;
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The path of the page in the navigation; null outside of it. */
@@ -34,7 +53,7 @@ const NAVIGATION = [
   ['/records', 'Records'],
   ['/drill', 'Drill'],
   ['/restores', 'Restores'],
-] as const;
+] as const satisfies Navigation;
 
 /** The lines that a tide leaves, the newest one strongest. */
 const LINES = [
@@ -64,7 +83,7 @@ export const PAGE_POLICY = [
   `frame-ancestors 'none'`,
 ].join('; ');
 
-/** A complete document. */
+/** A complete document. @internal */
 export function pageHtml(content: PageContent, frame: PageFrame): string {
   const logout = markup`<form method="post" action="/logout"><button class="quiet">Log out</button></form>`;
   return documentHtml(
@@ -72,7 +91,7 @@ export function pageHtml(content: PageContent, frame: PageFrame): string {
     markup`<a class="skip" href="#main">Skip to content</a>
 <header class="bar"><div>
 <a class="brand" href="/">${BRAND_ICON}Tidemark</a>
-<nav aria-label="Main">${NAVIGATION.map(([path, label]) => navigationLink(path, label, frame.current))}</nav>
+<nav aria-label="Main">${(frame.navigation ?? NAVIGATION).map(([path, label]) => navigationLink(path, label, frame.current))}</nav>
 ${frame.user !== null ? markup`<span class="faint">${frame.user}</span>` : frame.hasSession ? logout : NOTHING}
 </div></header>
 ${mainHtml(content, frame)}
@@ -88,12 +107,49 @@ function navigationLink(path: string, label: string, current: string | null): Ht
 }
 
 /** Only the content, for a page that is open already. */
-export function mainHtml({ title, body }: PageContent, { now }: PageFrame): Html {
+function mainHtml({ title, body }: PageContent, { now }: PageFrame): Html {
   return markup`<main id="main" tabindex="-1" data-live data-title="${title} – Tidemark">
 ${body}
 <footer class="foot faint"><span>As of ${clockTime(isoTime(now), 19)}</span>
 <a href="/api/v1/status">Status as JSON</a><a href="/metrics">Metrics</a><a href="/readyz">Health</a></footer>
 </main>`;
+}
+
+/** A refusal as a page of the dashboard, for people. */
+export function refusalPage(
+  parts: PageParts,
+  context: Context,
+  refusal: Refusal,
+  current: string | null = null,
+): Response {
+  return answerPage(
+    parts,
+    context,
+    { content: problemPage(refusal, parts.navigation === undefined), current },
+    refusal.httpStatus as 404,
+  );
+}
+
+/** A page complete, or only its content for one that is open already. */
+export function answerPage(
+  { clock, needsLogin, userOf, navigation = NAVIGATION }: PageParts,
+  context: Context,
+  { content, current }: { readonly content: PageContent; readonly current: string | null },
+  status: 200 | 404,
+): Response {
+  const frame = { now: clock.now(), current, hasSession: needsLogin, user: userOf(context), navigation };
+  const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
+  const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
+  return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
+}
+
+function problemPage(error: TidemarkError, hasRecords: boolean): PageContent {
+  const search = markup`<form class="search" method="get" action="/records" role="search">
+<label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
+<button>Search</button></form>`;
+  const body = markup`<h1>This page cannot be shown</h1><p class="verdict">${capital(error.message)}</p>
+${hintHtml(capital(error.hint ?? ''))}${hasRecords ? search : NOTHING}`;
+  return { title: 'Problem', body };
 }
 
 /** A page without navigation, e.g. the login form, headed by the logo and the name. */

@@ -4,7 +4,7 @@ import { CATALOG, isKind } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { type Clock, isoTime } from '../../core/clock.ts';
+import { isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
@@ -18,15 +18,13 @@ import {
 } from '../http/changes.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { lookAtBackups, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
-import { asRefusal, kindFrom, type Refusal } from '../http/request.ts';
+import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
-import { capital, hintHtml } from './components.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
-import { markup } from './html.ts';
-import { ICON, mainHtml, PAGE_POLICY, type PageContent, pageHtml } from './layout.ts';
+import { answerPage, type PageContent, type PageParts, refusalPage } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
@@ -36,16 +34,11 @@ import { type RestoreContent, restorePage, versionPlanPage } from './restore-pla
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 
-interface DashboardParts {
+interface DashboardParts extends PageParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
   readonly changes: ChangesCache;
   readonly dayCounts: DayCounts;
-  readonly clock: Clock;
-  /** True where a session can be ended. */
-  readonly needsLogin: boolean;
-  /** The user whom a proxy lets in: there is no session to end then. */
-  readonly userOf: (context: Context) => string | null;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
 }
@@ -60,8 +53,6 @@ const MOST_TEXT = 200;
 const CHART_DAYS = 30;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-type Answer = { readonly content: PageContent; readonly current: string | null };
-
 export function createDashboard(parts: DashboardParts): Hono {
   const { view, clock } = parts;
   const dashboard = new Hono();
@@ -72,7 +63,7 @@ export function createDashboard(parts: DashboardParts): Hono {
   ): void => {
     dashboard.get(path, async (context) => {
       try {
-        return answer(parts, context, { content: await make(context), current }, 200);
+        return answerPage(parts, context, { content: await make(context), current }, 200);
       } catch (error) {
         const refusal = asRefusal(error);
         // Defects go where all of them go.
@@ -81,7 +72,6 @@ export function createDashboard(parts: DashboardParts): Hono {
       }
     });
   };
-  dashboard.get('/icon.svg', (context) => context.body(ICON, 200, { 'Content-Type': 'image/svg+xml' }));
   page('/', async () => {
     const shown = await lookAtBackups(view);
     const snapshot = readHealthSnapshot(view, clock.now());
@@ -179,28 +169,6 @@ export function createDashboard(parts: DashboardParts): Hono {
   page('/records', (context) => records(parts, queryOf(context)));
   page('/records/:kind/:id', (context) => record(parts, context), '/records');
   return dashboard;
-}
-
-/** A refusal as a page of the dashboard, for people. */
-export function refusalPage(
-  parts: Pick<DashboardParts, 'clock' | 'needsLogin' | 'userOf'>,
-  context: Context,
-  refusal: Refusal,
-  current: string | null = null,
-): Response {
-  return answer(parts, context, { content: problemPage(refusal), current }, refusal.httpStatus as 404);
-}
-
-function answer(
-  { clock, needsLogin, userOf }: Pick<DashboardParts, 'clock' | 'needsLogin' | 'userOf'>,
-  context: Context,
-  { content, current }: Answer,
-  status: 200 | 404,
-): Response {
-  const frame = { now: clock.now(), current, hasSession: needsLogin, user: userOf(context) };
-  const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
-  const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
-  return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 
 /** What `/restore` shows: a version of a record, or selected findings of drift. */
@@ -330,13 +298,4 @@ function findRows(
 function kindOf(query: URLSearchParams): Kind | null {
   const text = query.get('kind') ?? '';
   return isKind(text) ? text : null;
-}
-
-function problemPage(error: TidemarkError): PageContent {
-  const search = markup`<form class="search" method="get" action="/records" role="search">
-<label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
-<button>Search</button></form>`;
-  const body = markup`<h1>This page cannot be shown</h1><p class="verdict">${capital(error.message)}</p>
-${hintHtml(capital(error.hint ?? ''))}${search}`;
-  return { title: 'Problem', body };
 }

@@ -11,6 +11,7 @@ import { withStrictHeaders, Refusal, refusalDocument } from './request.ts';
 import { DriftNow } from './drift-now.ts';
 import { createMetrics } from './metrics.ts';
 import { createRoutes, type HttpOptions } from './routes.ts';
+import type { Application, ShellOptions } from './shell.ts';
 
 export interface RunningHttpServer {
   readonly url: string;
@@ -24,7 +25,33 @@ export interface RunningHttpServer {
  * an address that is not of this machine
  */
 export async function startHttp(cells: DaemonCells, options: HttpOptions): Promise<RunningHttpServer> {
-  const { host, port, token, log } = options;
+  const drift = new DriftNow();
+  const metrics = createMetrics(cells, drift);
+  try {
+    const routes = createRoutes(cells, options, metrics, drift);
+    const server = await listen(routes.application, options);
+    options.log.info({ url: server.url }, 'the daemon listens');
+    return {
+      url: server.url,
+      close: async () => {
+        await server.close(async () => routes.close());
+        metrics.close();
+      },
+    };
+  } catch (error) {
+    metrics.close();
+    throw error;
+  }
+}
+
+/**
+ * Listens for an application, and closes after `beforeLast`, which waits for what is being answered.
+ * @throws TidemarkError as `startHttp`
+ */
+export async function listen(
+  application: Application,
+  { host, port, token, log }: ShellOptions,
+): Promise<{ readonly url: string; close(beforeLast: () => Promise<void>): Promise<void> }> {
   if (token === null && !isLoopback(host)) {
     throw new TidemarkError(
       'config_invalid',
@@ -34,11 +61,8 @@ export async function startHttp(cells: DaemonCells, options: HttpOptions): Promi
       },
     );
   }
-  const drift = new DriftNow();
-  const metrics = createMetrics(cells, drift);
-  const routes = createRoutes(cells, options, metrics, drift);
   const handle = getRequestListener(
-    (request: Request, bindings: unknown) => routes.application.fetch(request, bindings as HttpBindings),
+    (request: Request, bindings: unknown) => application.fetch(request, bindings as HttpBindings),
     {
       // Node's own Request and Response stay as they are: a client runs in this process.
       overrideGlobalObjects: false,
@@ -69,25 +93,22 @@ export async function startHttp(cells: DaemonCells, options: HttpOptions): Promi
   try {
     await once(server, 'listening');
   } catch (error) {
-    metrics.close();
     throw listenError(error, host, port);
   }
   server.on('error', (error) => log.error({ err: error }, 'the HTTP server has problems'));
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('the server has no port');
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;
-  log.info({ url }, 'the daemon listens');
   return {
     url,
-    close: async () => {
+    close: async (beforeLast) => {
       if (!server.listening) return;
       const closed = once(server, 'close');
       server.close();
       server.closeIdleConnections();
-      await routes.close();
+      await beforeLast();
       server.closeAllConnections();
       await closed;
-      metrics.close();
     },
   };
 }

@@ -1,0 +1,65 @@
+/** JSON documents about all cells, as the commands print them and the API of `fleet serve` answers them. */
+import type { CellOverview, RunOverview, WorkerOverview } from '../registry/overview.ts';
+
+export function fleetStatusDocument(
+  cells: readonly CellOverview[],
+  workers: readonly WorkerOverview[],
+): object {
+  return {
+    schema: 'tidemark.fleet-status/1',
+    cells: cells.map((cell) => ({
+      cell: cell.name,
+      owner: cell.owner,
+      address: cell.address,
+      state: cell.state,
+      status: cell.health,
+      failures: cell.failures,
+      error_code: cell.errorCode,
+      error: cell.error,
+      last_run: cell.lastRun,
+      last_outcome: cell.lastOutcome,
+      published_at: cell.publishedAt,
+      complete_at: cell.completeAt,
+      stored_at: cell.storedAt,
+      due_at: cell.dueAt,
+      holder: cell.holder,
+      checked_out_by: cell.checkoutHolder,
+      records: cell.records,
+      findings: cell.findings,
+      root: cell.root,
+    })),
+    workers: workers.map((worker) => ({
+      worker: worker.name,
+      host: worker.host,
+      version: worker.version,
+      started_at: worker.startedAt,
+      seen_at: worker.seenAt,
+      is_draining: worker.isDraining,
+      jobs: worker.groups,
+    })),
+  };
+}
+
+export function fleetRunsDocument(runs: readonly RunOverview[]): object {
+  return {
+    schema: 'tidemark.fleet-runs/1',
+    runs: runs.map((run) => ({
+      cell: run.cell,
+      run: run.run,
+      outcome: run.outcome,
+      started_at: run.startedAt,
+      finished_at: run.finishedAt,
+      requests: run.requests,
+      retries: run.retries,
+      added: run.added,
+      changed: run.changed,
+      removed: run.removed,
+      unchanged: run.unchanged,
+      root: run.root,
+      error_code: run.errorCode,
+      error: run.error,
+      worker: run.worker,
+      published_at: run.publishedAt,
+    })),
+  };
+}

@@ -1,0 +1,113 @@
+/** The metrics of a fleet, read from the registry at each scrape. */
+import { Gauge, Registry as MetricRegistry } from 'prom-client';
+import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
+
+interface FleetFacts {
+  readonly cells: readonly CellOverview[];
+  readonly workers: readonly WorkerOverview[];
+}
+
+type Sample = readonly [value: number | null, ...labels: string[]];
+
+interface FleetMetric {
+  /** After `tidemark_fleet_`. */
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  readonly samples: (facts: FleetFacts) => readonly Sample[];
+}
+
+const STATUSES: readonly CellHealth[] = [
+  'quarantined',
+  'failing',
+  'late',
+  'new',
+  'partial',
+  'checked_out',
+  'fine',
+];
+
+/** @internal */
+export const FLEET_METRICS: readonly FleetMetric[] = [
+  {
+    name: 'cells',
+    help: 'Cells by what is most wrong with them',
+    labels: ['status'],
+    samples: ({ cells }) =>
+      STATUSES.map((status) => [cells.filter(({ health }) => health === status).length, status]),
+  },
+  {
+    name: 'due_cells',
+    help: 'Cells that are due and that nobody works on',
+    labels: [],
+    samples: ({ cells }) => [[cells.filter(isWaiting).length]],
+  },
+  {
+    name: 'oldest_due_seconds',
+    help: 'For how long the cell that waits longest is due; 0 where none waits',
+    labels: [],
+    samples: ({ cells }) => [
+      [Math.max(0, ...cells.filter(isWaiting).map(({ overdueMs }) => (overdueMs ?? 0) / 1000))],
+    ],
+  },
+  {
+    name: 'cell_last_complete_age_seconds',
+    help: 'How long ago a complete run of a cell was published; missing before the first',
+    labels: ['cell'],
+    samples: ({ cells }) =>
+      cells.map(({ name, completeAgeMs }) => [completeAgeMs === null ? null : completeAgeMs / 1000, name]),
+  },
+  {
+    name: 'cell_failures',
+    help: 'Jobs of a cell that failed one after another',
+    labels: ['cell'],
+    samples: ({ cells }) => cells.map(({ name, failures }) => [failures, name]),
+  },
+  {
+    name: 'cell_open_findings',
+    help: 'Open findings of drift of a cell; missing where it was not compared with a baseline',
+    labels: ['cell'],
+    samples: ({ cells }) => cells.map(({ name, findings }) => [findings, name]),
+  },
+  {
+    name: 'cell_records',
+    help: 'Records of a cell',
+    labels: ['cell'],
+    samples: ({ cells }) => cells.map(({ name, records }) => [records, name]),
+  },
+  {
+    name: 'workers',
+    help: 'Workers that were heard of in the last two minutes',
+    labels: [],
+    samples: ({ workers }) => [[workers.filter(({ seenAgeMs }) => seenAgeMs <= SILENT_MS).length]],
+  },
+  {
+    name: 'worker_jobs',
+    help: 'Rate groups that a worker has',
+    labels: ['worker'],
+    samples: ({ workers }) => workers.map(({ name, groups }) => [groups, name]),
+  },
+];
+
+const SILENT_MS = 120_000;
+
+function isWaiting({ state, holder, overdueMs }: CellOverview): boolean {
+  const isWorkable = state === 'active' || state === 'quarantined';
+  return isWorkable && holder === null && (overdueMs ?? -1) >= 0;
+}
+
+/** The text of a scrape. */
+export async function fleetMetrics(
+  facts: FleetFacts,
+): Promise<{ readonly text: string; readonly type: string }> {
+  const registry = new MetricRegistry();
+  for (const { name, help, labels, samples } of FLEET_METRICS) {
+    const settings = { name: `tidemark_fleet_${name}`, help, labelNames: [...labels], registers: [registry] };
+    const gauge = new Gauge(settings);
+    for (const [value, ...values] of samples(facts)) {
+      if (value === null) continue;
+      gauge.set(Object.fromEntries(labels.map((label, index) => [label, values[index] ?? ''])), value);
+    }
+  }
+  return { text: await registry.metrics(), type: registry.contentType };
+}

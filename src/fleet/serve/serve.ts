@@ -1,0 +1,115 @@
+/** `fleet serve`: the registry for people and programs, read-only: a page of all cells, JSON, metrics. */
+import { SEVERITIES } from '../../catalog/definition.ts';
+import { asTidemarkError } from '../../core/errors.ts';
+import { answerPage, refusalPage } from '../../daemon/dashboard/layout.ts';
+import { listen, type RunningHttpServer } from '../../daemon/http/http.ts';
+import { asRefusal, kindsIn, numberIn, Refusal, timeIn } from '../../daemon/http/request.ts';
+import { createShell, type ShellOptions } from '../../daemon/http/shell.ts';
+import type { CellHealth } from '../registry/overview.ts';
+import type { Registry } from '../registry/registry.ts';
+import { fleetRunsDocument, fleetStatusDocument } from './documents.ts';
+import { HEALTH_TEXT } from './health.ts';
+import { fleetMetrics } from './metrics.ts';
+import { fleetPage } from './page.ts';
+
+const NAVIGATION = [['/', 'Cells']] as const;
+const MOST_ROWS = 1000;
+
+/**
+ * Starts to listen. Every answer is read from the registry when it is asked for; where that is away, the answer is 503.
+ * @throws TidemarkError `config_invalid` for an address that is not loopback without a token, `port_in_use`, `usage`
+ */
+export async function serveFleet(registry: Registry, options: ShellOptions): Promise<RunningHttpServer> {
+  const { clock, log } = options;
+  const shell = createShell(options, { navigation: NAVIGATION });
+  const { application, pages } = shell;
+
+  application.get('/', async (context) => {
+    const query = new URL(context.req.url).searchParams;
+    try {
+      const [cells, workers] = await Promise.all([registry.overview(), registry.workers()]);
+      const content = fleetPage({
+        cells,
+        workers,
+        search: (query.get('q') ?? '').slice(0, 200),
+        statuses: query
+          .getAll('status')
+          .filter((each): each is CellHealth => Object.hasOwn(HEALTH_TEXT, each)),
+        now: clock.now(),
+      });
+      return answerPage(pages, context, { content, current: '/' }, 200);
+    } catch (error) {
+      const refusal = asRefusal(error);
+      if (refusal.httpStatus === 500) throw error;
+      return refusalPage(pages, context, refusal, '/');
+    }
+  });
+  application.get('/readyz', async (context) => {
+    try {
+      await registry.workers();
+      return context.text('ok\n');
+    } catch (error) {
+      const { message } = asTidemarkError(error);
+      log.warn({ err: error }, 'the registry does not answer');
+      return context.text(`failing\n${message}\n`, 503);
+    }
+  });
+  application.get('/metrics', async (context) => {
+    const [cells, workers] = await Promise.all([registry.overview(), registry.workers()]);
+    const { text, type } = await fleetMetrics({ cells, workers });
+    return context.body(text, 200, { 'Content-Type': type });
+  });
+  application.get('/api/v1/status', async (context) =>
+    context.json(fleetStatusDocument(await registry.overview(), await registry.workers())),
+  );
+  application.get('/api/v1/runs', async (context) => {
+    const query = new URL(context.req.url).searchParams;
+    const cells = cellsIn(query);
+    const limit = numberIn(query, 'limit', 50, MOST_ROWS);
+    return context.json(fleetRunsDocument(await registry.runs({ cells, limit })));
+  });
+  application.get('/api/v1/changes', async (context) => {
+    const query = new URL(context.req.url).searchParams;
+    const { rows, total } = await registry.changes({
+      cells: cellsIn(query),
+      since: { at: timeIn(query, 'since', '24h', clock.now()) },
+      kinds: kindsIn(query, 'kind') ?? undefined,
+      limit: numberIn(query, 'limit', 200, MOST_ROWS),
+    });
+    return context.json({ schema: 'tidemark.fleet-changes/1', total, changes: rows });
+  });
+  application.get('/api/v1/drift', async (context) => {
+    const query = new URL(context.req.url).searchParams;
+    const least = query.get('severity') ?? 'low';
+    const index = SEVERITIES.findIndex((each) => each === least);
+    if (index < 0)
+      throw new Refusal(
+        400,
+        'usage',
+        `there is no severity ${least.slice(0, 60)}`,
+        `it is one of ${SEVERITIES.join(', ')}`,
+      );
+    const { rows, total } = await registry.findings({
+      cells: cellsIn(query),
+      severities: SEVERITIES.slice(0, index + 1),
+      limit: numberIn(query, 'limit', 200, MOST_ROWS),
+    });
+    const cells = await registry.overview({ cells: cellsIn(query) });
+    const unknown = cells.filter(({ findings, health }) => findings === null && health !== 'retired');
+    return context.json({
+      schema: 'tidemark.fleet-drift/1',
+      total,
+      findings: rows,
+      not_compared: unknown.map(({ name }) => name),
+    });
+  });
+  const server = await listen(application, options);
+  log.info({ url: server.url }, 'the fleet is served');
+  return { url: server.url, close: async () => server.close(async () => shell.settled()) };
+}
+
+/** `cell`, repeatable; undefined for all. */
+function cellsIn(query: URLSearchParams): readonly string[] | undefined {
+  const names = query.getAll('cell');
+  return names.length === 0 ? undefined : names;
+}

@@ -1,0 +1,127 @@
+/** `fleet serve` over a real PostgreSQL and real HTTP: the page, JSON, metrics, who may come in, and a registry that is away. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { createLogger } from '../../src/core/logger.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { Registry } from '../../src/fleet/registry/registry.ts';
+import { FLEET_METRICS } from '../../src/fleet/serve/metrics.ts';
+import { serveFleet } from '../../src/fleet/serve/serve.ts';
+import { POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
+
+const TOKEN = 'a-token-of-some-length';
+
+describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
+  let server: PostgresServer;
+  let open: string;
+  let closed: string;
+  const lines: string[] = [];
+
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+    const url = await server.database();
+    const registry = await Registry.open(url, { migrates: true });
+    await server.execute(
+      url,
+      `INSERT INTO tidemark.groups (origin, secret) VALUES ('https://a.example.com', 'env:KEY');
+       INSERT INTO tidemark.cells (name, group_id, address, profile, secret, schedule, owner, state, failures, error, published_at, complete_at, last_run, last_outcome, record_count, finding_count, due_at)
+         SELECT 'c' || lpad(n::text, 3, '0'), 1, 'https://a.example.com', 'svc', 'env:KEY', '0 * * * *', CASE n % 2 WHEN 0 THEN '<b>team' END,
+           CASE n WHEN 7 THEN 'quarantined' ELSE 'active' END, CASE n WHEN 7 THEN 5 ELSE 0 END, CASE n WHEN 7 THEN '<script>alert(1)</script>' END,
+           now() - interval '10 minutes', now() - interval '10 minutes', 3, 'complete', 12, 1, now() + interval '20 minutes' FROM generate_series(1, 300) n;
+       INSERT INTO tidemark.findings SELECT id, 'roles', '', 'r', '/name', 'Role R', 'changed', 'high', now(), NULL, NULL FROM tidemark.cells WHERE name = 'c007';
+       INSERT INTO tidemark.changes SELECT id, 3, 'roles', '', 'r', 'Role R', 'changed', '["/name"]', now() FROM tidemark.cells WHERE name = 'c007'`,
+    );
+    await registry.join({ name: 'w1', host: 'here', version: '1' });
+    const log = createLogger('warn', { write: (line) => lines.push(line) });
+    const options = { host: '127.0.0.1', port: 0, localToken: '', clock: systemClock, log };
+    const first = await serveFleet(registry, { ...options, token: null });
+    const second = await serveFleet(registry, { ...options, token: new Secret(TOKEN) });
+    [open, closed] = [first.url, second.url];
+    return async () => {
+      await first.close();
+      await second.close();
+      await registry.close();
+    };
+  });
+
+  it('has a page of all cells, the worst first, that is searched and narrowed, and escapes what it shows', async () => {
+    const page = await fetch(`${open}/`, { headers: { accept: 'text/html' } });
+    expect(page.status).toBe(200);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    const text = await page.text();
+    expect(text).toContain('1 of 300 cells needs a look.');
+    expect(text.indexOf('c007')).toBeLessThan(text.indexOf('c001'));
+    expect(text).toContain('100 more cells');
+    expect(text).not.toContain('<script>alert');
+    expect(text).not.toContain('href="/drift"');
+    const of = async (query: string): Promise<string> => (await fetch(`${open}/?${query}`)).text();
+    expect(await of('q=C123')).toMatch(/c123[^]*/);
+    expect(await of('q=C123')).not.toContain('c124');
+    expect(await of('status=quarantined')).not.toContain('c001');
+    expect(await of('q=nobody')).toContain('No cell fits.');
+  });
+
+  it('answers JSON as the commands print it', async () => {
+    const get = async (path: string): Promise<unknown> => (await fetch(open + path)).json();
+    expect(await get('/api/v1/status')).toMatchObject({
+      schema: 'tidemark.fleet-status/1',
+      cells: expect.objectContaining({
+        length: 300,
+        0: expect.objectContaining({ cell: 'c007' }) as object,
+      }) as object,
+      workers: [{ worker: 'w1' }],
+    });
+    expect(await get('/api/v1/changes?since=1h')).toMatchObject({ total: 1, changes: [{ cell: 'c007' }] });
+    expect(await get('/api/v1/drift?severity=high')).toMatchObject({
+      total: 1,
+      findings: [{ path: '/name' }],
+    });
+    expect(await get('/api/v1/drift?severity=critical&cell=c001')).toMatchObject({ total: 0 });
+    expect(await get('/api/v1/runs?cell=c001')).toEqual({ schema: 'tidemark.fleet-runs/1', runs: [] });
+    for (const path of ['/api/v1/drift?severity=x', '/api/v1/runs?limit=x', '/api/v1/changes?kind=x'])
+      expect((await fetch(open + path)).status, path).toBe(400);
+    expect((await fetch(`${open}/api/v1/status`, { method: 'POST' })).status).toBe(405);
+    expect((await fetch(`${open}/nothing`)).status).toBe(404);
+  });
+
+  it('has every metric, with one line of help', async () => {
+    const text = await (await fetch(`${open}/metrics`)).text();
+    for (const { name, help } of FLEET_METRICS)
+      expect(text).toContain(`# HELP tidemark_fleet_${name} ${help}\n`);
+    expect(text).toContain('tidemark_fleet_cells{status="quarantined"} 1\n');
+    expect(text).toContain('tidemark_fleet_cell_failures{cell="c007"} 5\n');
+    expect(text).toContain('tidemark_fleet_workers 1\n');
+    expect(text).toMatch(/tidemark_fleet_cell_last_complete_age_seconds\{cell="c001"\} 6\d\d/);
+  });
+
+  it('with a token lets nobody else in', async () => {
+    expect((await fetch(`${closed}/healthz`)).status).toBe(200);
+    for (const path of ['/metrics', '/api/v1/status', '/readyz'])
+      expect((await fetch(closed + path)).status, path).toBe(401);
+    const page = await fetch(`${closed}/`, { headers: { accept: 'text/html' }, redirect: 'manual' });
+    expect([page.status, page.headers.get('location')]).toEqual([303, '/login?to=%2F']);
+    const authorized = { headers: { authorization: `Bearer ${TOKEN}` } };
+    expect((await fetch(`${closed}/api/v1/status`, authorized)).status).toBe(200);
+    const login = await fetch(`${closed}/login`, {
+      method: 'POST',
+      body: new URLSearchParams({ token: TOKEN }),
+      redirect: 'manual',
+    });
+    const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await fetch(`${closed}/`, { headers: { cookie, accept: 'text/html' } })).status).toBe(200);
+  });
+
+  it('says 503 while the registry is away, and goes on when it is back', async () => {
+    await server.stop();
+    expect((await fetch(`${open}/readyz`)).status).toBe(503);
+    expect((await fetch(`${open}/healthz`)).status).toBe(200);
+    const status = await fetch(`${open}/api/v1/status`);
+    expect(status.status).toBe(503);
+    expect(await status.json()).toMatchObject({ error: { code: 'registry_unreachable' } });
+    const page = await fetch(`${open}/`, { headers: { accept: 'text/html' } });
+    expect(page.status).toBe(503);
+    expect(await page.text()).toContain('cannot be reached');
+    await server.resume();
+    expect((await fetch(`${open}/readyz`)).status).toBe(200);
+    expect(lines.join('')).not.toContain('Loopback');
+  });
+});
