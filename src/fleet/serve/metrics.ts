@@ -44,7 +44,7 @@ export const FLEET_METRICS: readonly FleetMetric[] = [
   },
   {
     name: 'oldest_due_seconds',
-    help: 'For how long the cell that waits longest is due; 0 where none waits',
+    help: 'For how long the cell that waits longest is due; 0 if none waits',
     labels: [],
     samples: ({ cells }) => [
       [Math.max(0, ...cells.filter(isWaiting).map(({ overdueMs }) => (overdueMs ?? 0) / 1000))],
