@@ -16,6 +16,7 @@ import { asRefusal, localPath, type Refusal, requestText } from '../http/request
 import type { PageRestores, RestoreCommand } from '../http/restores.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
+import { withSource } from './layout.ts';
 
 interface ActionParts {
   readonly view: DaemonView;
@@ -27,6 +28,8 @@ interface ActionParts {
   readonly refused: (context: Context, refusal: Refusal) => Response;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
+  /** The source that the pages are about, where there are several. */
+  readonly source: () => string | null;
   /** What `/restore` plans with this query. */
   readonly commandOf: (query: URLSearchParams) => Promise<RestoreCommand | null>;
 }
@@ -69,7 +72,8 @@ export function createActions(parts: ActionParts): Hono {
         const form = new URLSearchParams(await requestText(context));
         const done = await act(parts, { form, actor });
         parts.log.info({ action: name, ...actor, ...done }, 'an action was taken in the dashboard');
-        return context.redirect(localPath(done.to ?? form.get('to') ?? undefined), 303);
+        const to = localPath(done.to ?? form.get('to') ?? undefined);
+        return context.redirect(withSource(to, parts.source()), 303);
       } catch (error) {
         const refusal = asRefusal(error);
         if (refusal.httpStatus === 500) throw error;

@@ -133,7 +133,9 @@ export function factsHtml(facts: readonly (readonly [string, HtmlPart])[], style
 }
 
 interface Column {
-  readonly head: string;
+  readonly head: HtmlPart;
+  /** Of the column that the table is sorted by. */
+  readonly sort?: 'ascending' | 'descending' | undefined;
   /**
    * `num` right-aligned, `wide` may wrap; on a phone `wraps` may too, `spare` is left out, and `below` is under the
    * other cells of its row. `phone` is there only on a phone.
@@ -156,9 +158,10 @@ export function tableHtml(
     const name = columns[index]?.style;
     return name === undefined ? NOTHING : trusted(` class="${name}"`);
   };
-  const heads = columns.map(
-    ({ head }, index) => markup`<th scope="col"${role('columnheader')}${style(index)}>${head}</th>`,
-  );
+  const heads = columns.map(({ head, sort }, index) => {
+    const sorted = sort === undefined ? NOTHING : trusted(` aria-sort="${sort}"`);
+    return markup`<th scope="col"${role('columnheader')}${style(index)}${sorted}>${head}</th>`;
+  });
   const cellOf = (cell: HtmlPart, index: number): Html =>
     index === 0
       ? markup`<th scope="row"${role('rowheader')}${style(0)}>${cell}</th>`
@@ -185,14 +188,15 @@ export function selectHtml(
   return markup`<label>${label}<select name="${name}">${items}</select></label>`;
 }
 
-/** Boxes of a filter, as [value, text]; none for a single value, which would narrow nothing, unless it is chosen. */
+/** Boxes of a filter, as [value, text]; none for a single value, which would narrow nothing, unless it is chosen or `isShown`. */
 export function chipsHtml<T extends string>(
   label: string,
   name: string,
   options: readonly (readonly [T, HtmlPart])[],
   chosen: readonly T[],
+  isShown = false,
 ): Html {
-  if (options.length < 2 && chosen.length === 0) return NOTHING;
+  if (options.length < 2 && chosen.length === 0 && !isShown) return NOTHING;
   const chips = options.map(([value, text]) => {
     const checked = chosen.includes(value) ? trusted(' checked') : NOTHING;
     return markup`<label class="chip"><input type="checkbox" name="${name}" value="${value}"${checked}><span>${text}</span></label>`;

@@ -68,7 +68,7 @@ export function driftFilter(query: URLSearchParams, sources: readonly string[]):
   const changes = chosen('change', CHANGES);
   const kinds = query.getAll('kind').filter(isKind);
   const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
-  const source = sources.find((each) => each === query.get('source')) ?? null;
+  const source = sources.length < 2 ? null : (sources.find((each) => each === query.get('source')) ?? null);
   const same = new URLSearchParams();
   if (text !== '') same.set('q', text);
   if (source !== null) same.set('source', source);

@@ -3,9 +3,10 @@ import { hash } from 'node:crypto';
 import type { Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
+import { escapeMarkup } from '../../report/markup.ts';
 import type { Refusal } from '../http/request.ts';
 import { capital, hintHtml } from './components.ts';
-import { clockTime, type Html, markup, NOTHING, trusted } from './html.ts';
+import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import { DASHBOARD_SCRIPT } from './script.ts';
 import { DASHBOARD_STYLE } from './style.ts';
 
@@ -16,6 +17,8 @@ export interface PageContent {
   readonly body: Html;
   /** True for a page that changes soon: without a script the browser loads it again. */
   readonly isWorking?: boolean;
+  /** True for a page that takes the width of the window. */
+  readonly isWide?: boolean;
 }
 
 /** What every page of a server has. */
@@ -27,6 +30,8 @@ export interface PageParts {
   readonly userOf: (context: Context) => string | null;
   /** Paths and labels; left out, the daemon's. */
   readonly navigation?: Navigation;
+  /** Where each of several sources has a mirror of its own: the source of this one. Left out, and null: all sources. */
+  readonly source?: () => string | null;
 }
 
 export type Navigation = readonly (readonly [path: string, label: string])[];
@@ -36,6 +41,10 @@ interface PageFrame {
   readonly navigation?: Navigation;
   /** Milliseconds since the epoch. */
   readonly now: number;
+  /** The source that the page is about; null where the pages are about all sources of the daemon. */
+  readonly source: string | null;
+  /** True for the page of all sources, from which those of each are reached. */
+  readonly isOfAll?: boolean;
   /** The path of the page in the navigation; null outside of it. */
   readonly current: string | null;
   /** True where a session can be ended. */
@@ -87,17 +96,63 @@ export const PAGE_POLICY = [
 export function pageHtml(content: PageContent, frame: PageFrame): string {
   const logout = markup`<form method="post" action="/logout"><button class="quiet">Log out</button></form>`;
   return documentHtml(
-    content.title,
+    titleOf(content.title, frame.source),
     markup`<a class="skip" href="#main">Skip to content</a>
 <header class="bar"><div>
 <a class="brand" href="/">${BRAND_ICON}Tidemark</a>
-<nav aria-label="Main">${(frame.navigation ?? NAVIGATION).map(([path, label]) => navigationLink(path, label, frame.current))}</nav>
+<nav aria-label="Main">${navigationHtml(frame)}</nav>
 ${frame.user !== null ? markup`<span class="faint">${frame.user}</span>` : frame.hasSession ? logout : NOTHING}
-</div></header>
+</div></header>${whereHtml(frame)}
 ${mainHtml(content, frame)}
 <p id="lost" class="lost" role="status" aria-live="polite" hidden></p>
 <script>${trusted(DASHBOARD_SCRIPT)}</script>`,
     content.isWorking === true ? REFRESH : NOTHING,
+  );
+}
+
+function navigationHtml({ source, current, isOfAll, navigation = NAVIGATION }: PageFrame): HtmlPart {
+  if (isOfAll === true) return navigationLink('/', 'Sources', current);
+  return linksOf(markup`${navigation.map(([path, label]) => navigationLink(path, label, current))}`, source);
+}
+
+/** Says which source of several the page is about, and leads back to all. */
+function whereHtml({ source }: PageFrame): Html {
+  if (source === null) return NOTHING;
+  return markup`
+<div class="where"><p><a href="/">All sources</a> <span aria-hidden="true">/</span> <strong><bdi>${source}</bdi></strong></p></div>`;
+}
+
+/** Pages that are not about one source. */
+const OF_NO_SOURCE: ReadonlySet<string> = new Set(['/logout', '/metrics', '/readyz']);
+
+/** A path of a page, of one source: `path` with `source` as a parameter, where it has none yet. */
+export function withSource(path: string, source: string | null): string {
+  if (source === null) return path;
+  const { pathname, searchParams, hash } = new URL(path, 'http://here.invalid');
+  if (OF_NO_SOURCE.has(pathname)) return path;
+  if (!searchParams.has('source')) searchParams.set('source', source);
+  return `${pathname}?${searchParams.toString()}${hash}`;
+}
+
+/**
+ * The links and forms of a page lead to pages of its source. Done in one place, on the finished page, so that no link can
+ * forget it: what records hold is escaped and is no tag.
+ */
+function linksOf(html: Html, source: string | null): Html {
+  if (source === null) return html;
+  const hidden = `<input type="hidden" name="source" value="${escapeMarkup(source)}">`;
+  const tags =
+    /<a\b[^>]*? href="(\/[^"]*)"|<form\b[^>]*?method="get"[^>]*>|<form\b[^>]*? action="(\/[^"]*)"/g;
+  return trusted(
+    html.text.replace(tags, (tag, link: string | undefined, action: string | undefined, at: number) => {
+      const path = link ?? action;
+      if (path !== undefined) {
+        const plain = path.replaceAll('&amp;', '&').replaceAll('&#39;', "'");
+        return tag.replace(`"${path}"`, () => `"${escapeMarkup(withSource(plain, source))}"`);
+      }
+      const form = html.text.slice(at, html.text.indexOf('</form>', at));
+      return form.includes('name="source"') ? tag : `${tag}${hidden}`;
+    }),
   );
 }
 
@@ -107,12 +162,20 @@ function navigationLink(path: string, label: string, current: string | null): Ht
 }
 
 /** Only the content, for a page that is open already. */
-function mainHtml({ title, body }: PageContent, { now }: PageFrame): Html {
-  return markup`<main id="main" tabindex="-1" data-live data-title="${title} – Tidemark">
+function mainHtml({ title, body, isWide }: PageContent, { now, source }: PageFrame): Html {
+  const style = isWide === true ? markup` class="wide-page"` : NOTHING;
+  return linksOf(
+    markup`<main id="main" tabindex="-1"${style} data-live data-title="${titleOf(title, source)}">
 ${body}
 <footer class="foot faint"><span>As of ${clockTime(isoTime(now), 19)}</span>
 <a href="/api/v1/status">Status as JSON</a><a href="/metrics">Metrics</a><a href="/readyz">Health</a></footer>
-</main>`;
+</main>`,
+    source,
+  );
+}
+
+function titleOf(title: string, source: string | null): string {
+  return [title, ...(source === null ? [] : [source]), 'Tidemark'].join(' – ');
 }
 
 /** A refusal as a page of the dashboard, for people. */
@@ -130,14 +193,30 @@ export function refusalPage(
   );
 }
 
+interface PageAnswer {
+  readonly content: PageContent;
+  /** The path of the page in the navigation; null outside of it. */
+  readonly current: string | null;
+  /** True for the page of all sources, from which those of each are reached. */
+  readonly isOfAll?: boolean;
+}
+
 /** A page complete, or only its content for one that is open already. */
 export function answerPage(
-  { clock, needsLogin, userOf, navigation = NAVIGATION }: PageParts,
+  { clock, needsLogin, userOf, navigation = NAVIGATION, source }: PageParts,
   context: Context,
-  { content, current }: { readonly content: PageContent; readonly current: string | null },
+  { content, current, isOfAll = false }: PageAnswer,
   status: 200 | 404,
 ): Response {
-  const frame = { now: clock.now(), current, hasSession: needsLogin, user: userOf(context), navigation };
+  const frame: PageFrame = {
+    now: clock.now(),
+    source: source?.() ?? null,
+    isOfAll,
+    current,
+    hasSession: needsLogin,
+    user: userOf(context),
+    navigation,
+  };
   const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
   const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
@@ -155,7 +234,7 @@ ${hintHtml(capital(error.hint ?? ''))}${hasRecords ? search : NOTHING}`;
 /** A page without navigation, e.g. the login form, headed by the logo and the name. */
 export function bareHtml(title: string, body: Html): string {
   const heading = markup`<h1 class="brand">${BRAND_ICON}Tidemark</h1>`;
-  return documentHtml(title, markup`<main id="main" class="login">${heading}${body}</main>`);
+  return documentHtml(titleOf(title, null), markup`<main id="main" class="login">${heading}${body}</main>`);
 }
 
 const REFRESH = trusted('<noscript><meta http-equiv="refresh" content="10"></noscript>\n');
@@ -169,7 +248,7 @@ function documentHtml(title: string, body: Html, head = NOTHING): string {
 <meta name="robots" content="noindex">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="/icon.svg" type="image/svg+xml">
-<title>${title} – Tidemark</title>
+<title>${title}</title>
 <style>${trusted(DASHBOARD_STYLE)}</style>
 ${head}</head>
 <body>

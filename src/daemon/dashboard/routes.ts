@@ -20,6 +20,7 @@ import type { DriftNow } from '../http/drift-now.ts';
 import { lookAtBackups, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
 import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
+import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
@@ -33,6 +34,7 @@ import { type FoundOfKind, recordsPage } from './records.ts';
 import { type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
+import { sourcesPage } from './sources.ts';
 
 interface DashboardParts extends PageParts {
   readonly view: DaemonView;
@@ -41,6 +43,8 @@ interface DashboardParts extends PageParts {
   readonly dayCounts: DayCounts;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
+  /** Where each of several sources has a mirror of its own: the source of this one. */
+  readonly source: () => string | null;
 }
 
 const PAGE = 50;
@@ -169,6 +173,16 @@ export function createDashboard(parts: DashboardParts): Hono {
   page('/records', (context) => records(parts, queryOf(context)));
   page('/records/:kind/:id', (context) => record(parts, context), '/records');
   return dashboard;
+}
+
+/** The page of all sources, each with a mirror of its own. */
+export function allSourcesPage(
+  parts: PageParts,
+  context: Context,
+  summaries: readonly CellSummary[],
+): Response {
+  const content = sourcesPage(summaries, queryOf(context), parts.clock.now());
+  return answerPage(parts, context, { content, current: '/', isOfAll: true }, 200);
 }
 
 /** What `/restore` shows: a version of a record, or selected findings of drift. */

@@ -164,11 +164,14 @@ export const DASHBOARD_SCRIPT = `
       queued.length,
     ]);
   let shown = null;
+  const of = new URLSearchParams(location.search).get('source');
+  const isOfPage = ({ source }) => of === null || source === of;
   const number = new Intl.NumberFormat('en-US');
   const follow = () => {
     const events = new EventSource('/api/v1/events');
     events.addEventListener('activity', ({ data }) => {
-      const activity = JSON.parse(data);
+      const all = JSON.parse(data);
+      const activity = { running: all.running.filter(isOfPage), queued: all.queued.filter(isOfPage) };
       const young = shape(activity);
       const isOther = shown !== null && shown !== young;
       shown = young;
@@ -195,7 +198,8 @@ export const DASHBOARD_SCRIPT = `
       document.addEventListener('visibilitychange', follow, { once: true });
     }, { once: true });
   };
-  if (location.pathname === '/') follow();
+  // The page of all sources is only loaded again: their jobs follow each other too quickly.
+  if (location.pathname === '/' && main.querySelector('#filter') === null) follow();
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void update();
   });

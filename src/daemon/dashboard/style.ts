@@ -43,6 +43,12 @@ h1.brand { padding: 0; }
 .bar nav a[aria-current=page] { color: var(--ink); border-bottom-color: var(--focus); }
 .bar :focus-visible { outline-offset: -3px; }
 .bar form { margin: 0; }
+main.wide-page, .bar:has(~ .wide-page) > div { max-width: 100rem; }
+.where { max-width: 70rem; margin: 0 auto; padding: .6rem 1.25rem 0; overflow-wrap: anywhere; }
+.where + main { padding-top: 1rem; }
+.wide-page .sheet th, .wide-page .sheet td { padding-inline: .6rem; }
+.wide-page thead a { color: inherit; }
+.wide-page th[aria-sort] a { color: var(--ink); font-weight: 600; }
 .crumbs { margin-bottom: .5rem; }
 h1 + .faint, h1 + p { margin-top: .4rem; }
 h2 { display: flex; flex-wrap: wrap; gap: .1rem .75rem; align-items: baseline; margin: 2.5rem 0 .75rem; }

@@ -122,7 +122,7 @@ export class PageRestores {
     this.#begin(restore, async (file) => {
       await writeFile(file, `${JSON.stringify(planDocument(plan))}\n`, { mode: 0o600 });
       const { code, stderr } = await this.#run(
-        ['apply', file, '--yes', '--quiet', `--as=${by}`],
+        ['apply', file, '--yes', '--quiet', `--source=${restore.source}`, `--as=${by}`],
         this.#end.signal,
       );
       restore.message = stderr;

@@ -1,6 +1,6 @@
 /** All routes, and the checks that every request passes before. */
 import type { HttpBindings } from '@hono/node-server';
-import { Hono } from 'hono';
+import { type Context, Hono } from 'hono';
 import type { LoadedConfig } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TrustedProxies } from '../../server/client-address.ts';
@@ -8,7 +8,7 @@ import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
 import { createActions } from '../dashboard/actions.ts';
 import { refusalPage } from '../dashboard/layout.ts';
-import { createDashboard, restoreOf } from '../dashboard/routes.ts';
+import { allSourcesPage, createDashboard, restoreOf } from '../dashboard/routes.ts';
 import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView } from '../view.ts';
@@ -20,9 +20,9 @@ import { DriftNow } from './drift-now.ts';
 import { EventStreams } from './events.ts';
 import { lookAtBackups } from './health-snapshot.ts';
 import type { Metrics } from './metrics.ts';
-import { Refusal, requestText } from './request.ts';
+import { asRefusal, Refusal, requestText } from './request.ts';
 import { PageRestores, type RunCommand } from './restores.ts';
-import { type Application, createShell, type ShellOptions, wantsJson } from './shell.ts';
+import { type Application, createShell, refused, type ShellOptions, wantsJson, wantsPage } from './shell.ts';
 
 export function createRoutes(
   cells: DaemonCells,
@@ -89,6 +89,9 @@ export function createRoutes(
     const restores = (): PageRestores | null =>
       access.needsLogin && cells.config().http.allowRestore ? pageRestores : null;
     const own: Application = new Hono();
+    const source = (): string | null =>
+      cells.isPerSource() && cells.cells().length > 1 ? (view.config().sources[0]?.name ?? null) : null;
+    const ownPages = { ...pages, source };
     own.route(
       '/',
       createActions({
@@ -97,20 +100,38 @@ export function createRoutes(
         clock,
         log,
         actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
-        refused: (context, refusal) => refusalPage(pages, context, refusal),
+        refused: (context, refusal) => refusalPage(ownPages, context, refusal),
+        source,
         restores,
         commandOf: async (query) => (await restoreOf({ view, drift, clock, restores }, query)).command,
       }),
     );
-    own.route('/', createDashboard({ view, drift, changes, dayCounts, restores, ...pages }));
+    own.route('/', createDashboard({ view, drift, changes, dayCounts, restores, ...ownPages }));
     return own;
+  };
+  const chosenView = (query: URLSearchParams): DaemonView | Refusal => {
+    try {
+      return viewIn(cells, query);
+    } catch (error) {
+      const refusal = asRefusal(error);
+      // Defects go where all of them go.
+      if (refusal.httpStatus === 500) throw error;
+      return refusal;
+    }
   };
   const [only] = cells.cells();
   if (!cells.isPerSource() && only !== undefined) application.route('/', pagesOf(only));
   else {
-    // The pages of one mirror, chosen by `?source=NAME`.
-    application.use('*', async (context) => {
-      const view = viewIn(cells, new URL(context.req.url).searchParams);
+    // The pages of one mirror, chosen by `?source=NAME`; without it the page of all.
+    application.use('*', async (context: Context<{ Bindings: HttpBindings }>) => {
+      const { pathname, searchParams } = new URL(context.req.url);
+      if (!searchParams.has('source') && cells.cells().length !== 1 && wantsPage(context)) {
+        if (pathname === '/') return allSourcesPage(pages, context, cells.summaries());
+        return context.redirect('/', 303);
+      }
+      const view = chosenView(searchParams);
+      if (view instanceof Refusal)
+        return wantsPage(context) ? refusalPage(pages, context, view) : refused(context, view);
       const known = mirrors.of(view);
       const own = (known.application ??= withErrors(pagesOf(view)));
       return own.fetch(context.req.raw, context.env);

@@ -225,7 +225,7 @@ function tooManyWrong(waitSeconds: number): Refusal {
 }
 
 /** True for a person with a browser. */
-function wantsPage({ req }: Context): boolean {
+export function wantsPage({ req }: Context): boolean {
   return (
     (req.method === 'GET' || req.method === 'HEAD') && (req.header('accept') ?? '').includes('text/html')
   );
@@ -238,6 +238,6 @@ export function wantsJson(context: Context): boolean {
   return text === -1 || (json !== -1 && json < text);
 }
 
-function refused(context: Context, refusal: Refusal): Response {
+export function refused(context: Context, refusal: Refusal): Response {
   return context.json(refusalDocument(refusal), refusal.httpStatus as 400, { ...refusal.headers });
 }

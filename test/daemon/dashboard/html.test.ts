@@ -25,7 +25,7 @@ describe('HTML as values', () => {
   it('a page lets act only what the policy names, and holds exactly that', async () => {
     const html = pageHtml(
       { title: 'T', body: markup`<h1>x</h1>` },
-      { now: 0, current: '/', hasSession: false, user: null },
+      { now: 0, current: '/', hasSession: false, user: null, source: null },
     );
     for (const [tag, directive] of [
       ['style', 'style-src'],
