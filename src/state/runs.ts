@@ -45,14 +45,16 @@ interface History {
 
 /**
  * Runs that were forgotten between the run to which a time resolves and the next one that is kept: one of them may have
- * been the state at that time. Undefined if there are none, or if the run ended at exactly that time.
+ * been the state at that time. Undefined if there are none, or if the run ended at exactly that time: in its second,
+ * for a time to the second, which stands for the second's end.
  */
 export function forgottenAfter(
   mirror: History,
   run: RunRow,
   { at, source }: { readonly at: string; readonly source: string | undefined },
 ): ForgottenRuns | undefined {
-  if (run.finishedAt === at) return undefined;
+  const precision = at.endsWith('.999Z') ? 'YYYY-MM-DDTHH:mm:ss'.length : at.length;
+  if (run.finishedAt?.slice(0, precision) === at.slice(0, precision)) return undefined;
   const next = mirror.runs
     .list({ isPublished: true, ...(source === undefined ? {} : { source }) })
     .findLast((each) => each.run > run.run);

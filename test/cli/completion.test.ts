@@ -71,7 +71,7 @@ describe('from the table', () => {
     [['apply', ''], { what: 'files', before: '' }],
     [['--config', 'x'], { what: 'files', before: '' }],
     [['diff', '--output=rep'], { what: 'files', before: '--output=' }],
-    [['export', '--output', ''], { what: 'directories', before: '' }],
+    [['export', '--output', ''], { what: 'files', before: '' }],
     [['demo', '--output', ''], { what: 'directories', before: '' }],
     [['diff', 'file:ba'], { what: 'files', before: 'file:' }],
     [['drift', '--from=file:ba'], { what: 'files', before: '--from=file:' }],

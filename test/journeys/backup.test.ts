@@ -120,7 +120,7 @@ describe('backups elsewhere', () => {
     expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
     writeFileSync(join(directory, 'tidemark-20260101T000000Z-run9.db.zst'), 'x');
     const listed = await run('backup', 'list');
-    expect(listed.stdout).toMatch(/-run1\.db\.zst +(just now|\S+ s ago) +1 +0\.\d MB +no +whole\n/);
+    expect(listed.stdout).toMatch(/-run1\.db\.zst +(just now|\S+ s ago) +1 +0\.\d MB +no +complete\n/);
     expect(listed.stdout).toMatch(/-run9\.db\.zst .* unlisted: it has no manifest\n/);
     const { schema, backups } = JSON.parse((await run('backup', '--json')).stdout) as {
       schema: string;

@@ -148,7 +148,7 @@ describe('what does not exist', () => {
     const story = await Story.start();
     for (const args of [
       ['restore', 'run:1', '--id', 'nope'],
-      ['restore', '--kind', 'batch_exports', '--id', 'x'],
+      ['restore', '--kind', 'batch_exports', '--id', 'no-such-record'],
       ['apply', 'nofile.json', '--yes'],
     ]) {
       const { stderr } = await story.expectRun(4, ...args);
