@@ -19,6 +19,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
   replica: () => import('./replica.ts'),
   dashboard: () => import('./dashboard.ts'),
   daemon: () => import('./daemon.ts'),
+  cells: () => import('./cells.ts'),
   backup: () => import('./backup.ts'),
 };
 

@@ -6,7 +6,7 @@
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { ScheduleName } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -197,8 +197,9 @@ export class LastStarts {
         if ((this.#begun.get(key) ?? '') < startedAt) this.#begun.set(key, startedAt);
       }
       this.#isRead = true;
-    } catch {
-      // No mirror yet, or not readable: the job that needs it reports why.
+    } catch (error) {
+      // No mirror yet: what starts from now on is noted. Or not readable: the job that needs it reports why.
+      this.#isRead = asTidemarkError(error).code === 'mirror_missing';
     }
   }
 }

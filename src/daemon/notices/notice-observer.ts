@@ -61,7 +61,7 @@ class NotifyingObserver implements JobObserver {
   readonly #unwritten = new Map<string, NoticeState>();
   readonly #absence: MissingMirrorAlert;
   /** When the next delivery is due, as the mirror had it when it was read last; null where it must be read again. */
-  #nextDelivery: { readonly at: number | null } | null = null;
+  #nextDelivery: { readonly at: number | null; readonly isRead: boolean } | null = null;
   /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
   #quiet: { readonly until: number; readonly config: Config } | null = null;
 
@@ -123,6 +123,7 @@ class NotifyingObserver implements JobObserver {
     // Also after the clock was set back.
     const isCheckDue = now >= this.#checkAt || this.#checkAt - now > FIRST_CHECK_MS;
     if (isCheckDue) this.#checkAt = now + CHECK_MS;
+    if (isCheckDue && this.#nextDelivery?.isRead === false) this.#nextDelivery = null;
     await this.#whereThere(context, async () => {
       if (isCheckDue && !this.#isQuiet(now)) {
         await this.#checkFreshness();
@@ -154,9 +155,11 @@ class NotifyingObserver implements JobObserver {
   /** Read from the mirror only where it may have changed: with many mirrors they are not all open. */
   #dueAt(): number | null {
     try {
-      this.#nextDelivery ??= { at: this.#notifier.nextDueAt() };
+      this.#nextDelivery ??= { at: this.#notifier.nextDueAt(), isRead: true };
       return this.#nextDelivery.at;
     } catch {
+      // Tried again with the next check.
+      this.#nextDelivery = { at: null, isRead: false };
       // Health and the jobs report an unreadable mirror: here it only means that nothing can be sent yet.
       return null;
     }
