@@ -53,7 +53,7 @@ export async function fleetWork(
       cache,
       limits: { ...DEFAULT_LIMITS, heartbeatMs: fleet.heartbeatMs, cellMs: fleet.timeLimitMs },
       startProcess: processStarter(context),
-      readSecret: secretReader(context.env, secretVariables),
+      readSecret: secretReader({ env: context.env, own: secretVariables, keyDirectory: fleet.keyDirectory }),
       clock: systemClock,
       random: Math.random,
       log,

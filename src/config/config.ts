@@ -201,6 +201,8 @@ export interface FleetConfig {
   readonly recipients: readonly string[];
   /** Absolute path of the file with age identities; null without. */
   readonly identityFile: string | null;
+  /** Absolute path of the directory in which the keys of cells are. */
+  readonly keyDirectory: string;
   /** Absolute path. */
   readonly cache: string;
   readonly heartbeatMs: number;

@@ -405,6 +405,7 @@ function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
       fleet.identityFile === undefined
         ? null
         : absolutePath(checking, ['fleet', 'identityFile'], fleet.identityFile),
+    keyDirectory: absolutePath(checking, ['fleet', 'keyDirectory'], fleet.keyDirectory),
     cache: absolutePath(checking, ['fleet', 'cache'], fleet.cache),
     heartbeatMs: fleet.heartbeat,
     timeLimitMs: fleet.timeLimit,

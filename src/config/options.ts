@@ -346,6 +346,11 @@ export const OPTIONS = section('Tidemark configuration', {
           'File with the age identity by which workers read encrypted mirrors. Required with recipients.',
         example: '/run/secrets/fleet-identity',
       }),
+      keyDirectory: t.path.prefault('/run/secrets/cells').meta({
+        description:
+          'Directory with the keys of cells on a worker. `secret: file:/PATH` of a cell must lead to a file in it, so that who may change the registry cannot have another file of the worker sent as a key. Keep nothing else there.',
+        example: '/run/secrets/cells',
+      }),
       cache: t.path.prefault('./data/fleet').meta({
         description:
           'Directory in which a worker keeps the mirrors that it had last, so that it need not fetch them again.',

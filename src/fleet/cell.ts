@@ -64,6 +64,7 @@ export interface CellOrder {
   readonly showsValues: boolean;
 }
 
+/** A run as the mirror has it; times in ISO 8601. */
 export interface CellRun {
   readonly run: number;
   readonly outcome: 'complete' | 'partial' | 'failed';

@@ -15,6 +15,7 @@ describe('fleet', () => {
       storage: null,
       recipients: [],
       identityFile: null,
+      keyDirectory: '/run/secrets/cells',
       cache: expect.stringMatching(/\/data\/fleet$/) as string,
       heartbeatMs: 30_000,
       timeLimitMs: 600_000,

@@ -38,7 +38,7 @@ describe('a file of cells', () => {
 cells:
   - { name: acme, secret: env:ACME }
   - name: globex
-    secret: file:/run/secrets/globex
+    secret: file:/run/secrets/cells/globex
     organizations: [o1, 22]
     owner: platform
     schedule: "0  * * * *"
@@ -64,7 +64,7 @@ cells:
         address: 'https://eu.example.com',
         profile: 'posthog',
         organizations: ['o1', '22'],
-        secret: 'file:/run/secrets/globex',
+        secret: 'file:/run/secrets/cells/globex',
         owner: 'platform',
         schedule: '0 * * * *',
         showsValues: true,

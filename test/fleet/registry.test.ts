@@ -2,16 +2,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { asTidemarkError } from '../../src/core/errors.ts';
 import { Secret } from '../../src/core/secret.ts';
+import type { CellChange, CellRecordKey, CellRun } from '../../src/fleet/cell.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, schemaState, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
-import type {
-  ProjectedChange,
-  ProjectedFinding,
-  ProjectedKey,
-  ProjectedRecord,
-  Publication,
-  PublishedRun,
-} from '../../src/fleet/registry/publish.ts';
+import type { ProjectedFinding, ProjectedRecord, Publication } from '../../src/fleet/registry/publish.ts';
 import {
   type Cell,
   type HeldGroup,
@@ -43,7 +37,7 @@ async function addCell(
   return Number(cell?.['id']);
 }
 
-function run(number: number, more: Partial<PublishedRun> = {}): PublishedRun {
+function run(number: number, more: Partial<CellRun> = {}): CellRun {
   return {
     run: number,
     outcome: 'complete',
@@ -324,8 +318,8 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
 
     it('has runs, findings, records, changes and the cell, and once only', async () => {
       const { url, registry, group } = await held();
-      const key: ProjectedKey = { kind: 'roles', scope: '', id: 'r1' };
-      const changed: ProjectedChange = {
+      const key: CellRecordKey = { kind: 'roles', scope: '', id: 'r1' };
+      const changed: CellChange = {
         ...key,
         run: 2,
         name: 'Role r1',

@@ -1,6 +1,7 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
 import { and, asc, desc, eq, gt, inArray, ne, sql } from 'drizzle-orm';
 import type { Severity } from '../../catalog/definition.ts';
+import type { CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
 import {
   type CellState,
@@ -161,21 +162,9 @@ export async function workerOverviews(db: Database): Promise<WorkerOverview[]> {
     .orderBy(asc(workers.name));
 }
 
-export interface RunOverview {
+export interface RunOverview extends Omit<CellRun, 'errorCode'> {
   readonly cell: string;
-  readonly run: number;
-  readonly outcome: PublishedOutcome;
-  readonly startedAt: string;
-  readonly finishedAt: string;
-  readonly requests: number;
-  readonly retries: number;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
-  readonly root: string | null;
   readonly errorCode: string | null;
-  readonly error: string | null;
   readonly worker: string;
   readonly publishedAt: string;
 }

@@ -7,46 +7,12 @@ import { and, eq, type SQL, sql } from 'drizzle-orm';
 import type { Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
+import type { CellChange, CellRecordKey, CellRun } from '../cell.ts';
 import type { Database, Transaction } from './connection.ts';
-import {
-  type CellState,
-  cells,
-  changes,
-  findings,
-  groups,
-  type PublishedOutcome,
-  records,
-  runs,
-} from './schema.ts';
-
-/** A run as the mirror has it; times in ISO 8601. @internal */
-export interface PublishedRun {
-  readonly run: number;
-  readonly outcome: PublishedOutcome;
-  readonly startedAt: string;
-  readonly finishedAt: string;
-  readonly requests: number;
-  readonly retries: number;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
-  /** In hex; null for a run that published nothing in the mirror. */
-  readonly root: string | null;
-  readonly errorCode: ErrorCode | null;
-  readonly error: string | null;
-}
+import { type CellState, cells, changes, findings, groups, records, runs } from './schema.ts';
 
 /** @internal */
-export interface ProjectedKey {
-  readonly kind: string;
-  /** `organization_id=…&role_id=…`, in the order of the path; empty at the top. */
-  readonly scope: string;
-  readonly id: string;
-}
-
-/** @internal */
-export interface ProjectedRecord extends ProjectedKey {
+export interface ProjectedRecord extends CellRecordKey {
   readonly name: string;
   readonly organization: string | null;
   /** JSON text, masked as reports are; null for kinds that are no configuration. */
@@ -54,7 +20,7 @@ export interface ProjectedRecord extends ProjectedKey {
 }
 
 /** @internal */
-export interface ProjectedFinding extends ProjectedKey {
+export interface ProjectedFinding extends CellRecordKey {
   readonly path: string;
   readonly name: string;
   readonly change: 'added' | 'removed' | 'changed';
@@ -64,14 +30,6 @@ export interface ProjectedFinding extends ProjectedKey {
   readonly after?: string;
 }
 
-/** @internal */
-export interface ProjectedChange extends ProjectedKey {
-  readonly run: number;
-  readonly name: string;
-  readonly change: 'added' | 'removed' | 'changed';
-  readonly paths: readonly string[];
-}
-
 export interface Publication {
   readonly cell: number;
   readonly group: number;
@@ -79,7 +37,7 @@ export interface Publication {
   /** Who publishes. */
   readonly worker: string;
   /** Runs that the registry lacks, oldest first; those that it has are left as they are. */
-  readonly runs: readonly PublishedRun[];
+  readonly runs: readonly CellRun[];
   /** Why the job failed; null where it did not. A run that failed counts as well. */
   readonly error: { readonly code: ErrorCode; readonly message: string } | null;
   /** The mirror as it is now; null where it did not change, or is not known. */
@@ -99,9 +57,9 @@ export interface Publication {
     readonly run: number;
     readonly isWhole: boolean;
     readonly present: Iterable<ProjectedRecord>;
-    readonly removed: readonly ProjectedKey[];
+    readonly removed: readonly CellRecordKey[];
   } | null;
-  readonly changes: readonly ProjectedChange[];
+  readonly changes: readonly CellChange[];
   /** Puts the cell into quarantine at once: trying again cannot help. */
   readonly quarantines?: boolean;
   /** What the next holder's limiter has to know, with ages in place of times; left out, it stays as it was. */
@@ -326,7 +284,7 @@ function changeParts({ changes: given }: Publication): SQL[] {
 const ID_CHARACTERS = 500;
 
 /** Ids and scopes are in indexes, whose entries PostgreSQL limits to a third of a page. */
-function keyOf({ kind, scope, id }: ProjectedKey): ProjectedKey {
+function keyOf({ kind, scope, id }: CellRecordKey): CellRecordKey {
   return { kind, scope: shortened(scope), id: shortened(id) };
 }
 
