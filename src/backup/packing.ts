@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { type Readable, Writable } from 'node:stream';
+import { type Readable, type TransformOptions, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { constants, createZstdCompress, createZstdDecompress, type ZstdOptions } from 'node:zlib';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
@@ -33,6 +33,16 @@ const CHUNK_BYTES = 32 * 1024;
 const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 /**
+ * The checksum detects a damaged file even without its manifest. Each chunk is compressed before the next one, or the end, is
+ * handed over: the compressor of Node adds an empty frame where the end reaches it together with the last chunk, and a cut
+ * in that frame is not detected.
+ */
+const COMPRESSION: ZstdOptions & TransformOptions = {
+  params: { [constants.ZSTD_c_checksumFlag]: 1 },
+  writableHighWaterMark: 1,
+};
+
+/**
  * Packs the file `from` into `to`, a new file of mode 0600 that is on the disk when this resolves.
  * @throws TidemarkError about `from` or `to`, or what the pipeline throws; `to` may be there in part then
  */
@@ -43,8 +53,7 @@ export async function pack(
 ): Promise<Digests> {
   const plain = new Tap(options.onBytes);
   const packed = new Tap();
-  // The checksum detects a damaged file even without its manifest.
-  const compress = createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } });
+  const compress = createZstdCompress(COMPRESSION);
   const encrypt: Stage = recipients.length === 0 ? (source) => source : encryption(recipients);
   try {
     await pipeline(

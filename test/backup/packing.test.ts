@@ -81,6 +81,12 @@ describe('a packed file', () => {
     });
   });
 
+  it('is one frame, whenever the end of the content reaches the compressor', async () => {
+    const sizes = new Set<number>();
+    for (let time = 0; time < 60; time++) sizes.add((await packed([])).digests.packed.bytes);
+    expect(sizes.size).toBe(1);
+  });
+
   it.each(['plain', 'encrypted'])('is found damaged wherever a byte is wrong or missing: %s', async (how) => {
     const { file } = await packed(how === 'plain' ? [] : [alice.recipient]);
     const whole = readFileSync(file);
