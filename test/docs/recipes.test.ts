@@ -67,8 +67,8 @@ describe('the recipes', () => {
     },
   );
 
-  it('9: costs what changed in that time, not what there is', () => {
-    const sql = recipes.get(9) ?? '';
+  it('8: costs what changed in that time, not what there is', () => {
+    const sql = recipes.get(8) ?? '';
     const { rows } = openMirrorToRead(one, `EXPLAIN QUERY PLAN ${sql}`);
     const plan = rows.map((row) => row.split(' | ').at(-1) ?? '');
     // Runs and collections are read, and revisions found by their run.

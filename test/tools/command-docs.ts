@@ -57,7 +57,7 @@ ${FIRST_EXAMPLES.join('\n')}
 \`\`\``;
 
 const REFERENCES = `A state is named by \`latest\`, \`live\`, \`baseline\`, \`run:N\`, \`run:-1\` for the run before the latest, \`snapshot:NAME\`, an age such as \`30m\`,
-\`24h\`, \`7d\` or \`2w\`, \`yesterday\`, a time such as \`2026-03-01\` or \`2026-03-01T12:00Z\`, or \`file:PATH\` for an export. [Concepts](concepts.md#naming-a-state) has
+\`24h\`, \`7d\` or \`2w\`, \`yesterday\`, a time such as \`2026-03-01\` or \`2026-03-01T12:00Z\`, or \`file:PATH\` for an export. [Concepts](concepts.md#name-a-state) has
 what each one means.`;
 
 const COMPLETION = `\`tidemark completion bash\`, \`zsh\` or \`fish\` prints a script; its \`--help\` says where to put it. From then on TAB completes commands, options and

@@ -185,17 +185,15 @@ const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 export const METRICS: readonly MetricRow[] = [
   gauge(
     'health_state',
-    '1 for the state that holds, 0 for the others; with an empty source: of the daemon as a whole',
+    '1 for the current state, 0 for the others; an empty source means the daemon itself',
     ['source', 'state'],
     ({ snapshot: { health } }) =>
       [{ source: '', state: health.state }, ...health.sources].flatMap(({ source, state }) =>
         HEALTH_STATES.map((each): Sample => [each === state ? 1 : 0, source, each]),
       ),
   ),
-  gauge('start_time_seconds', 'When the daemon started, seconds since the epoch', [], ({ startedAt }) => [
-    [seconds(startedAt)],
-  ]),
-  counter('runs', 'Sync runs that ended since the daemon started', ['source', 'outcome'], ({ totals }) =>
+  gauge('start_time_seconds', 'When the daemon started', [], ({ startedAt }) => [[seconds(startedAt)]]),
+  counter('runs', 'Sync runs that ended', ['source', 'outcome'], ({ totals }) =>
     totals.runs.map(({ source, outcome, count }) => [count, source, outcome]),
   ),
   gauge(
@@ -211,13 +209,13 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'last_run_timestamp_seconds',
-    'When the latest run ended, seconds since the epoch',
+    'When the latest run ended',
     ['source'],
     perSource(({ lastEnded }) => seconds(lastEnded?.finishedAt)),
   ),
   gauge(
     'last_run_duration_seconds',
-    'How long the latest run that ended took',
+    'Duration of the latest run that ended',
     ['source'],
     perSource(({ lastEnded }) => {
       const ms = lastEnded === null ? null : tookMs(lastEnded);
@@ -226,22 +224,18 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'last_success_timestamp_seconds',
-    'When the latest complete run ended, seconds since the epoch; missing before the first',
+    'When the latest complete run ended; absent before the first',
     ['source'],
     perSource(({ lastComplete }) => seconds(lastComplete?.finishedAt)),
   ),
-  gauge(
-    'expected_interval_seconds',
-    'Usual time between two syncs by the schedule',
-    ['source'],
-    ({ schedules }) =>
-      schedules
-        .filter(({ schedule }) => schedule === 'sync')
-        .flatMap(({ sources, intervalMs }) => sources.map((source): Sample => [intervalMs / 1000, source])),
+  gauge('expected_interval_seconds', 'Time between two scheduled syncs', ['source'], ({ schedules }) =>
+    schedules
+      .filter(({ schedule }) => schedule === 'sync')
+      .flatMap(({ sources, intervalMs }) => sources.map((source): Sample => [intervalMs / 1000, source])),
   ),
   gauge(
     'allowed_age_seconds',
-    'How old the last complete run may be before the source counts as failing',
+    'Age of the last complete run from which the source is failing',
     ['source'],
     ({ snapshot }) =>
       snapshot.health.sources.map(({ source, allowedMs }) => [
@@ -251,7 +245,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'sweep_duration_seconds',
-    'Time that the latest sync spent on the collections of a kind: of all of them, and of the longest',
+    'Time that the latest sync spent on a kind: on all its collections, and on the slowest',
     ['source', 'kind', 'of'],
     ({ snapshot }) =>
       snapshot.lastJobs.of('sync').flatMap((job) =>
@@ -268,7 +262,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'collections',
-    'Collections by whether the latest sweep proved them complete',
+    'Collections, by whether the latest sweep proved them complete',
     ['source', 'kind', 'is_whole'],
     ({ snapshot }) =>
       snapshot.sourceStatuses.flatMap(({ source, kinds }) =>
@@ -280,19 +274,19 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'held_removals',
-    'Removals held until a person or a second run confirms them',
+    'Removals that are held',
     ['source'],
     perSource(({ held }) => held.reduce((sum, { records }) => sum + records, 0)),
   ),
   counter(
     'changes',
-    'Records that runs found added, changed or removed since the daemon started',
+    'Records that runs found added, changed or removed',
     ['source', 'change'],
     ({ totals }) => totals.changes.map(({ source, change, count }) => [count, source, change]),
   ),
   gauge(
     'drift_findings',
-    'Open findings as of the latest run; where too much changed to compare at a scrape, of the latest drift job',
+    'Open findings as of the latest run and the current acceptances. If too much changed to compare during a scrape: of the latest drift job',
     ['source', 'severity'],
     ({ snapshot, openDrift }) => {
       const ofJobs = snapshot.lastJobs.finished('drift').flatMap((job) => {
@@ -308,7 +302,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'job_timestamp_seconds',
-    'When the latest job of that name ended, seconds since the epoch',
+    'When the latest job of that name ended',
     ['name', 'source', 'outcome'],
     ({ snapshot }) =>
       JOB_NAMES.flatMap((name) =>
@@ -319,34 +313,34 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'drill_score',
-    'Share of the records that the latest drill would bring back, 0 to 1',
+    'Share of records that the latest drill could restore, 0 to 1',
     ['source'],
     ({ snapshot: { drillScores } }) => [...drillScores].map(([source, { last }]) => [last, source]),
   ),
-  gauge('verify_problems', 'Problems that the latest verification of the mirror found', [], ({ snapshot }) =>
+  gauge('verify_problems', 'Problems found by the latest verification', [], ({ snapshot }) =>
     snapshot.lastJobs.of('verify').map((job) => [summaryOf('verify', job)?.problems ?? null]),
   ),
   counter(
     'requests',
-    'Requests sent to the service since the daemon started, retries among them',
+    'Requests sent to the service, including retries',
     ['source'],
     perClient(({ requests }) => requests),
   ),
   counter(
     'request_retries',
-    'Requests that were sent again',
+    'Retries',
     ['source'],
     perClient(({ retries }) => retries),
   ),
   counter(
     'requests_throttled',
-    'Answers 429',
+    'Responses with status 429',
     ['source'],
     perClient(({ throttled }) => throttled),
   ),
   gauge(
     'rate_left_requests',
-    'Requests that the rate still allows; missing where there is no limit',
+    'Requests left in the rate limit; absent without a limit',
     ['source', 'window'],
     ({ stats }) =>
       stats.flatMap(({ source, leftThisMinute, leftThisHour }): Sample[] => [
@@ -357,10 +351,10 @@ export const METRICS: readonly MetricRow[] = [
   gauge('jobs_running', 'Jobs running now', ['name', 'source'], ({ activity }) =>
     activity.running().map(({ name, source }) => [1, name, source ?? '']),
   ),
-  gauge('jobs_queued', 'Jobs that wait for their turn', [], ({ activity }) => [[activity.queued().length]]),
+  gauge('jobs_queued', 'Jobs waiting', [], ({ activity }) => [[activity.queued().length]]),
   gauge(
     'schedule_due_timestamp_seconds',
-    'When the schedule starts next, seconds since the epoch',
+    'When the schedule starts next',
     ['schedule'],
     perSchedule(
       ({ dueAt }) => seconds(dueAt),
@@ -375,24 +369,24 @@ export const METRICS: readonly MetricRow[] = [
   ),
   counter(
     'schedule_missed_ticks',
-    'Ticks that fell while no daemon ran, since the mirror was made',
+    'Due times that passed while no daemon ran, since the mirror was created',
     ['schedule'],
     perSchedule(({ missedTicks }) => missedTicks, sum),
   ),
-  gauge('notices_pending', 'Notices that wait for their delivery', ['channel'], ({ snapshot }) =>
+  gauge('notices_pending', 'Notices not delivered yet', ['channel'], ({ snapshot }) =>
     [...Map.groupBy(snapshot.pending, ({ channel }) => channel)].map(([channel, pending]) => [
       pending.length,
       channel,
     ]),
   ),
-  gauge('mirror_readable', '1 where all mirrors can be read, else 0', [], ({ unreadable }) => [
+  gauge('mirror_readable', '1 if the mirror can be read, else 0', [], ({ unreadable }) => [
     [unreadable === 0 ? 1 : 0],
   ]),
   gauge('mirror_bytes', 'Size of the mirror file', [], ({ files }) => [[files.mirror]]),
   gauge('mirror_wal_bytes', 'Size of the write-ahead log beside it', [], ({ files }) => [[files.wal]]),
   gauge(
     'event_loop_lag_seconds',
-    'How late the event loop was since the last scrape',
+    'Delay of the event loop since the last scrape',
     ['of'],
     ({ process: { lag } }) => [
       [lag.mean, 'mean'],
@@ -403,7 +397,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('process_resident_memory_bytes', 'Resident memory of the daemon', [], ({ process }) => [
     [process.residentBytes],
   ]),
-  counter('process_cpu_seconds', 'Processor time of the daemon, user and system', [], ({ process }) => [
+  counter('process_cpu_seconds', 'CPU time of the daemon, user and system', [], ({ process }) => [
     [process.cpuSeconds],
   ]),
 ];
