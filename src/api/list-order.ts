@@ -2,7 +2,7 @@
  * Evidence that a page continues the list as read so far: rows that both contain, and an order that never changes
  * (design.md, The sync: the walk). Pure.
  */
-import type { ScannedRecord } from '../core/json-scan.ts';
+import { copyText, type ScannedRecord } from '../core/json-scan.ts';
 
 // Anchored overlap: each page begins before the end of the previous one. A key that is in both is the anchor. Whatever
 // rows were added or removed before it, no row between the two pages can have been missed.
@@ -146,7 +146,7 @@ class Sorting {
     if (!isSorted || value === undefined) return;
     this.#rows += records.length;
     if (this.#reached === null || this.#compare(value, this.#reached) * this.#direction > 0)
-      this.#reached = value;
+      this.#reached = copyText(value);
   }
 
   /** Checks that the rows of a page are sorted, wherever it is in the list. */

@@ -96,7 +96,8 @@ export class PageSequence {
   #isAtHeadAgain = false;
   #headPages = 0;
 
-  #first: FetchedPage | null = null;
+  /** The first page, without what it holds. */
+  #first: (Pick<FetchedPage, 'more' | 'count' | 'limit'> & { readonly received: number }) | null = null;
   #tail: Tail = { keys: [], end: 0 };
   /** Position after the last row read. */
   #furthest = 0;
@@ -166,7 +167,8 @@ export class PageSequence {
     if (this.#isAtHeadAgain) return this.#takeHead(page, accepted);
     if (this.#first === null) {
       if (page.records.length === 0) return this.#takeEmptyList(page);
-      this.#first = page;
+      const { more, count, limit, records } = page;
+      this.#first = { more, count, limit, received: records.length };
       this.#mode = this.#modeOf(page);
       this.#order.take(page.records, true);
       // Counted by the records that the sink distinguishes: if it takes two for one, the list is not whole.
@@ -349,7 +351,7 @@ export class PageSequence {
       first?.more !== true
     ) {
       // A list that fits one page but does not count. A full page that came back for another offset too proves nothing.
-      const isFull = first !== null && this.#rules.acceptsQuery && first.records.length === first.limit;
+      const isFull = first !== null && this.#rules.acceptsQuery && first.received === first.limit;
       const hasRepeated = this.#hasMoved && this.#stats.pages > 1;
       if (isFull && hasRepeated)
         return this.#finish(unprovenError('it ignores offset and fills the requested page'));

@@ -16,7 +16,10 @@ export interface RecordShape {
 
 /** One record of a list, as text. */
 export interface ScannedRecord {
-  /** The id as text: strings decoded, numbers digit by digit. Undefined where the record has none. */
+  /**
+   * The id as text: strings decoded, numbers digit by digit. Undefined where the record has none. It may be kept; the other
+   * texts are parts of the page and hold it in memory.
+   */
   readonly id: string | undefined;
   /** The record exactly as received. */
   readonly text: string;
@@ -168,16 +171,27 @@ function scanMembers(
 }
 
 /**
- * The text of a string or number value as an id; undefined for anything else, and for a string with a lone surrogate:
+ * The same well-formed text in memory of its own. What is cut out of a string holds all of that string in memory, so whatever
+ * outlives the page that it came from is copied.
+ */
+export function copyText(text: string): string {
+  return Buffer.from(text).toString();
+}
+
+/**
+ * The text of a string or number value as an id, copied; undefined for anything else, and for a string with a lone surrogate:
  * UTF-8 cannot distinguish such strings, so neither a path nor the mirror can.
  */
 function idFrom(text: string, valueStart: number, valueEnd: number): string | undefined {
   const raw = text.slice(valueStart, valueEnd);
   if (raw.charCodeAt(0) === QUOTE) {
-    const id = raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
-    return id.isWellFormed() ? id : undefined;
+    if (raw.includes('\\')) {
+      const id = JSON.parse(raw) as string;
+      return id.isWellFormed() ? id : undefined;
+    }
+    return raw.isWellFormed() ? copyText(raw.slice(1, -1)) : undefined;
   }
-  return /^-?[0-9]/.test(raw) ? raw : undefined;
+  return /^-?[0-9]/.test(raw) ? copyText(raw) : undefined;
 }
 
 function nestedId(text: string, start: number, path: readonly string[]): string | undefined {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { scanList, scanRecord } from '../../src/core/json-scan.ts';
@@ -32,6 +34,22 @@ describe('scanList', () => {
         if (!isBare) expect(JSON.parse(scanned.envelope!)).toEqual({ count: texts.length, next: null });
       }),
     );
+  });
+
+  it('returns ids that do not hold their page in memory', () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const held = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = held();
+    const ids = Array.from({ length: 32 }, (_each, index) => {
+      const page = `[{"id":"0190f000-7a3c-4d1e-9b2f-${index}"},{"id":${'1'.repeat(20)}},{"id":3,"text":"${`${index}`.repeat(1e6)}"}]`;
+      return scanList(page, [], plain).records.map(({ id }) => id);
+    });
+    expect(held() - before).toBeLessThan(8e6);
+    expect(ids).toHaveLength(32);
   });
 
   it('never takes a cut page for a whole one', () => {
