@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands } from '../../src/cli/command-row.ts';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { packageFile } from '../../src/core/package-root.ts';
 import { commandReference } from '../tools/command-docs.ts';
 
@@ -14,7 +13,7 @@ describe('docs/cli.md', () => {
     await expect(commandReference(COMMANDS)).toMatchFileSnapshot(file);
   });
 
-  it('names every command with its options and examples, and every exit code', () => {
+  it('names every command with its options and examples', () => {
     const page = commandReference(COMMANDS);
     for (const { name, row } of namedCommands(COMMANDS)) {
       const from = page.indexOf(`\n## ${name}\n`);
@@ -24,7 +23,6 @@ describe('docs/cli.md', () => {
       for (const { flags } of row.options ?? []) expect(part).toContain(`\n| \`${flags}\` | `);
       for (const example of row.examples ?? []) expect(part).toContain(`\n${example}\n`);
     }
-    for (const { code, meaning } of EXIT_CODES) expect(page).toContain(`\n| ${code} | ${meaning} |\n`);
     expect(page).not.toContain('\n## tidemark __complete');
   });
 });
