@@ -3,7 +3,7 @@
  * sent what, `storage` an S3 server. A process tells its parent the address, and answers `report` with what it noted.
  */
 import { subscribe } from 'node:diagnostics_channel';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startFauxqs } from 'fauxqs';
 import { systemClock } from '../src/core/clock.ts';
@@ -28,10 +28,10 @@ async function serve(keys: number, everyMs: number): Promise<void> {
   const open = new Map<string, number>();
   const most = new Map<string, number>();
   let changes = 0;
-  const keyOf = (request: IncomingMessage): string => request.headers.authorization?.split(' ')[1] ?? '';
+  const keyOf = ({ headers }: IncomingMessage): string => headers.authorization?.split(' ')[1] ?? '';
   subscribe('http.server.request.start', (message) => {
-    const { request, response } = message as { request: IncomingMessage; response: ServerResponse };
-    const key = keyOf(request);
+    const { request: asked, response } = message as { request: IncomingMessage; response: ServerResponse };
+    const key = keyOf(asked);
     const times = starts.get(key) ?? [];
     times.push(Date.now());
     starts.set(key, times);
@@ -55,13 +55,17 @@ async function serve(keys: number, everyMs: number): Promise<void> {
       const role = roles[changes % roles.length];
       if (role === undefined) throw new Error('the demo has roles');
       changes += 1;
-      void fetch(`${url}/api/organizations/${role.scope.organization_id}/roles/${role.id}/`, {
+      // A connection of its own: one that the service was about to close would cost the change.
+      const patch = request(`${url}/api/organizations/${role.scope.organization_id}/roles/${role.id}/`, {
         method: 'PATCH',
+        agent: false,
         headers: { authorization: 'Bearer bench-key-0', 'content-type': 'application/json' },
-        body: JSON.stringify({ name: `Role ${changes}` }),
-      }).then(async (answer) => {
-        if (!answer.ok) throw new Error(`a change was refused: ${answer.status} ${await answer.text()}`);
       });
+      patch.once('response', (answer) => {
+        answer.resume();
+        if (answer.statusCode !== 200) throw new Error(`a change was refused: ${answer.statusCode}`);
+      });
+      patch.end(JSON.stringify({ name: `Role ${changes}` }));
     }, everyMs);
   }
   process.on('message', () => {

@@ -1,9 +1,10 @@
 /** The work on one backup, from the mirror to the targets. It runs in a child process (`process.ts`), except in tests. */
 import { join } from 'node:path';
 import type { TargetConfig } from '../config/config.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
-import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
+import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
+import { duration } from '../core/wording.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
 import { backupName, manifestName } from './name.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
@@ -22,6 +23,8 @@ export interface BackupJob {
   readonly owner: string;
   /** Of the worker of a fleet that makes it: part of the backup's name. */
   readonly fence?: number | null;
+  /** How long a target may take before it has answered for the first time, in milliseconds; without it, as long as its requests. */
+  readonly answersWithinMs?: number;
 }
 
 export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking' | 'storing';
@@ -73,7 +76,7 @@ export async function createBackup(
   const share = (phase: BackupPhase) => (done: number, of: number) =>
     onProgress({ phase, share: of === 0 ? 1 : Math.min(1, done / of) });
   // A target that cannot be reached is known before the work begins.
-  const places = await Promise.all(job.targets.map((config) => openPlace(config, job.owner, clock)));
+  const places = await Promise.all(job.targets.map((config) => openPlace(config, job, clock)));
   requireOne(places);
   const plainPath = join(job.workDirectory, 'backup.db');
   const copying = share('copying');
@@ -124,14 +127,35 @@ interface Place {
   readonly error: TidemarkError | null;
 }
 
-async function openPlace(config: TargetConfig, owner: string, clock: Clock): Promise<Place> {
+async function openPlace(
+  config: TargetConfig,
+  { owner, answersWithinMs }: BackupJob,
+  clock: Clock,
+): Promise<Place> {
   const target = await openTarget(config, clock);
   let names: ReadonlySet<string> = new Set();
   const error = await failureOf(async () => {
-    await target.sweep(owner);
-    names = new Set((await target.list()).map((file) => file.name));
+    const files = await answered(target, target.sweep(owner), answersWithinMs, clock);
+    names = new Set(files.map((file) => file.name));
   });
   return { target, names, error };
+}
+
+/**
+ * What a target answered to a first request.
+ * @throws TidemarkError `timeout` where it did not within that time, and as the request does
+ */
+export async function answered<T>(
+  { address }: BackupTarget,
+  answer: Promise<T>,
+  withinMs: number | undefined,
+  clock: Clock,
+): Promise<T> {
+  if (withinMs === undefined || (await settlesWithin(answer, withinMs, clock))) return await answer;
+  throw new TidemarkError('timeout', `${address} has not answered for ${duration(withinMs)}`, {
+    hint: 'check that it works, and that this machine reaches it',
+    isRetryable: true,
+  });
 }
 
 /** @throws TidemarkError the first error where all have one */

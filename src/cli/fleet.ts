@@ -144,14 +144,22 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
     { width: terminalWidth(context), least: ['owner', 'last run'] },
   );
   const more = shown.length - rows.length;
+  const unlisted = cells.filter(({ isProjected, health }) => !isProjected && health !== 'retired');
   return [
     head,
     ...(rows.length === 0 ? [] : ['', table]),
     ...(more > 0 ? [`… ${plural(more, 'more cell')} (--limit ${shown.length})`] : []),
+    ...(unlisted.length > 0 ? [unlistedText(unlisted)] : []),
     '',
     ...workerLines(workers),
     '',
   ].join('\n');
+}
+
+function unlistedText(cells: readonly CellOverview[]): string {
+  const names = cells.slice(0, REASONS_SHOWN).map(({ name }) => name);
+  const more = cells.length > names.length ? ', …' : '';
+  return `too many records to be listed in the registry: ${names.join(', ')}${more} (\`tidemark fleet checkout\` has them)`;
 }
 
 function next({ holder, overdueMs, state }: CellOverview): string {

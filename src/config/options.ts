@@ -361,9 +361,10 @@ export const OPTIONS = section('Tidemark configuration', {
           'After so long without a word of a worker, another one takes its cells. At least 10s, and the same on all workers.',
         example: '30s',
       }),
-      timeLimit: t.duration.prefault('10m').meta({
-        description: 'Longest time for the jobs of one cell; then they are given up until the next time.',
-        example: '10m',
+      timeLimit: t.duration.prefault('6h').meta({
+        description:
+          'Longest time for the jobs of one cell; then they are given up until the next time. A sync that receives nothing for 15 min is given up in any case.',
+        example: '6h',
       }),
       slots: t.wholeNumber(1, 64).prefault(4).meta({
         unit: 'jobs',

@@ -123,7 +123,7 @@ export const SOURCE = section('One remote service.', {
   sync: section('How a sync is bounded.', {
     maxDuration: t.duration.prefault('24h').meta({
       description:
-        'Longest time that one sync may take; 0s disables the limit. A sync that exceeds it keeps nothing of that run, so set it well above your longest sync: a first one, or one with sharingPerRun: all, may take hours within the rates.',
+        'Longest time that one sync may take; 0s disables the limit. A sync that exceeds it keeps nothing of that run, so set it well above your longest sync: a first one, or one with sharingPerRun: all, may take hours within the rates. A sync that receives nothing for 15 min, and does not wait for a rate, is given up by the daemon in any case.',
       example: '24h',
     }),
   }),

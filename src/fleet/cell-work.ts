@@ -7,10 +7,10 @@ import { restoreBackup } from '../backup/opened-backup.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { openWorkDirectory } from '../backup/work-directory.ts';
-import { createBackup } from '../backup/work.ts';
+import { answered, createBackup } from '../backup/work.ts';
 import { removeOldBackups } from '../backup/writer.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
-import { toErrorMessage } from '../core/child-process.ts';
+import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -47,6 +47,8 @@ interface CellEffects {
 const KEY_VARIABLE = 'CELL_API_KEY';
 /** Backups that are looked at for one that continues what the registry knows. */
 const LOOKED_AT = 4;
+/** How long the storage may take to answer, before it counts as away: its requests are given minutes, which would be a slot's. */
+const STORAGE_ANSWERS_MS = 20_000;
 /** Old backups are looked for after each of these many runs: looking reads all manifests. */
 const CLEANED_EVERY = 8;
 
@@ -318,14 +320,19 @@ async function fetchMirror(
   );
 }
 
-async function storedBackups({ storage, known }: CellOrder, effects: CellEffects): Promise<Backup[]> {
+async function storedBackups(
+  { storage, storageAway, known }: CellOrder,
+  effects: CellEffects,
+): Promise<Backup[]> {
   try {
+    if (storageAway !== null) throw fromErrorMessage(storageAway);
     if (storage.type === 'directory' && !existsSync(storage.path)) {
       requireStorage(storage.path);
       return [];
     }
     const target = await openTarget(storage, effects.clock);
-    const backups = await listNewestFenced(target, LOOKED_AT, known?.stored?.key ?? null);
+    const listed = listNewestFenced(target, LOOKED_AT, known?.stored?.key ?? null);
+    const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
     return backups.filter(({ state }) => state === 'whole');
   } catch (thrown) {
     throw new Unworkable('left', asTidemarkError(thrown));
@@ -364,7 +371,7 @@ function holderOf({ clock, host, pid }: Pick<CellEffects, 'clock' | 'host' | 'pi
 }
 
 /** A mirror and all that is beside it. */
-function removeMirror(path: string): void {
+export function removeMirror(path: string): void {
   for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock', '-stored'])
     rmSync(`${path}${suffix}`, { force: true });
 }
@@ -422,10 +429,10 @@ const NOTHING_STORED: CellStorage = { stored: null, error: null };
 
 /** Where `known` is null, it is stored whatever is there. @throws TidemarkError as opening the mirror does */
 export async function storeMirror(
-  order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'recipients' | 'mirror'>,
+  order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'storageAway' | 'recipients' | 'mirror'>,
   effects: Pick<CellEffects, 'clock' | 'signal' | 'log' | 'host' | 'pid'>,
 ): Promise<CellStorage> {
-  const { cell, known, fence, storage: target, recipients, mirror: path } = order;
+  const { cell, known, fence, storage: target, storageAway, recipients, mirror: path } = order;
   const { clock, signal } = effects;
   const mirror = openCell(path, 'read', effects);
   let owner: string;
@@ -437,6 +444,7 @@ export async function storeMirror(
   } finally {
     mirror.close();
   }
+  if (storageAway !== null) return { stored: null, error: storageAway };
   try {
     if (target.type === 'directory') makeDirectories(target.path);
     const work = openWorkDirectory(path, 'backups', holderOf(effects));
@@ -448,6 +456,7 @@ export async function storeMirror(
         recipients,
         owner,
         fence,
+        answersWithinMs: STORAGE_ANSWERS_MS,
       };
       const { manifest } = await createBackup(job, { clock, signal, onProgress: () => undefined });
       if (manifest.run % CLEANED_EVERY === 0) {

@@ -54,6 +54,8 @@ export interface CellOrder {
   readonly fence: number;
   /** Where backups of this cell go. */
   readonly storage: TargetConfig;
+  /** Why the storage is not asked: it did not answer a moment ago. Null where it is. */
+  readonly storageAway: ErrorMessage | null;
   /** age recipients of the backups; empty for none. */
   readonly recipients: readonly string[];
   /** age identities that open them. */

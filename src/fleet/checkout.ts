@@ -176,6 +176,7 @@ export async function checkIn(
       known: null,
       fence: held.fence,
       storage: cellStorage(storage, name),
+      storageAway: null,
       recipients,
       mirror: config.mirror,
     };

@@ -7,7 +7,7 @@ import { PgBoss } from 'pg-boss';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import { asRegistryError, databasePlace } from './registry/connection.ts';
+import { asRegistryError, connectionText, databasePlace } from './registry/connection.ts';
 
 interface QueueOptions {
   readonly database: Secret;
@@ -45,7 +45,7 @@ export class GroupQueue {
     const place = databasePlace(database);
     const lookSeconds = Math.max(1, Math.floor(heartbeatSeconds / 3));
     const boss = new PgBoss({
-      connectionString: database.reveal(),
+      connectionString: connectionText(database),
       schema: SCHEMA,
       application_name: 'tidemark-queue',
       max: 2,

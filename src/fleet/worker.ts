@@ -3,17 +3,20 @@
  * it under the group's fence. Any number of workers share a registry; each also queues what is due, and each notices where
  * another one is heard of no more.
  */
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RetentionPolicy, TargetConfig } from '../config/config.ts';
+import type { ErrorMessage } from '../core/child-process.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { duration, plural } from '../core/wording.ts';
 import { ActiveProblems } from '../daemon/problems.ts';
-import type { RateLogState } from '../mirror/rate-log.ts';
+import { exportRateLog, mergeRateLog, type RateLogState } from '../mirror/rate-log.ts';
 import { CellProcess, type StartCellProcess } from './cell-process.ts';
+import { removeMirror } from './cell-work.ts';
 import type { CellOrder, CellReport, CellResult, KnownMirror } from './cell.ts';
 import type { GroupQueue, TakenGroup } from './queue.ts';
 import type { Publication, PublishResult } from './registry/publish.ts';
@@ -57,7 +60,7 @@ interface WorkerLimits {
 
 export const DEFAULT_LIMITS: WorkerLimits = {
   heartbeatMs: 30_000,
-  cellMs: 600_000,
+  cellMs: 6 * 3_600_000,
   graceMs: 20_000,
   lostRunsMs: 600_000,
   pollMs: 2_000,
@@ -74,11 +77,20 @@ const RETRY_MS = [1_000, 5_000] as const;
 /** How long the result of a cell waits for the registry; then whoever takes the cell next publishes it from its mirror. */
 const PUBLISH_WITHIN_MS = 15 * 60_000;
 const CELLS_PER_PROCESS = 200;
+/** A storage that did not answer is asked again after this time, by one cell. */
+const STORAGE_AGAIN_MS = 60_000;
+const NO_ANSWER: readonly ErrorCode[] = ['timeout', 'unreachable'];
 /** A clock that is off by more is told. */
 const CLOCK_OFF_MS = 60_000;
 /** Of the grace period: the rest is for what has to be aborted. */
 const FINISH_SHARE = 0.7;
 const AGAIN_AFTER_FAILURE_MS = 60_000;
+/** How often cached mirrors are looked at that nobody needs. */
+const CLEANED_EVERY_MS = 3_600_000;
+/** In the directory of a group: the end of the name of a cell's mirror. */
+const MIRROR_END = '.db';
+/** In the directory of a group: the path beside which the log of its requests is. */
+const RATE_LOG = 'group';
 /** Backups of a cell that stay in storage. */
 const RETENTION: RetentionPolicy = { last: 3, daily: 7, weekly: 4, monthly: 12 };
 
@@ -108,6 +120,8 @@ export class Worker {
   #isStopping = false;
   #isDraining = false;
   #clockAheadMs = 0;
+  /** The storage did not answer: until then, by the monotonic clock, no cell asks it. */
+  #storageAway: { readonly until: number; readonly error: ErrorMessage | null } = { until: 0, error: null };
   #finish: () => void = () => undefined;
   #stopped: Promise<void> | null = null;
   #loops: Promise<unknown> = Promise.resolve();
@@ -248,7 +262,8 @@ export class Worker {
   // Taking groups.
 
   async #takeGroups(): Promise<void> {
-    const { slots, limits, random } = this.#options;
+    const { slots, limits, random, clock } = this.#options;
+    let cleanAt = clock.monotonicMs();
     while (!this.#isStopping) {
       const free = slots - this.#jobs.size;
       let taken: readonly TakenGroup[] = [];
@@ -261,7 +276,14 @@ export class Worker {
           throw error;
         }
         if (free > 0) taken = await this.#take(free);
-        this.#registryAnswered();
+        if (clock.monotonicMs() >= cleanAt) {
+          await this.#cleanCache().catch((error: unknown) => {
+            if (asTidemarkError(error).code.startsWith('registry_')) throw error;
+            this.#problems.begin('cache', asTidemarkError(error), 'warn');
+          });
+          cleanAt = clock.monotonicMs() + CLEANED_EVERY_MS;
+        }
+        if (ended.length > 0 || free > 0) this.#registryAnswered();
       } catch (error) {
         this.#registryFailed(error);
         await this.#sleep(this.#pauseMs());
@@ -284,6 +306,41 @@ export class Worker {
     if (due.length === 0) return first;
     await queue.add(due);
     return [...first, ...(await queue.take(free - first.length, except))];
+  }
+
+  /** Removes cached mirrors of cells that were retired, or have another key, unless they may be the only ones. */
+  async #cleanCache(): Promise<void> {
+    const { cache, registry, log } = this.#options;
+    const cached = readdirSync(cache, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && /^\d+$/.test(entry.name))
+      .flatMap(({ name: group }) =>
+        readdirSync(join(cache, group))
+          .filter((file) => file.endsWith(MIRROR_END))
+          .map((file) => ({
+            group: Number(group),
+            name: decodeURIComponent(file.slice(0, -MIRROR_END.length)),
+          })),
+      );
+    if (cached.length === 0) return;
+    const places = new Map(
+      (await registry.placesOf(cached.map(({ name }) => name))).map((place) => [place.name, place]),
+    );
+    const removed: string[] = [];
+    for (const { group, name } of cached) {
+      const place = places.get(name);
+      const isNeeded = place?.isRetired === false && place.group === group;
+      const isAtWork = [...this.#jobs].some(({ taken }) => taken.group === group);
+      if (place?.isStored !== true || isNeeded || isAtWork) continue;
+      const directory = join(cache, String(group));
+      const file = join(directory, encodeURIComponent(name));
+      removeMirror(`${file}${MIRROR_END}`);
+      rmSync(`${file}.yaml`, { force: true });
+      if (!readdirSync(directory).some((each) => each.endsWith(MIRROR_END)))
+        rmSync(directory, { recursive: true });
+      removed.push(name);
+    }
+    if (removed.length > 0)
+      log.info({ cells: removed }, 'mirrors of cells that are retired, or have another key, left the cache');
   }
 
   #leftToOthers(): readonly number[] {
@@ -322,6 +379,8 @@ export class Worker {
     const { group } = job.taken;
     const held = await registry.holdGroup(group, description.name);
     if (held === null) return;
+    const takenAt = clock.monotonicMs();
+    const requests = (): JsonValue | undefined => this.#requestsOf(held, clock.monotonicMs() - takenAt);
     const [first] = held.cells;
     let secret: Secret | null = null;
     if (first !== undefined) {
@@ -346,17 +405,39 @@ export class Worker {
         if (isOver() && result.status !== 'worked') break;
         if (result.status === 'left') {
           if (result.error.code === 'interrupted') break;
+          this.#noteStorage(result.error);
           await this.#leave(group, `cell ${cell.name}`, result.error);
           continue;
         }
         const isLast = index === held.cells.length - 1;
-        const published = await this.#publish(this.#publicationOf(held, cell, result, isLast), job);
+        const publication = this.#publicationOf(held, cell, result, { releases: isLast, requests });
+        const published = await this.#publish(publication, job);
         if (published === null) return;
         isReleased = isLast;
         this.#report(cell, result, published, clock.monotonicMs() - begun);
       }
     }
-    if (!isReleased) await registry.releaseGroup(group, held.fence, null);
+    if (!isReleased) await registry.releaseGroup(group, held.fence, secret === null ? undefined : requests());
+  }
+
+  /**
+   * The requests of a group, as the processes that worked on it wrote them down, for its next holder; undefined where none
+   * did. For work that ended without a report: a process that was killed makes none.
+   */
+  #requestsOf(held: HeldGroup, heldMs: number): JsonValue | undefined {
+    const directory = join(this.#options.cache, String(held.group));
+    if (!existsSync(directory)) return undefined;
+    const { clock } = this.#options;
+    const registryClock = { ...clock, now: () => clock.now() + this.#clockAheadMs };
+    const beside = join(directory, RATE_LOG);
+    const before = rateLogState(held.rateLog, held.rateLogAgeMs + heldMs);
+    try {
+      if (before !== null) mergeRateLog(beside, before, registryClock);
+      return (exportRateLog(beside, registryClock) ?? undefined) as unknown as JsonValue | undefined;
+    } catch (error) {
+      this.#problems.begin(`requests ${held.group}`, asTidemarkError(error), 'warn');
+      return undefined;
+    }
   }
 
   /** Leaves a group to other workers for a while; told once, and not counted as a failure of its cells. */
@@ -383,15 +464,16 @@ export class Worker {
       cell: cell.name,
       config: cellConfigOf(cell),
       secret: secret.reveal(),
-      mirror: join(directory, `${file}.db`),
+      mirror: join(directory, `${file}${MIRROR_END}`),
       configFile: join(directory, `${file}.yaml`),
-      rateLog: join(directory, 'group'),
+      rateLog: join(directory, RATE_LOG),
       requests: isFirst ? rateLogState(held.rateLog, held.rateLogAgeMs) : null,
       uncountedUntil: isFirst && abandonedMs !== null ? Math.min(now, now - abandonedMs + leaseMs) : null,
       known: knownMirror(cell),
       mayLoseRuns: (cell.overdueMs ?? 0) > limits.lostRunsMs,
       fence: held.fence,
       storage: cellStorage(storage, cell.name),
+      storageAway: clock.monotonicMs() < this.#storageAway.until ? this.#storageAway.error : null,
       recipients,
       identities: identities.map((each) => each.reveal()),
       clockAheadMs: this.#clockAheadMs,
@@ -403,7 +485,7 @@ export class Worker {
     held: HeldGroup,
     cell: Cell,
     result: Exclude<CellResult, { status: 'left' }>,
-    releases: boolean,
+    { releases, requests }: { readonly releases: boolean; readonly requests: () => JsonValue | undefined },
   ): Publication {
     const { clock, description } = this.#options;
     const base = {
@@ -415,8 +497,10 @@ export class Worker {
     };
     if (result.status !== 'worked') {
       const { code, message } = result.error;
+      const rateLog = requests();
       return {
         ...base,
+        ...(rateLog === undefined ? {} : { rateLog }),
         runs: [],
         error: { code, message },
         mirror: null,
@@ -458,6 +542,13 @@ export class Worker {
     }
   }
 
+  #noteStorage(error: ErrorMessage): void {
+    const { clock } = this.#options;
+    const now = clock.monotonicMs();
+    if (NO_ANSWER.includes(error.code) && now >= this.#storageAway.until)
+      this.#storageAway = { until: now + STORAGE_AGAIN_MS, error };
+  }
+
   #report(
     { name }: Cell,
     result: Exclude<CellResult, { status: 'left' }>,
@@ -480,6 +571,7 @@ export class Worker {
         last === undefined ? 'nothing was due' : 'synced',
       );
       if (storage.error !== null) {
+        this.#noteStorage(storage.error);
         const behind = new TidemarkError(storage.error.code, `backup_behind: ${storage.error.message}`);
         this.#problems.begin('storage', behind, 'warn');
       } else if (storage.stored !== null) this.#problems.end('storage', 'mirrors are stored again');

@@ -153,7 +153,10 @@ export interface RateLogState {
   readonly paces: Readonly<Record<string, string>>;
 }
 
-/** The whole log beside a mirror, for all keys in it; null where there is none that can be read. */
+/**
+ * The whole log beside a mirror, for all keys in it; null where there is none that can be read. What a process kept free and
+ * did not give back, since it was killed, counts as starts of now: it may have used it.
+ */
 export function exportRateLog(beside: string, clock: Clock): RateLogState | null {
   const path = rateLogPath(beside);
   if (!existsSync(path)) return null;
@@ -166,12 +169,18 @@ export function exportRateLog(beside: string, clock: Clock): RateLogState | null
         'SELECT limit_id AS id, at FROM starts WHERE at > ? ORDER BY limit_id, n',
       )
       .all(now - HOUR_MS - MARGIN_MS);
+    const held = connection
+      .prepare<[number, number], { id: number; count: number }>(
+        'SELECT limit_id AS id, total(count) AS count FROM held WHERE until > ? AND until <= ? GROUP BY limit_id',
+      )
+      .all(now, now + HELD_MS);
+    const kept = held.flatMap(({ id, count }) => Array.from({ length: count }, () => ({ id, at: now })));
     const paces = connection
       .prepare<[], { id: number; text: string }>('SELECT limit_id AS id, text FROM pace')
       .all();
     return {
       ages: Object.fromEntries(
-        [...Map.groupBy(starts, ({ id }) => String(id))].map(([id, rows]) => [
+        [...Map.groupBy([...starts, ...kept], ({ id }) => String(id))].map(([id, rows]) => [
           id,
           rows.map(({ at }) => Math.max(0, now - at)),
         ]),

@@ -76,12 +76,20 @@ describe('a service that accepts and never answers', () => {
     expect(rig.jobs({ name: 'sync', source: 'a', limit: 1 })[0]?.outcome).toBe('done');
   });
 
-  it('goes on where nobody waits for it', async () => {
+  it('has a quarter of an hour where nobody waits for it', async () => {
     const rig = await rigOf('0 * * * *', []);
     await rig.start();
     silence(rig);
-    await rig.advanceMinutes(70);
+    await rig.advanceMinutes(60 - new Date(rig.clock.now()).getUTCMinutes());
+    await rig.advanceMinutes(14);
     expect(rig.view.running()).toMatchObject([{ name: 'sync', source: 'a' }]);
+    await rig.advanceMinutes(3);
+    expect(rig.view.running()).toEqual([]);
+    expect(rig.jobs({ name: 'sync', source: 'a', limit: 1 })[0]).toMatchObject({
+      outcome: 'failed',
+      errorCode: 'timeout',
+      error: expect.stringMatching(/has not answered for 1[56] min: the run was given up/) as string,
+    });
   });
 });
 

@@ -107,6 +107,7 @@ export async function fleet(): Promise<Fleet> {
           mayLoseRuns: true,
           fence,
           storage,
+          storageAway: null,
           recipients: [],
           identities: [],
           clockAheadMs: 0,

@@ -446,6 +446,31 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(String(rows[1]?.['id'])).toMatch(/^i{435}…[0-9a-f]{64}$/);
     });
 
+    it('has numbers beyond what PostgreSQL holds as texts, and fails for none', async () => {
+      const { url, registry, group } = await held();
+      const digits = '1'.repeat(200_000);
+      const texts = [
+        ...['1e131071', '1e200000', '-2.5E-17000', '1e-16300', '1e99999999999999999999', '0e999999', digits],
+        ...[`0.${digits}`, '1.5e300', '-0', '12345678901234567890.10'],
+      ];
+      // In strings and names nothing changes, whatever they look like.
+      const body = `{"numbers":[${texts.join(', ')}],"text":"\\"1e200000","1e200000":"1e200000"}`;
+      await registry.publish(
+        publication(group, {
+          records: { run: 1, isWhole: true, present: [record('r1', { body })], removed: [] },
+        }),
+      );
+      const rows = await server.execute(
+        url,
+        `SELECT n #>> '{}' AS value, jsonb_typeof(n) AS type, body->>'text' AS text, body->>'1e200000' AS key FROM tidemark.records, jsonb_array_elements(body->'numbers') n`,
+      );
+      expect(rows.map(({ type }) => type).join(' ')).toBe(
+        'string string string string string string string string number number number',
+      );
+      expect(rows.slice(0, 8).map(({ value }) => value)).toEqual(texts.slice(0, 8));
+      expect(rows[0]).toMatchObject({ text: '"1e200000', key: '1e200000' });
+    });
+
     it('replaces a projection of any size, in one transaction', async () => {
       const { url, registry, group } = await held();
       const many = (total: number) => Array.from({ length: total }, (_each, index) => record(`r${index}`));

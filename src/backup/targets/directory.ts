@@ -30,21 +30,22 @@ interface DirectoryTarget extends BackupTarget {
 
 export function directoryTarget(directory: string, within?: string): DirectoryTarget {
   const at = (name: string): string => join(directory, name);
+  const list = async (): Promise<{ name: string; bytes: number }[]> => {
+    const files = await Promise.all(
+      (await namesSoFar(directory, within)).filter(isOfBackup).map(async (name) => {
+        const bytes = await bytesOf(at(name));
+        return bytes === null ? [] : [{ name, bytes }];
+      }),
+    );
+    return files.flat();
+  };
   return {
     address: directory,
     isManifestLast: false,
     pathOf: at,
     bytesOf: (name) => bytesOf(at(name)),
     fetch: (name) => Promise.resolve(at(name)),
-    list: async () => {
-      const files = await Promise.all(
-        (await namesSoFar(directory, within)).filter(isOfBackup).map(async (name) => {
-          const bytes = await bytesOf(at(name));
-          return bytes === null ? [] : [{ name, bytes }];
-        }),
-      );
-      return files.flat();
-    },
+    list,
     readText: async (name) => {
       try {
         return await readFile(at(name), 'utf8');
@@ -83,6 +84,7 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
           await removeFile(at(manifestName(name)));
         await removeFile(at(partial));
       }
+      return list();
     },
   };
 }

@@ -133,7 +133,7 @@ export class S3Target implements BackupTarget {
     });
   }
 
-  async sweep(): Promise<void> {
+  async sweep() {
     const files = await this.list();
     const names = new Set(files.map(({ name }) => name));
     const isAbandoned = (at: number): boolean => this.#clock.now() - at > ABANDONED_MS;
@@ -145,6 +145,7 @@ export class S3Target implements BackupTarget {
     await this.#abortAbandoned(isAbandoned).catch(() => {
       // The right to list and abort uploads need not be given: a rule of the bucket can end them too.
     });
+    return files;
   }
 
   async #abortAbandoned(isAbandoned: (at: number) => boolean): Promise<void> {

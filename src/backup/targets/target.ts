@@ -48,6 +48,9 @@ export interface BackupTarget {
   store(backup: LocalBackup, options: StoreOptions): Promise<void>;
   /** Removes a backup and its manifest, so that no half of it counts as one at any time. */
   remove(name: string, owner: string): Promise<void>;
-  /** Removes what killed processes left of unfinished backups. Only the holder of the mirror's backup lock may call it. */
-  sweep(owner: string): Promise<void>;
+  /**
+   * Removes what killed processes left of unfinished backups, and returns what is there then, as `list` does. Only the holder
+   * of the mirror's backup lock may call it.
+   */
+  sweep(owner: string): Promise<readonly TargetFile[]>;
 }

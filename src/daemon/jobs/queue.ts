@@ -159,7 +159,12 @@ type JobKey = Pick<QueuedJob, 'name' | 'source'>;
  * without a byte times out (`DEFAULT_TIMEOUTS` in api/transport.ts): a slow service has begun to answer by then.
  */
 export const SILENT_MS = 75_000;
-/** The longest pause of a source whose syncs were cancelled for others; it doubles each time in a row. */
+/**
+ * A sync that received no byte for this long is cancelled although nobody waits: it holds its slot for nothing, and would up to
+ * `sync.maxDuration`. Longer than the attempts at one request may take (10 min).
+ */
+export const LONGEST_SILENCE_MS = 15 * 60_000;
+/** The longest pause of a source whose syncs were cancelled; it doubles each time in a row. */
 const LONGEST_PAUSE_MS = 30 * 60_000;
 /** Interval of checking a running sync while other jobs wait. */
 export const YIELD_CHECK_MS = 10_000;
@@ -229,7 +234,7 @@ export class AnswerWatch {
   }
 }
 
-/** Sources whose sync was cancelled for other jobs, and until when their schedule skips them. */
+/** Sources whose sync was cancelled because their service was silent, and until when their schedule skips them. */
 export class SourceBackoff {
   readonly #clock: Clock;
   readonly #bySource = new Map<string, { readonly times: number; readonly until: number }>();
@@ -238,15 +243,18 @@ export class SourceBackoff {
     this.#clock = clock;
   }
 
-  /** Records that the sync was cancelled; returns the error for its job. */
-  begin(source: string, silentMs: number): TidemarkError {
+  /**
+   * Records that the sync was cancelled; returns the error for its job.
+   * @param isWanted whether other jobs waited for what it held
+   */
+  begin(source: string, silentMs: number, isWanted: boolean): TidemarkError {
     const times = (this.#bySource.get(source)?.times ?? 0) + 1;
     const pauseMs = Math.min(LONGEST_PAUSE_MS, SILENT_MS * 2 ** (times - 1));
     const until = this.#clock.now() + pauseMs;
     this.#bySource.set(source, { times, until });
     return new TidemarkError(
       'timeout',
-      `the service has not answered for ${duration(silentMs)} while other jobs waited: the run was given up; what was published before is untouched`,
+      `the service has not answered for ${duration(silentMs)}${isWanted ? ' while other jobs waited' : ''}: the run was given up; what was published before is untouched`,
       {
         hint: `the schedule tries ${source} again after ${isoTime(until)}; run \`tidemark doctor --source ${source}\` to see whether the service answers`,
         isRetryable: true,

@@ -146,9 +146,9 @@ export class JobRunner implements SlotUser {
   }
 
   /** Of `SlotUser`. */
-  giveUp(silentMs: number): void {
+  giveUp(silentMs: number, isWanted: boolean): void {
     const source = this.#current?.job.source ?? null;
-    if (source !== null) this.#cancel(this.#rests.begin(source, silentMs));
+    if (source !== null) this.#cancel(this.#rests.begin(source, silentMs, isWanted));
   }
 
   /** Cancels a job at its time limit. To be called when it is over (`limitMs`). */

@@ -4,7 +4,7 @@
  * ago.
  */
 import type { JobIdentity } from '../view.ts';
-import { REQUESTS_IN_A_ROW, SILENT_MS, YIELD_CHECK_MS } from './queue.ts';
+import { LONGEST_SILENCE_MS, REQUESTS_IN_A_ROW, SILENT_MS, YIELD_CHECK_MS } from './queue.ts';
 
 /** The next job of a cell. */
 export interface Candidate {
@@ -29,8 +29,8 @@ export interface SlotUser {
   current(): JobIdentity | null;
   /** Milliseconds since the service of its running sync last answered; null for another job, and one that is given up already. */
   silentMs(): number | null;
-  /** Gives up its silent sync, since other jobs wait. */
-  giveUp(silentMs: number): void;
+  /** Gives up its silent sync. */
+  giveUp(silentMs: number, isWanted: boolean): void;
 }
 
 export class Slots {
@@ -88,21 +88,21 @@ export class Slots {
 
   /**
    * Gives up syncs whose services are silent while other jobs wait for what they hold: their cell, their group, or, where
-   * the others are silent too, their slot. To be called regularly.
+   * the others are silent too, their slot. One that is silent for long is given up in any case. To be called regularly.
    */
   look(): void {
     const silent = [...this.#working].flatMap(([user, group]) => {
       const ms = user.silentMs();
       return ms === null || ms < SILENT_MS ? [] : [{ user, group, ms }];
     });
-    if (silent.length === 0 || this.#waiting.size === 0) return;
-    const isFull = silent.length === this.#working.size && this.#working.size >= this.#count();
+    const isFull =
+      this.#waiting.size > 0 && silent.length === this.#working.size && this.#working.size >= this.#count();
     for (const { user, group, ms } of silent) {
       const isWanted =
         isFull ||
         this.#waiting.has(user) ||
         (group !== null && [...this.#waiting].some((other) => other.waitingGroups().includes(group)));
-      if (isWanted) user.giveUp(ms);
+      if (isWanted || ms >= LONGEST_SILENCE_MS) user.giveUp(ms, isWanted);
     }
   }
 

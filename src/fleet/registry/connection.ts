@@ -32,7 +32,7 @@ export type QueryArrayConfig = pg.QueryArrayConfig;
 export function openConnections(url: Secret, maxConnections: number): Connections {
   const place = databasePlace(url);
   const pool = new pg.Pool({
-    connectionString: url.reveal(),
+    connectionString: connectionText(url),
     max: maxConnections,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -60,6 +60,16 @@ export function openConnections(url: Secret, maxConnections: number): Connection
     },
     close: async () => pool.end(),
   };
+}
+
+/**
+ * The address as the driver takes it. It treats every `sslmode` that asks for TLS as `verify-full`, and warns where another
+ * word is used, in lines of its own; `uselibpqcompat=true` has their weaker meanings.
+ */
+export function connectionText(url: Secret): string {
+  const text = url.reveal();
+  if (text.includes('uselibpqcompat=')) return text;
+  return text.replace(/(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, 'verify-full');
 }
 
 /**
@@ -115,6 +125,13 @@ const CERTIFICATE: DatabaseProblem = {
   hint: "add sslrootcert=FILE with the certificate of the server's authority to fleet.database",
 };
 
+/** Tables, columns and functions that are missing: a newer version took them away, or a person did. */
+const OTHER_SCHEMA: DatabaseProblem = {
+  code: 'registry_version',
+  what: 'lacks what this version of Tidemark uses: {message}',
+  hint: 'update Tidemark on this machine; if it is the newest, somebody changed the schemas tidemark or tidemark_queue: restore the database from its backup',
+};
+
 /** By SQLSTATE, its class, or the system's code. */
 const PROBLEMS: Readonly<Record<string, DatabaseProblem>> = {
   '28P01': { code: 'registry_denied', what: 'refuses the user or the password', hint: CHECK_URL },
@@ -129,11 +146,9 @@ const PROBLEMS: Readonly<Record<string, DatabaseProblem>> = {
     what: 'does not allow it: {message}',
     hint: 'give the user of fleet.database CREATE on the database, or make it the owner of the schemas tidemark and tidemark_query',
   },
-  '42P01': {
-    code: 'registry_version',
-    what: 'lacks tables of the registry: {message}',
-    hint: 'somebody changed the schema tidemark; restore the database from its backup',
-  },
+  '42P01': OTHER_SCHEMA,
+  '42703': OTHER_SCHEMA,
+  '42883': OTHER_SCHEMA,
   '25006': {
     code: 'registry_unreachable',
     what: 'is read-only: {message}',

@@ -60,6 +60,8 @@ export interface CellOverview {
   /** Milliseconds that it is due for; negative before. */
   readonly overdueMs: number | null;
   readonly records: number;
+  /** False where the registry shows no records of the newest published run: there are too many. */
+  readonly isProjected: boolean;
   /** Open findings; null where drift was not judged. */
   readonly findings: number | null;
   /** Worker or person who has its group. */
@@ -107,6 +109,7 @@ export async function cellOverviews(
       completeAgeMs: ageOf(cells.completeAt),
       overdueMs: ageOf(cells.dueAt),
       records: cells.recordCount,
+      isProjected: sql<boolean>`coalesce(${cells.projectedRun}, 0) >= coalesce((select max(${runs.run}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null), 0)`,
       findings: cells.findingCount,
       holder: groups.holder,
       root: cells.root,

@@ -314,7 +314,7 @@ function jsonParam(rows: readonly object[]): SQL {
     );
     return `{${members.join(',')}}`;
   });
-  return sql`${storableJson(`[${texts.join(',')}]`)}`;
+  return sql`${storableNumbers(storableJson(`[${texts.join(',')}]`))}`;
 }
 
 /** PostgreSQL's text holds neither U+0000 nor half of a surrogate pair: both become U+FFFD. */
@@ -329,4 +329,21 @@ function storableJson(json: string): string {
           : escape,
     )
     .toWellFormed();
+}
+
+/** Digits before and behind the point that PostgreSQL's numbers have: somewhat fewer than it allows behind it, 16,383. */
+const NUMBER_DIGITS = 16_000;
+/** A text without one of these has no number beyond that. */
+const MAYBE_BEYOND = new RegExp(`\\d[eE][+-]?\\d{4}|\\d{${NUMBER_DIGITS / 2}}`);
+
+/** JSON allows numbers of any size; those that PostgreSQL cannot hold become texts, with the same characters. */
+function storableNumbers(json: string): string {
+  if (!MAYBE_BEYOND.test(json)) return json;
+  return json.replaceAll(
+    /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.]*(?:[eE]([+-]?\d+))?/g,
+    (token, exponent?: string) =>
+      token.startsWith('"') || Math.abs(Number(exponent ?? 0)) + token.length <= NUMBER_DIGITS
+        ? token
+        : `"${token}"`,
+  );
 }

@@ -81,6 +81,13 @@ export interface HeldGroup {
   readonly cells: readonly Cell[];
 }
 
+interface CellPlace {
+  readonly name: string;
+  readonly group: number;
+  readonly isRetired: boolean;
+  readonly isStored: boolean;
+}
+
 export interface WorkerDescription {
   readonly name: string;
   readonly host: string;
@@ -265,13 +272,14 @@ export class Registry {
 
   /**
    * Gives a group back. Nothing where somebody else took it meanwhile.
-   * @param rateLog what the next holder's limiter has to know, with ages in place of times
+   * @param rateLog what the next holder's limiter has to know, with ages in place of times; left out, it stays as it was
    */
-  async releaseGroup(group: number, fence: number, rateLog: JsonValue): Promise<void> {
+  async releaseGroup(group: number, fence: number, rateLog?: JsonValue): Promise<void> {
+    const log = rateLog === undefined ? {} : { rateLog, rateLogAt: now };
     await this.#query(async (db) =>
       db
         .update(groups)
-        .set({ holder: null, rateLog, rateLogAt: now })
+        .set({ holder: null, ...log })
         .where(and(eq(groups.id, group), eq(groups.fence, fence))),
     );
   }
@@ -317,6 +325,21 @@ export class Registry {
         }),
     );
     return { isDraining: rows[0]?.isDraining === true, now: rows[0]?.now ?? 0 };
+  }
+
+  /** Where cells of these names belong, and whether storage has all that was published of them. Unknown names are left out. */
+  async placesOf(names: readonly string[]): Promise<readonly CellPlace[]> {
+    return this.#query(async (db) =>
+      db
+        .select({
+          name: cells.name,
+          group: cells.group,
+          isRetired: sql<boolean>`${cells.state} = 'retired'`,
+          isStored: sql<boolean>`coalesce(${cells.storedRun} >= ${cells.lastRun}, ${cells.lastRun} is null)`,
+        })
+        .from(cells)
+        .where(inArray(cells.name, [...names])),
+    );
   }
 
   /** Whether a run with that root hash was published of a cell. */

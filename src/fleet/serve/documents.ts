@@ -25,6 +25,7 @@ export function fleetStatusDocument(
       holder: cell.holder,
       checked_out_by: cell.checkoutHolder,
       records: cell.records,
+      records_shown: cell.isProjected,
       findings: cell.findings,
       root: cell.root,
     })),
