@@ -30,6 +30,7 @@ import { ahead, byteSize } from '../daemon/http/wording.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
 import type { ScheduleView } from '../daemon/view.ts';
+import { type LockHolder, writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import {
@@ -317,7 +318,13 @@ function sourceLines(status: SourceStatus, { mirror, snapshot }: StatusFacts, is
   const isTold = isVerbose || steps.length > 0;
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
-    ...(isTold ? ['', `${status.source}:`, ...runLines(status, now).map((line) => `  ${line}`)] : []),
+    ...(isTold
+      ? [
+          '',
+          `${status.source}:`,
+          ...runLines(status, writerFor(mirror, status), now).map((line) => `  ${line}`),
+        ]
+      : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
     ...unreadLines(status, now, isVerbose),
     ...(isTold && isVerbose ? [''] : []),
@@ -326,16 +333,31 @@ function sourceLines(status: SourceStatus, { mirror, snapshot }: StatusFacts, is
   ];
 }
 
-function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus, now: number): string[] {
+/** Who works on the mirror while a run has not ended: null if nobody does, undefined if that cannot be told. */
+function writerFor({ path }: Mirror, { lastRun }: SourceStatus): LockHolder | null | undefined {
+  if (lastRun?.outcome !== 'running') return undefined;
+  try {
+    return writerOf(path);
+  } catch {
+    // On a read-only disk the lock cannot be tried: the text says both.
+    return undefined;
+  }
+}
+
+function runLines(
+  { state, lastRun, lastPublished, lastComplete }: SourceStatus,
+  writer: LockHolder | null | undefined,
+  now: number,
+): string[] {
   if (lastRun === null || state === 'never_synced') return ['never synced'];
   const lines: string[] = [];
   if (lastRun.outcome === 'running') {
     const began = `run ${lastRun.run} began ${age(lastRun.startedAt, now)}`;
-    lines.push(
-      isStuck(lastRun, now)
-        ? `${began} and never ended: its process probably died`
-        : `${began} and has not ended: it is running, or its process died`,
-    );
+    if (writer === null) lines.push(`${began} and never ended: its process died`);
+    else if (isStuck(lastRun, now)) lines.push(`${began} and never ended: its process probably died`);
+    else if (writer === undefined)
+      lines.push(`${began} and has not ended: it is running, or its process died`);
+    else lines.push(`${began} and is running (${writer.command}, process ${writer.pid} on ${writer.host})`);
   } else {
     const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
     const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);

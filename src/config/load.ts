@@ -1,5 +1,5 @@
 /** Reads the configuration: file, environment, secrets, profiles; reports all mistakes together; returns a frozen object. */
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { dirname, isAbsolute, join, parse, relative, resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { parseS3Address } from './backup-target.ts';
@@ -153,7 +153,8 @@ function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes, fi
 /** The file in messages: relative to the current directory where that is shorter to read. */
 function labelOf(path: string, cwd: string): string {
   const label = relative(cwd, path);
-  return label.startsWith('..') || isAbsolute(label) ? path : label;
+  // In a container the current directory is often `/`: there the whole path is clearer.
+  return cwd === parse(cwd).root || label.startsWith('..') || isAbsolute(label) ? path : label;
 }
 
 function missing(file: string | null, cwd: string): TidemarkError {

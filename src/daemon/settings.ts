@@ -63,6 +63,8 @@ export class Settings {
         this.#config = next;
         this.#effects.log.info({ file: next.file }, 'configuration reloaded');
         this.#sayWarnings(next, before.warnings);
+      } else if (isAskedFor) {
+        this.#effects.log.info({ file: next.file }, 'configuration read again: nothing changed');
       }
       this.#seen = this.#settled(next);
       this.#problems.end('config', 'the configuration is right again');

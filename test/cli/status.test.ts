@@ -55,6 +55,26 @@ describe('status', () => {
     });
   });
 
+  it('a run that has not ended: who works on it, or that its process died', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    const { child, ended } = start(['sync'], { env });
+    const asked = new Promise<void>((resolve) => {
+      // Never answered: the run stays as it is.
+      service.quirks.push(() => {
+        resolve();
+        return true;
+      });
+    });
+    await asked;
+    expect((await status(env)).text).toMatch(
+      new RegExp(`run 1 began .* and is running \\(sync, process ${child.pid} on .+\\)`),
+    );
+    child.kill('SIGKILL');
+    await ended;
+    expect((await status(env)).text).toMatch(/run 1 began .* and never ended: its process died/);
+  });
+
   it('held removals: how many, and the command that accepts them, which does', async () => {
     const service = await FakeService.start();
     const domains = Array.from({ length: 30 }, (_each, index) => ({ id: `d${index}`, domain: 'x' }));

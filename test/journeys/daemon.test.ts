@@ -264,6 +264,8 @@ describe('tidemark daemon', () => {
     writeFileSync(file, text('0 0 1 1 *'));
     const running = daemon({ KEY: 'some-test-key' }, ['--config', file, '--no-http']);
     await running.said(/^sync is done/);
+    running.child.kill('SIGHUP');
+    await running.said(/^configuration read again: nothing changed/);
     writeFileSync(file, text('61 * * * *'));
     running.child.kill('SIGHUP');
     await running.said(/^the old configuration stays in force: .*61/);
