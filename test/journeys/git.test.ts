@@ -1,7 +1,10 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
 import type { Ended } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
@@ -483,3 +486,197 @@ describe('the daemon', () => {
     );
   });
 });
+
+/** What serves a repository over HTTPS: git's own program for it, and openssl for a certificate. */
+const HTTP_BACKEND = programs();
+
+function programs(): string | null {
+  try {
+    execFileSync('openssl', ['version'], { stdio: 'ignore' });
+    const backend = join(
+      execFileSync('git', ['--exec-path'], { encoding: 'utf8' }).trim(),
+      'git-http-backend',
+    );
+    return existsSync(backend) ? backend : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The repositories below a directory, over HTTPS, for the holder of a token; and what was asked with which credentials. */
+class GitServer {
+  readonly seen: { readonly path: string; readonly authorization: string | undefined }[] = [];
+  readonly certificate: string;
+  /** Answers with a redirect to there. */
+  redirect: string | null = null;
+  readonly #root: string;
+  readonly #credentials: string;
+  readonly #server: Server;
+
+  constructor(root: string, credentials: string) {
+    this.#root = root;
+    this.#credentials = `Basic ${Buffer.from(credentials).toString('base64')}`;
+    this.certificate = join(root, `certificate-${credentials.length}.pem`);
+    const key = `${this.certificate}.key`;
+    execFileSync(
+      'openssl',
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        '-days',
+        '2',
+        '-subj',
+        '/CN=localhost',
+        '-addext',
+        'subjectAltName=DNS:localhost',
+        '-keyout',
+        key,
+        '-out',
+        this.certificate,
+      ],
+      { stdio: 'ignore' },
+    );
+    this.#server = createServer(
+      { key: readFileSync(key), cert: readFileSync(this.certificate) },
+      (request, response) => this.#answer(request, response),
+    );
+    onTestFinished(() => {
+      this.#server.closeAllConnections();
+      this.#server.close();
+    });
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return `https://localhost:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? '/', 'https://localhost');
+    const { authorization } = request.headers;
+    this.seen.push({ path: url.pathname, authorization });
+    if (this.redirect !== null) {
+      response.writeHead(302, { location: this.redirect + (request.url ?? '') }).end();
+      return;
+    }
+    if (authorization !== this.#credentials) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+      return;
+    }
+    const backend = spawn(HTTP_BACKEND ?? '', [], {
+      env: {
+        PATH: process.env['PATH'],
+        GIT_PROJECT_ROOT: this.#root,
+        GIT_HTTP_EXPORT_ALL: '1',
+        // As of somebody who is logged in: only such a person may push.
+        REMOTE_USER: 'tidemark',
+        REQUEST_METHOD: request.method,
+        PATH_INFO: url.pathname,
+        QUERY_STRING: url.search.slice(1),
+        CONTENT_TYPE: request.headers['content-type'] ?? '',
+        ...(request.headers['content-length'] === undefined
+          ? {}
+          : { CONTENT_LENGTH: request.headers['content-length'] }),
+        ...(request.headers['content-encoding'] === undefined
+          ? {}
+          : { HTTP_CONTENT_ENCODING: request.headers['content-encoding'] }),
+        ...(request.headers['git-protocol'] === undefined
+          ? {}
+          : { GIT_PROTOCOL: String(request.headers['git-protocol']) }),
+      },
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+    request.pipe(backend.stdin);
+    const chunks: Buffer[] = [];
+    backend.stdout.on('data', (chunk: Buffer) => void chunks.push(chunk));
+    backend.on('close', () => {
+      const answer = Buffer.concat(chunks);
+      const end = answer.indexOf('\r\n\r\n');
+      const headers = answer
+        .subarray(0, end)
+        .toString('latin1')
+        .split('\r\n')
+        .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()] as const);
+      const status = Number(
+        headers.find(([name]) => name.toLowerCase() === 'status')?.[1].slice(0, 3) ?? 200,
+      );
+      response.writeHead(
+        status,
+        Object.fromEntries(headers.filter(([name]) => name.toLowerCase() !== 'status')),
+      );
+      response.end(answer.subarray(end + 4));
+    });
+  }
+}
+
+describe.skipIf(HTTP_BACKEND === null)(
+  'a repository over HTTPS (skipped without openssl and git-http-backend)',
+  () => {
+    const TOKEN = 'ghp_token-of-the-repository';
+
+    async function served(): Promise<{ story: GitStory; server: GitServer }> {
+      const story = await GitStory.start();
+      const server = new GitServer(story.directory, `x-access-token:${TOKEN}`);
+      story.env = {
+        ...story.env,
+        TIDEMARK_GIT_REPOSITORY: `${await server.listen()}/remote.git`,
+        TIDEMARK_GIT_TOKEN: TOKEN,
+        GIT_SSL_CAINFO: server.certificate,
+      };
+      return { story, server };
+    }
+
+    it('is cloned, and pushed to, with the token, which is stored and shown nowhere', async () => {
+      const { story, server } = await served();
+      await story.ok('git');
+      story.rename('Two');
+      await story.ok('sync', '--quiet');
+      const told = await story.ok('git', '--verbose');
+      expect(story.remoteHead()).toBe(story.localHead());
+      expect(git(story.bare, 'show', `main:${R1}`)).toContain('Two');
+      expect(server.seen.some(({ path }) => path.endsWith('/git-receive-pack'))).toBe(true);
+      expect(told).not.toContain(TOKEN);
+      const config = readFileSync(join(story.clone, '.git', 'config'), 'utf8');
+      for (const text of [TOKEN, Buffer.from(`x-access-token:${TOKEN}`).toString('base64')])
+        expect(config).not.toContain(text);
+    });
+
+    it('takes over what another person pushed', async () => {
+      const { story } = await served();
+      await story.ok('git');
+      story.pushFromElsewhere('notes.md', 'by hand');
+      story.rename('Two');
+      await story.ok('sync', '--quiet');
+      await story.ok('git');
+      expect(story.remoteHead()).toBe(story.localHead());
+      expect(git(story.bare, 'show', 'main:notes.md')).toBe('by hand');
+    });
+
+    it('with a wrong token, an unknown certificate or a redirect: one line, and the token goes nowhere else', async () => {
+      const { story, server } = await served();
+      await story.ok('git');
+      story.rename('Two');
+      await story.ok('sync', '--quiet');
+      const right = story.env;
+      story.env = { ...right, TIDEMARK_GIT_TOKEN: 'wrong-token-of-somebody' };
+      expect(await story.refused(/could not read Username|Authentication failed|401/)).not.toContain(
+        'wrong-token',
+      );
+      story.env = { ...right, GIT_SSL_CAINFO: '/dev/null' };
+      await story.refused(/certificate/i);
+      story.env = right;
+      const other = new GitServer(story.directory, 'another');
+      server.redirect = await other.listen();
+      await story.refused(/302/);
+      expect(other.seen).toEqual([]);
+      server.redirect = null;
+      await story.ok('git');
+      expect(story.remoteHead()).toBe(story.localHead());
+    });
+  },
+);
