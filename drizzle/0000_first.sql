@@ -104,7 +104,8 @@ CREATE TABLE `records` (
 	`previous` integer,
 	`hash` blob,
 	`volatile` integer,
-	`body` text
+	`body` text,
+	`last_name` text
 );
 --> statement-breakpoint
 CREATE INDEX `records_key` ON `records` (`collection`,`remote_id`,`hash`,`volatile`);--> statement-breakpoint
@@ -340,7 +341,7 @@ CREATE UNIQUE INDEX `sources_name_unique` ON `sources` (`name`);--> statement-br
 CREATE VIEW `all_revisions` AS SELECT "run", "collection", "record", "change", "ordinal", "previous", "hash" FROM "records"
   UNION ALL SELECT "run", "collection", "record", "change", "ordinal", "previous", "hash" FROM "revisions";--> statement-breakpoint
 CREATE VIEW `removed_records` AS SELECT c."kind" AS "kind", s."name" AS "source", c."organization_id" AS "organization_id",
-  c."project_id" AS "project_id", c."role_id" AS "role_id", r."remote_id" AS "id", r."run" AS "removed_run",
+  c."project_id" AS "project_id", c."role_id" AS "role_id", r."remote_id" AS "id", r."last_name" AS "name", r."run" AS "removed_run",
   n."finished_at" AS "removed_at", r."record" AS "record"
   FROM "records" r JOIN "collections" c ON c."id" = r."collection" JOIN "sources" s ON s."id" = c."source"
   JOIN "runs" n ON n."run" = r."run" WHERE r."hash" IS NULL;

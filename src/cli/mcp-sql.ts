@@ -1,5 +1,6 @@
 /** `tidemark mcp-sql`: the child process that answers one query of an MCP client. Not for users: they have `sqlite3`. */
 import { Worker } from 'node:worker_threads';
+import { definitionOf as catalogDefinition } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -7,7 +8,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { workerFile } from '../core/package-root.ts';
 import type { WatchdogLimits } from '../core/watchdog-worker.ts';
-import { isSecretId, maskedBody, maskedId } from '../report/mask.ts';
+import { isSecretId, maskedAt, maskedBody, maskedId } from '../report/mask.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
 
@@ -40,6 +41,12 @@ export async function mcpSql(context: CommandContext, { query, limit }: SqlOptio
       maxCharacters: MOST_CHARACTERS,
       maskBody: (kind, source, body) =>
         JSON.stringify(maskedBody(parseLossless(body), definitionOf(kind, source))),
+      maskName: (kind, source, name) => {
+        const pointers = [...catalogDefinition(kind).nameFrom, ...definitionOf(kind, source).nameFrom];
+        const masked = pointers.map((pointer) => maskedAt(pointer, name, definitionOf(kind, source)));
+        const hidden = masked.find((each) => each !== name);
+        return typeof hidden === 'string' ? hidden : name;
+      },
       maskId: (kind, source, id) => maskedId(id, definitionOf(kind, source)),
       hasSecretId: ({ kind }) => known.some((source) => isSecretId(definitionOf(kind, source))),
     });

@@ -5,13 +5,14 @@
  * people; the program reads `records`. As text, since they are made when the program runs.
  */
 import { createHash } from 'node:crypto';
-import { CATALOG } from '../catalog/catalog.ts';
+import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
 import { type KindColumn, kindColumns, projectPointer } from '../catalog/kind-columns.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import type { Connection } from './database.ts';
+import type { Connection, Statement } from './database.ts';
 
 /** The columns of a kind's view, each with its value in SQL. */
 function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
@@ -67,6 +68,26 @@ function fieldValue({ name, type }: FieldDefinition): string {
   }
 }
 
+/**
+ * A function that returns the name in a body, as the views show it; null where it has none. It keeps one statement per kind
+ * prepared.
+ */
+export function bodyNames(connection: Connection): (kind: Kind, body: string) => string | null {
+  const statements = new Map<Kind, Statement<[string], string | null>>();
+  return (kind, body) => {
+    let statement = statements.get(kind);
+    if (statement === undefined) {
+      statement = connection
+        .prepare<[string], string | null>(
+          `SELECT iif(json_valid(r.body), ${nameValue(definitionOf(kind).nameFrom)}, NULL) FROM (SELECT ? AS body) r`,
+        )
+        .pluck();
+      statements.set(kind, statement);
+    }
+    return statement.get(body) ?? null;
+  };
+}
+
 /** The first of these members that says something. */
 function nameValue(pointers: readonly string[]): string {
   const values = pointers.map(
@@ -117,7 +138,7 @@ FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
 
 /**
  * Which record changed in which run. Its values before are deltas, which SQL cannot read: `tidemark export --history` has
- * them. What the first kept run added is `initial`: it may be older.
+ * them. What the first kept run added is `initial`: it may be older. The name is the newest one, of a removed record its last.
  */
 function changesQuery(): string {
   return `WITH c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
@@ -134,7 +155,7 @@ function changesFrom(revision: string, tables: string): string {
     .map(({ kind, nameFrom }) => `WHEN '${kind}' THEN ${nameValue(nameFrom)}`)
     .join(' ');
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
-  CASE c.kind ${names} END AS "name", c.source AS "source",
+  ifnull(CASE c.kind ${names} END, r.last_name) AS "name", c.source AS "source",
   CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS "organization_id",
   CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS "project_id",
   c.role_id AS "role_id",
@@ -163,8 +184,9 @@ function wantedViews(): (readonly [name: string, query: string])[] {
 }
 
 /**
- * The same views, and one of the runs, for who must see no secret: bodies and secret ids come from `masked_body(kind, source,
- * body)` and `masked_id(kind, source, id)`, functions of the connection. Other ids are as they are: an index finds them.
+ * The same views, and one of the runs, for who must see no secret: bodies, names of removed records and secret ids come from
+ * `masked_body(kind, source, body)`, `masked_name(kind, source, name)` and `masked_id(kind, source, id)`, functions of the
+ * connection. Other ids are as they are: an index finds them.
  */
 export function maskedViews(
   hasSecretId: (definition: ResourceDefinition) => boolean,
@@ -172,6 +194,7 @@ export function maskedViews(
   const masked = (kind: string, query: string, isIdMasked: boolean): string =>
     query
       .replaceAll(/\br\.body\b/g, `masked_body(${kind}, c.source, r.body)`)
+      .replaceAll('r.last_name', `masked_name(${kind}, c.source, r.last_name)`)
       .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
       .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
       .replaceAll(/\bFROM runs\b/g, 'FROM main.runs');

@@ -23,6 +23,7 @@ export interface MaskedQuestion {
   /** The JSON text of a record with its secrets masked. */
   readonly maskBody: (kind: Kind, source: string, body: string) => string;
   readonly maskId: (kind: Kind, source: string, id: string) => string;
+  readonly maskName: (kind: Kind, source: string, name: string) => string;
   readonly hasSecretId: (definition: ResourceDefinition) => boolean;
 }
 
@@ -57,7 +58,7 @@ export function queryMasked(connection: Connection, question: MaskedQuestion): M
   return asQuery(() => answer(connection, question));
 }
 
-function defineMasks(connection: Connection, { maskBody, maskId }: MaskedQuestion): void {
+function defineMasks(connection: Connection, { maskBody, maskId, maskName }: MaskedQuestion): void {
   // SQLite calls it once for each column of a row.
   let last = { kind: '', source: '', body: '', masked: '' };
   connection.function('masked_body', (kind: Kind, source: string, body: unknown) => {
@@ -66,6 +67,9 @@ function defineMasks(connection: Connection, { maskBody, maskId }: MaskedQuestio
       last = { kind, source, body, masked: maskBody(kind, source, body) };
     return last.masked;
   });
+  connection.function('masked_name', (kind: Kind, source: string, name: unknown) =>
+    typeof name === 'string' ? maskName(kind, source, name) : null,
+  );
   connection.function('masked_id', (kind: Kind, source: string, id: string) => maskId(kind, source, id));
 }
 

@@ -4,6 +4,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
+import { bodyNames } from './kind-views.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
 import { records, revisions } from './schema/record-tables.ts';
@@ -33,10 +34,10 @@ const RECORD = prepared((db) =>
 );
 
 const REPLACE = prepared((db) => {
-  const { record, run, change, ordinal, previous, hash, volatile, body } = paramsOf(records);
+  const { record, run, change, ordinal, previous, hash, volatile, body, lastName } = paramsOf(records);
   return db
     .update(records)
-    .set({ run, change, ordinal, previous, hash, volatile, body })
+    .set({ run, change, ordinal, previous, hash, volatile, body, lastName })
     .where(eq(records.record, record))
     .prepare();
 });
@@ -71,11 +72,12 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     if (found === undefined) throw inconsistent(`record ${record} has no row`);
     return found;
   };
+  const nameIn = bodyNames(writer);
   /** The record's newest revision becomes a replaced one, and the given one takes its place. */
   const replace = (
     before: RecordRow,
     change: keyof typeof REVISION_CHANGE,
-    now: Pick<RecordRow, 'hash' | 'volatile' | 'body'>,
+    now: Pick<RecordRow, 'hash' | 'volatile' | 'body' | 'lastName'>,
   ): void => {
     const { ordinal } = before;
     const kept =
@@ -115,14 +117,15 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
         rebase(before, body);
         // The hash does not cover volatile members, so it stays the revision's.
         REPLACE(writer).run({ ...before, volatile, body });
-      } else replace(before, action === 'returned' ? 'added' : action, { hash, volatile, body });
+      } else replace(before, action === 'returned' ? 'added' : action, { hash, volatile, body, lastName: null });
     },
 
-    /** A record that is gone: its last body is kept whole, and its newest revision is a tombstone. */
+    /** A record that is gone: its last body and its name are kept, and its newest revision is a tombstone. */
     remove(kind: Kind, record: number): void {
       const before = recordOf(record);
       shapes.move(kind, before.body, null);
-      replace(before, 'removed', { hash: null, volatile: null, body: null });
+      const lastName = before.body === null ? null : nameIn(kind, before.body);
+      replace(before, 'removed', { hash: null, volatile: null, body: null, lastName });
     },
   };
 }

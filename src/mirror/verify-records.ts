@@ -5,6 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { AuditedTable } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { scanBody, stableHash, volatileMark } from './classify-record.ts';
+import { bodyNames } from './kind-views.ts';
 import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { type SealingRule, ruleAt } from './run-seals.ts';
@@ -47,6 +48,7 @@ const MOST_GONE = 1000;
 
 interface CheckedRow extends HistoryHead {
   readonly volatile: number | null;
+  readonly lastName: string | null;
   readonly isReadable: number;
 }
 
@@ -58,8 +60,9 @@ export function* verifyCollection(
   findings: Findings,
 ): Generator<undefined> {
   const { kind: recordKind, scope } = collection;
+  const nameIn = bodyNames(connection);
   const read = connection.prepare<[number, string], CheckedRow>(
-    `SELECT record, collection, remote_id AS id, run, change, ordinal, previous, hash, volatile, body,
+    `SELECT record, collection, remote_id AS id, run, change, ordinal, previous, hash, volatile, body, last_name AS lastName,
        json_valid(body) IS NOT 0 AS isReadable FROM records
      WHERE collection = ? AND remote_id > ? ORDER BY remote_id LIMIT ${SLICE}`,
   );
@@ -77,7 +80,10 @@ export function* verifyCollection(
         checkBody(row, row.body, rules, report);
       }
       try {
-        checkHistory(connection, row, rules, findings, report);
+        const last = checkHistory(connection, row, rules, findings, report);
+        const isRemoved = row.body === null && last !== null;
+        if (row.lastName !== (isRemoved ? nameIn(recordKind, last) : null))
+          report({ kind: 'revision', message: 'its last name is not that of its last body', run: row.run });
       } catch (error) {
         if (!(error instanceof TidemarkError)) throw error;
         report({ kind: 'revision', message: error.message, run: row.run });
@@ -145,16 +151,21 @@ function hashUnder(text: string, rules: readonly SealingRule[], run: number): Bu
   }
 }
 
-/** The newest revision is the row's, links lead back one by one to the first, and every text has its hash. */
+/**
+ * The newest revision is the row's, links lead back one by one to the first, and every text has its hash. Returns the newest
+ * text; null where there is none.
+ */
 function checkHistory(
   connection: Connection,
   row: CheckedRow,
   rules: readonly SealingRule[],
   findings: Findings,
   report: Report,
-): void {
+): string | null {
   let expected: number | null = null;
+  let newest: string | null = null;
   for (const { revision, text } of textsOf(connection, row)) {
+    newest ??= text;
     findings.checked.revisions += 1;
     const { run, ordinal } = revision;
     if (expected !== null && ordinal !== expected) {
@@ -172,6 +183,7 @@ function checkHistory(
     if (text !== null) checkText(revision, text, isNewest, rules, report);
   }
   if (expected !== 0) report({ kind: 'revision', message: 'the first revision is missing', run: row.run });
+  return newest;
 }
 
 function checkText(

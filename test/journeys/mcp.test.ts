@@ -159,6 +159,19 @@ describe('tidemark mcp', () => {
     expect((await narrowed('status')).isError).toBe(false);
   });
 
+  it('masks what is secret in the names of removed records', async () => {
+    const { service, env } = await world();
+    service.set('plugins', [{ id: 7, name: '', url: 'https://ada:hidden-9@git.example/x' }]);
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    service.set('plugins', []);
+    expect((await tidemark(['sync', '--quiet', '--accept-removals', '9'], { env })).code).toBe(0);
+    const call = callOf(await overStdio(env));
+    const query = "select name from changes where kind = 'plugins' and change = 'removed'";
+    const { text } = await call('sql', { query });
+    expect(text).toMatch(/git\.example/);
+    expect(text).not.toContain('hidden-9');
+  });
+
   it('reveals no secret by SQL, and writes, opens and loads nothing', async () => {
     const { env, directory } = await world();
     const call = callOf(await overStdio(env));

@@ -100,7 +100,7 @@ describe('plain SQL on the mirror', () => {
 
   it('lists what was removed in a view', async () => {
     const mirror = open();
-    await sync(mirror, 'roles', O1, ['{"id":"a"}']);
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"Auditors"}']);
     await sync(mirror, 'roles', O1, []);
     const file = new Database(mirror.path, { readonly: true });
     expect(file.prepare('SELECT * FROM removed_records').all()).toEqual([
@@ -111,11 +111,36 @@ describe('plain SQL on the mirror', () => {
         project_id: null,
         role_id: null,
         id: 'a',
+        name: 'Auditors',
         removed_run: 2,
         removed_at: '2026-03-01T12:00:00.000Z',
         record: 1,
       },
     ]);
+    file.close();
+  });
+
+  it('shows the last name of a removed record in its history, and the present one once it is back', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"Auditors"}', '{"id":"b"}']);
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"Reviewers"}', '{"id":"b"}']);
+    await sync(mirror, 'roles', O1, []);
+    const file = new Database(mirror.path, { readonly: true });
+    const history = file.prepare('SELECT id, name, change FROM changes ORDER BY id, run').raw();
+    const before = [
+      ['a', 'Reviewers', 'initial'],
+      ['a', 'Reviewers', 'changed'],
+      ['a', 'Reviewers', 'removed'],
+      ['b', null, 'initial'],
+      ['b', null, 'removed'],
+    ];
+    expect(history.all()).toEqual(before);
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"Owners"}']);
+    expect(history.all().filter(([id]) => id === 'a')).toEqual([
+      ...before.slice(0, 3).map(([id, , change]) => [id, 'Owners', change]),
+      ['a', 'Owners', 'added'],
+    ]);
+    expect(file.prepare('SELECT name FROM removed_records').pluck().all()).toEqual([null]);
     file.close();
   });
 
@@ -153,9 +178,9 @@ describe('plain SQL on the mirror', () => {
     ];
     expect(changes()).toEqual([
       row(1, 'a', 'New', 'initial'),
-      row(1, 'b', null, 'initial'),
+      row(1, 'b', 'B', 'initial'),
       row(2, 'a', 'New', 'changed'),
-      row(2, 'b', null, 'removed'),
+      row(2, 'b', 'B', 'removed'),
       row(2, 'c', 'C', 'added'),
     ]);
     file.exec(`INSERT INTO id_map VALUES

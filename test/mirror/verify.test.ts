@@ -64,7 +64,7 @@ describe('verify', () => {
     ['a removed record taken out', `DELETE FROM records WHERE remote_id = 'c'`, 'revision'],
     [
       'a record put in twice',
-      `INSERT INTO records SELECT 99, collection, remote_id, run, change, ordinal, previous, hash, volatile, body
+      `INSERT INTO records SELECT 99, collection, remote_id, run, change, ordinal, previous, hash, volatile, body, last_name
        FROM records WHERE remote_id = 'b'`,
       'index',
     ],
@@ -82,6 +82,7 @@ describe('verify', () => {
     ],
     ['what kind they are', `UPDATE collections SET kind = 'domains' WHERE kind = 'roles'`, 'chain'],
     ['the id of a removed record', `UPDATE records SET remote_id = 'else' WHERE change = 3`, 'chain'],
+    ['the name of a removed record', `UPDATE records SET last_name = 'else' WHERE change = 3`, 'revision'],
     ['the outcome of a sweep', `UPDATE sweeps SET outcome = 'denied' WHERE run = 2`, 'chain'],
     ['what a sweep counted', `UPDATE sweeps SET removed = 0 WHERE run = 3`, 'chain'],
     ['a sweep taken out', `DELETE FROM sweeps WHERE run = 2`, 'chain'],

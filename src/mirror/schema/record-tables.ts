@@ -26,6 +26,8 @@ export const records = sqliteTable(
     volatile: integer('volatile'),
     /** The record, exactly as received; NULL where removed. */
     body: text('body'),
+    /** The name of a removed record, which SQL cannot read from its older bodies; NULL for others, and without a name. */
+    lastName: text('last_name'),
   },
   (table) => [
     // What recognizes an unchanged record, so that a run without changes reads nothing else. A key is unique, which the stage
@@ -130,11 +132,12 @@ export const removedRecords = sqliteView('removed_records', {
   projectId: text('project_id'),
   roleId: text('role_id'),
   id: text('id').notNull(),
+  name: text('name'),
   removedRun: integer('removed_run').notNull(),
   removedAt: text('removed_at'),
   record: integer('record').notNull(),
 }).as(sql`SELECT c."kind" AS "kind", s."name" AS "source", c."organization_id" AS "organization_id",
-  c."project_id" AS "project_id", c."role_id" AS "role_id", r."remote_id" AS "id", r."run" AS "removed_run",
+  c."project_id" AS "project_id", c."role_id" AS "role_id", r."remote_id" AS "id", r."last_name" AS "name", r."run" AS "removed_run",
   n."finished_at" AS "removed_at", r."record" AS "record"
   FROM "records" r JOIN "collections" c ON c."id" = r."collection" JOIN "sources" s ON s."id" = c."source"
   JOIN "runs" n ON n."run" = r."run" WHERE r."hash" IS NULL`);
