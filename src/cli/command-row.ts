@@ -118,12 +118,6 @@ export const asOption: OptionRow = {
   description: 'name to record as who did it (default: USER@HOST)',
 };
 
-/** For commands that take `file:PATH`. */
-export const wholeFileOption: OptionRow = {
-  flags: '--whole-file',
-  description: 'treat the export as complete even if it does not say so',
-};
-
 /** What narrows a command to some records (design.md, Commands). */
 export const filterOptions: readonly OptionRow[] = [
   kindOption,

@@ -301,13 +301,11 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
     group: 'Back up',
     description: 'Back up the mirror elsewhere, verify and restore backups',
     examples: [
-      'tidemark backup',
+      'tidemark backup list',
       'tidemark backup create',
       'tidemark backup verify latest --identity ~/keys/tidemark.txt',
       'tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
     ],
-    mirrors: { lists: ['backups'] },
-    load: async () => (await import('./backup.ts')).listBackupsCommand,
     commands: [
       {
         name: 'list',

@@ -41,7 +41,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
         `source ${name}: ${baseUrl.href}, profile ${profile}, ${rateText(rate)}`,
     ),
     ...warnings.map((warning) => `warning: ${warning}`),
-    warnings.length === 0 ? 'no mistakes' : 'no mistakes, see the warnings',
+    warnings.length === 0 ? 'valid' : `valid, with ${plural(warnings.length, 'warning')}`,
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;

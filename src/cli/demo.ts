@@ -146,7 +146,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('3. This is how it should be: the baseline');
     await say(setBaseline(inner));
 
-    await act('4. A careless admin');
+    await act('4. A dozen bad changes');
     for (const { method, path, body, says } of carelessAdmin()) {
       await send(sandbox.url, method, path, body);
       await say(`${method.padEnd(6)} ${says}`);

@@ -1,13 +1,6 @@
 /** The commands that compare states. A command's file is named after it. */
 import { SEVERITIES } from '../catalog/definition.ts';
-import {
-  asOption,
-  type CommandRow,
-  type OptionRow,
-  filterOptions,
-  kindName,
-  wholeFileOption,
-} from './command-row.ts';
+import { asOption, type CommandRow, type OptionRow, filterOptions, kindName } from './command-row.ts';
 import { secretsOption } from './record.ts';
 
 const fieldOption: OptionRow = {
@@ -55,7 +48,6 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         description: 'compare the one --source with this other one',
         values: 'source',
       },
-      wholeFileOption,
       ...filterOptions,
       fieldOption,
       ...modeOptions,
@@ -87,7 +79,6 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         description: 'only drift of at least this severity',
         choices: SEVERITIES,
       },
-      wholeFileOption,
       ...filterOptions,
       fieldOption,
       ...modeOptions,

@@ -51,8 +51,6 @@ export interface ComparisonOptions extends OutputOptions {
   readonly field?: readonly string[];
   readonly managedOnly?: boolean;
   readonly all?: boolean;
-  /** Of an export: it holds all there is of what it speaks of. */
-  readonly wholeFile?: boolean;
 }
 
 /** Formats that show notes; the others have no place for what is not a finding. */
@@ -97,11 +95,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
     const isLive = [from, to].some(({ form }) => form === 'live');
     const results = await reportEach(sources, { signal, opener }, async (source) => {
       const filter = isLive ? withKindsOfIds(whole, opener.mirrorIfAny(), source) : whole;
-      const sides = await opener.openPair(
-        { reference: from, source },
-        { reference: to, source },
-        { filter, isFileWhole: options.wholeFile === true },
-      );
+      const sides = await opener.openPair({ reference: from, source }, { reference: to, source }, { filter });
       const definitions = definitionsOf(context, options, config, source ?? config.sources[0]?.name ?? '');
       const document = await compareStates({
         ...sides,
@@ -140,7 +134,6 @@ async function diffTwoSources(
       // Counterparts are found from their parents on, and by references: all that is listed is needed, whatever is reported.
       {
         filter: {},
-        isFileWhole: options.wholeFile === true,
         except: new Set(activityKinds().filter((kind) => options.kind?.includes(kind) !== true)),
       },
     );

@@ -44,8 +44,6 @@ export function placeByIndex(place: string, body: JsonValue): string | null {
 interface DriftQuestion extends DriftExtent {
   readonly from: Reference;
   readonly to: Reference;
-  /** Of an export: it holds all there is of what it speaks of. */
-  readonly isFileWhole?: boolean;
 }
 
 export interface FoundDrift extends SourceDrift {
@@ -67,7 +65,7 @@ export async function findDrift(
   const sides = await opener.openPair(
     { reference: from, source },
     { reference: to, source },
-    { filter, except: new Set(kindsOutsideDrift(filter)), isFileWhole: question.isFileWhole === true },
+    { filter, except: new Set(kindsOutsideDrift(filter)) },
   );
   const isOfOneMirror = isOfMirror(from) && isOfMirror(to);
   const drift = await driftBetween(config, opener.mirrorIfAny(), sides, isOfOneMirror, question);

@@ -76,7 +76,6 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
         fields: options.field ?? [],
         now: systemClock.now(),
         signal,
-        isFileWhole: options.wholeFile === true,
         ...(options.id === undefined ? {} : { typedIds: options.id }),
       });
       return driftReport(context, options, opener, found);

@@ -69,6 +69,4 @@ export interface Wanted {
   readonly except?: ReadonlySet<Kind>;
   /** What live is held against; left out, the latest state that the mirror has of the source. */
   readonly against?: LoadedState;
-  /** True where the user says that an export holds all there is of what it speaks of. */
-  readonly isFileWhole?: boolean;
 }

@@ -109,9 +109,9 @@ function entryText(context: CommandContext, entry: LogEntry, { definition }: Fou
 
 /** The two readings between which it happened. */
 function windowText({ change, last_seen_before: before, returned }: LogEntry): string {
-  if (before === null) return 'not read before: it may be older';
-  const then = change === 'added' ? (returned === undefined ? 'not there' : 'still away') : 'as before';
-  return `last seen ${then}: ${sightingText(before)}`;
+  if (before === null) return 'first seen here; it may be older';
+  if (change !== 'added') return `previous version last seen in ${sightingText(before)}`;
+  return `${returned === undefined ? 'not there yet' : 'still away'} in ${sightingText(before)}`;
 }
 
 function lines(context: CommandContext, field: FieldChange): string[] {

@@ -79,8 +79,8 @@ export async function showAndSend(
     else if (sends && format === 'text' && options.out === undefined) {
       printNote(context, [
         sending.undoes === undefined
-          ? 'nothing was sent: add --apply to send this, or --out FILE to keep it for `tidemark apply`'
-          : 'nothing was sent: add --apply to send this',
+          ? 'dry run: apply with --apply, or save with --out FILE for `tidemark apply`'
+          : 'dry run: apply with --apply',
       ]);
     }
     return planExitCode(plan);

@@ -28,7 +28,10 @@ interface ManualJob {
   readonly result: JobResult;
 }
 
-/** If it cannot be recorded (a read-only disk, a sync under way), a note says so; the command's result is unchanged. */
+/**
+ * If it cannot be recorded (a read-only disk, a sync under way), a note says so; the command's result is unchanged. That a
+ * mirror is read-only, such as a copy under examination, is not news: only `--verbose` says it.
+ */
 export async function recordJob(context: CommandContext, config: Config, job: ManualJob): Promise<void> {
   try {
     const mirror = await openWhenFree(context, config, job.name);
@@ -38,13 +41,12 @@ export async function recordJob(context: CommandContext, config: Config, job: Ma
       mirror.close();
     }
   } catch (error) {
+    const { code, message } = asTidemarkError(error);
+    if (code === 'read_only' && context.options.verbose !== true) return;
     const what = job.name === 'verify' ? 'verification' : 'drill';
-    printNote(context, [`${WHO[job.name]} will not know of this ${what}: ${asTidemarkError(error).message}`]);
+    printNote(context, [`\`tidemark status\` will not know of this ${what}: ${message}`]);
   }
 }
-
-/** Who reads it: without a daemon only drills are recorded. */
-const WHO = { verify: 'the daemon', drill: '`tidemark status`' } as const;
 
 async function openWhenFree(
   context: CommandContext,

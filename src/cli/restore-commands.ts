@@ -5,7 +5,6 @@ import {
   filterOptions,
   type OptionRow,
   positiveNumber,
-  wholeFileOption,
   wholeNumber,
 } from './command-row.ts';
 import { secretsOption } from './record.ts';
@@ -81,7 +80,6 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         flags: '--prune',
         description: 'also remove records that the state does not have; never organizations or projects',
       },
-      wholeFileOption,
       {
         flags: '--max-removals <n>',
         description: 'refuse the plan if it removes more than n records (default: 0)',

@@ -40,8 +40,6 @@ interface SessionOptions {
   readonly as: string | undefined;
   /** The source that a plan names. */
   readonly source?: string;
-  /** True where the user says that an export holds all there is of what it speaks of. */
-  readonly isFileWhole?: boolean;
 }
 
 /**
@@ -61,8 +59,7 @@ export function openSession(context: CommandContext, options: SessionOptions): R
     definitions,
     mirror,
     parentName: mirror === null ? undefined : parentNames(mirror, source.name, definitions),
-    open: (reference, filter) =>
-      opener.open(reference, source.name, { filter, isFileWhole: options.isFileWhole === true }),
+    open: (reference, filter) => opener.open(reference, source.name, { filter }),
     readLive: (filter, against) =>
       opener.open({ form: 'live', text: 'live' }, source.name, {
         filter,

@@ -37,7 +37,6 @@ export interface RestoreOptions {
   readonly field?: readonly string[];
   readonly prune?: boolean;
   readonly maxRemovals?: number;
-  readonly wholeFile?: boolean;
   readonly maxShare?: number;
   readonly createOrganizations?: boolean;
   readonly inviteMissing?: boolean;
@@ -63,7 +62,6 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     writes: asked.apply === true,
     needsNoMirror: reference.form === 'file',
     as: asked.as,
-    isFileWhole: asked.wholeFile === true,
   });
   try {
     const { config, source, mirror } = session;
@@ -102,11 +100,6 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
   };
   if (reference.form === 'live')
     wrong('live is what is restored, not what it is restored from', 'name a state, like baseline or run:N');
-  if (options.wholeFile === true && reference.form !== 'file')
-    wrong(
-      '--whole-file is about a file, and the state is none',
-      'name file:PATH as the state, or leave it out',
-    );
   if (options.maxRemovals !== undefined && options.prune !== true)
     wrong('--max-removals limits what --prune removes', 'give --prune as well, or neither');
   if (options.apply !== true && options.yes === true)

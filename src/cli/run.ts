@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, duration, plural, localTime } from '../core/wording.ts';
+import { count, duration, plural, localTime, withLocalTimes } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys } from '../catalog/order.ts';
 import { withoutRepeats } from '../diff/unions.ts';
@@ -158,7 +158,7 @@ function shortcomings({ error, sweeps }: RunReport): string[] {
   // A sweep's error is printed with its collection.
   if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
     lines.push(error.message);
-    if (error.hint !== null) lines.push(`  → ${error.hint}`);
+    if (error.hint !== null) lines.push(`  → ${withLocalTimes(error.hint)}`);
   }
   // A message may quote an id or an answer of the service.
   return [...lines, ...problemLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))].map((line) =>
@@ -180,7 +180,7 @@ function problemLines(unread: readonly SweepReport[]): string[] {
         : plural(sweeps.length, 'collection') + ` of ${kinds.length} kinds`;
     return [
       `${names}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
-      ...(error === null || error.hint === null ? [] : [`  → ${error.hint}`]),
+      ...(error === null || error.hint === null ? [] : [`  → ${withLocalTimes(error.hint)}`]),
     ];
   });
 }

@@ -139,9 +139,8 @@ export class StateOpener {
 
   async #opened(reference: Reference, source: string | null, wanted: Wanted): Promise<LoadedState> {
     if (reference.form === 'file') {
-      const isWhole = wanted.isFileWhole === true;
       const secrets = (made: string): ReturnType<typeof secretsFrom> | null => this.#secretsOf(source, made);
-      return readExport({ path: reference.path, cwd: this.#context.cwd, source, isWhole, secrets });
+      return readExport({ path: reference.path, cwd: this.#context.cwd, source, secrets });
     }
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);

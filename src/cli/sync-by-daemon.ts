@@ -71,7 +71,7 @@ export async function syncByDaemon(
 
 function followingText({ pid }: DaemonLockfile, behind: readonly string[]): string {
   const [first, ...others] = behind;
-  if (first === undefined) return `the daemon (pid ${pid}) syncs; following it`;
+  if (first === undefined) return `the daemon (pid ${pid}) is running the sync; showing its progress`;
   const more =
     others.length === 0 ? '' : `, and ${plural(others.length, 'more job waits', 'more jobs wait')}`;
   return `the daemon (pid ${pid}) is running a ${first}${more}: this sync waits for its turn`;

@@ -114,8 +114,7 @@ async function verifyConfigured(
       ];
       await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
     }
-    if (isDaemons(mirror))
-      await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
+    await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
     if (problems.length > 0) {
       printReason(context, [
         `${problems.every(({ about }) => about !== undefined) ? `${mirror.path} does not match its audit log` : `the contents of ${mirror.path} do not match the stored hashes`}: ${plural(problems.length, 'problem')}`,
@@ -188,12 +187,6 @@ function placeText({ recordKind, scope, id, run }: VerifyProblem): string {
   ]
     .filter((part) => part !== '')
     .join(', ');
-}
-
-/** True where a daemon ever used this mirror. Others are left as they are: a copy that is examined is not written to. */
-function isDaemons(mirror: Mirror): boolean {
-  const state = mirror.daemon;
-  return state.schedules().length > 0 || state.jobs({ limit: 1 }).length > 0;
 }
 
 // `tidemark verify --root HASH` and `--backups`: seals that were kept elsewhere, against the chain of the mirror.

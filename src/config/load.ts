@@ -211,11 +211,12 @@ function checkSchedules(checking: Checking, parsed: ParsedOptions): Config['sche
   };
   const configured = parsed.sources.map(({ name }) => name);
   for (const name of SCHEDULE_NAMES) {
-    const { cron, zone, jitter, sources } = parsed.schedules[name];
+    const { cron, zone, sources } = parsed.schedules[name];
+    const jitterMs = name === 'sync' ? parsed.schedules.sync.jitter : 0;
     checkSourceNames(checking, ['schedules', name, 'sources'], sources ?? [], configured);
     if (cron === 'off') continue;
     const asked = configured.filter((source) => sources?.includes(source) ?? true);
-    schedules[name] = { cron, zone, jitterMs: jitter, sources: asked };
+    schedules[name] = { cron, zone, jitterMs, sources: asked };
   }
   return schedules;
 }

@@ -10,24 +10,26 @@ import * as t from './schema.ts';
 import { section } from './schema.ts';
 import { SOURCE } from './source-options.ts';
 
-function schedule(what: string, cron: string, jitter: string) {
+function schedule<More extends z.ZodRawShape>(what: string, cron: string, more: More) {
   return section(what, {
     cron: t.cronOrOff.prefault(cron).meta({
       description: 'When: five cron fields, or six with seconds first; `off` for never.',
       example: cron,
     }),
     zone: t.zone.prefault('UTC').meta({ description: 'Time zone of the cron fields.', example: 'UTC' }),
-    jitter: t.duration.prefault(jitter).meta({
-      description:
-        'Starts up to this much later, at random. With a mirror for each source, starts are spread instead: over the interval, an hour at most, each source always at the same point of it.',
-      example: '60s',
-    }),
+    ...more,
     sources: t.texts.optional().meta({
       description: 'Names of the sources that it is for; default: all.',
       example: ['production'],
     }),
   });
 }
+
+const JITTER = t.duration.prefault('60s').meta({
+  description:
+    'Starts up to this much later, at random. With a mirror for each source, starts are spread instead: over the interval, an hour at most, each source always at the same point of it.',
+  example: '60s',
+});
 
 /** What is kept of a growing number of things, by age: history, backups. */
 function retentionRules(one: 'run' | 'backup') {
@@ -123,11 +125,11 @@ const SEVERITY_RULE = z.strictObject({
 
 /** What the daemon, and a worker of a fleet, does when. */
 export const SCHEDULES = section('When the daemon does what.', {
-  sync: schedule('Mirror the sources.', '*/30 * * * *', '60s'),
-  drift: schedule('Compare with the baseline, where one is set.', '0 7 * * *', '0s'),
-  verify: schedule('Verify the mirror.', '0 3 * * 0', '0s'),
-  forget: schedule('Drop history by `retention`; never where that keeps nothing.', '30 3 * * *', '0s'),
-  drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1', '0s'),
+  sync: schedule('Sync the sources.', '*/30 * * * *', { jitter: JITTER }),
+  drift: schedule('Compare with the baseline, where one is set.', '0 7 * * *', {}),
+  verify: schedule('Verify the mirror.', '0 3 * * 0', {}),
+  forget: schedule('Drop history by `retention`; never where that keeps nothing.', '30 3 * * *', {}),
+  drill: schedule('Rehearse a restore in the sandbox.', '0 5 * * 1', {}),
 });
 
 export const RETENTION = section(

@@ -50,6 +50,13 @@ export function localTime(at: string): string {
   return `${local}${east < 0 ? '-' : '+'}${twoDigits(hours)}:${twoDigits(minutes)}`;
 }
 
+/** A text that was stored, with its instants (ISO 8601 in UTC) as `localTime` shows them: who wrote it had another zone. */
+export function withLocalTimes(text: string): string {
+  return text.replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (at) =>
+    Number.isNaN(Date.parse(at)) ? at : localTime(at),
+  );
+}
+
 /** The same to the minute, for columns: `2026-03-01 08:00`. */
 export function localMinute(at: string): string {
   return localTime(at).slice(0, 16).replace('T', ' ');

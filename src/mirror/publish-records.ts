@@ -117,7 +117,8 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
         rebase(before, body);
         // The hash does not cover volatile members, so it stays the revision's.
         REPLACE(writer).run({ ...before, volatile, body });
-      } else replace(before, action === 'returned' ? 'added' : action, { hash, volatile, body, lastName: null });
+      } else
+        replace(before, action === 'returned' ? 'added' : action, { hash, volatile, body, lastName: null });
     },
 
     /** A record that is gone: its last body and its name are kept, and its newest revision is a tombstone. */

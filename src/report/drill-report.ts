@@ -81,7 +81,7 @@ export function drillReport(document: DrillDocument, options: DrillOptions): Rep
         kinds: kinds.map((kind) => kindFacts(kind, definitions(kind.kind))),
       },
       ...listPart(
-        'new values that the service assigns, whatever is restored',
+        'always assigned by the service',
         kinds.flatMap((kind) => newValuesText(kind, definitions(kind.kind))),
       ),
       ...taskParts(tasks, options),
@@ -222,7 +222,7 @@ export function drillVerdictText({ kinds, score, skipped }: DrillDocument): stri
     .map((verdict) => `${count(totals[verdict])} ${pluralVerdict(verdict, totals[verdict])}`)
     .join(', ');
   return [
-    `${percent(score)} of ${count(totals.records)} records come back`,
+    `${count(totals.comes_back)} of ${count(totals.records)} records (${percent(score)}) come back`,
     ...(rest === '' ? [] : [rest]),
     ...(skipped.length === 0 ? [] : [`the snapshot lacks ${plural(skipped.length, 'collection')}`]),
   ].join('; ');
@@ -234,8 +234,8 @@ export function pluralVerdict(verdict: DrillVerdict, records: number): string {
 
 export function outcomeText({ outcome }: Pick<DrillDocument, 'outcome'>): string {
   return outcome === 'equal'
-    ? 'equal: everything that requests can restore was restored unchanged'
-    : 'short: a restore would not bring back everything; the report says what is missing';
+    ? 'passed: everything that requests can restore was restored unchanged'
+    : 'incomplete: not every record that requests can restore came back; the report says why';
 }
 
 /** E.g. `members: /id`: members to which the service assigns new values when their record is restored. */

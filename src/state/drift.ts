@@ -24,7 +24,7 @@ import { pointOf } from './point.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
-const ACTIVITY = 'activity data; use --kind to include it';
+const ACTIVITY = 'activity data; use --kind to include them';
 const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
 
 /** What of the two states is looked at. */

@@ -27,8 +27,6 @@ interface ExportChoice {
   readonly cwd: string;
   /** Whose records to take from an export of several sources; null where none was named. */
   readonly source: string | null;
-  /** True where the user says that it holds all there is of the collections that it speaks of. */
-  readonly isWhole?: boolean;
   /** For an export whose secrets are fingerprints: puts those back that are known; null where another key made them. */
   readonly secrets?: (fingerprints: string) => ((record: RecordState) => string) | null;
 }
@@ -74,7 +72,6 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
     records: secrets === null ? records : records.map((record) => ({ ...record, body: secrets(record) })),
     kinds,
     extents,
-    isWhole: choice.isWhole === true,
     hasForeignSecrets: fingerprints !== null && secrets === null,
   });
 }
@@ -124,7 +121,6 @@ interface ExportFacts {
   /** Kinds that it has a place for, be it empty. */
   readonly kinds: ReadonlySet<Kind> | null;
   readonly extents: readonly ExportExtent[];
-  readonly isWhole: boolean;
   readonly hasForeignSecrets: boolean;
 }
 
@@ -184,7 +180,6 @@ class ExportState implements LoadedState {
    * The same for a comparison with that state: records that only the other state has, in collections that the export
    * does not declare complete, count as not read. A restore takes a kind that is missing in the export as "not wanted
    * here"; a comparison must not take it as "equal", because a file that was cut off between two kinds looks the same.
-   * `--whole-file` applies only to kinds that the export contains.
    */
   against(against: Against): LoadedState {
     return this.#facts.extents.length > 0 ? this : new ExportState(this.#facts, against);
@@ -214,19 +209,19 @@ class ExportState implements LoadedState {
     const covers = (): boolean => true;
     const [first] = this.#facts.extents;
     if (first === undefined) {
-      const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file asserts it; an export as json states it)`;
+      const reason = `${this.reference.ref} does not say whether it holds all of them (an export as json, or into a directory, says it)`;
       return { covers, reason, isUnproven: true };
     }
     if (this.#facts.extents.some(({ filter }) => isSearched(filter, kind)))
       return {
         covers,
-        reason: 'the export was narrowed to some of them (--whole-file asserts that these are all)',
+        reason: 'the export was narrowed to some of them',
       };
     return { covers, reason: 'the export could not hold all of them when it was written', isUnproven: true };
   }
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
-    return this.#facts.isWhole || this.#whole.has(collectionKey({ kind, scope })) || this.#lacksParent(scope);
+    return this.#whole.has(collectionKey({ kind, scope })) || this.#lacksParent(scope);
   }
 
   /** True where all records of the parent's kind are there, but not the parent: then nothing is below it. */

@@ -8,7 +8,7 @@ import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { localTime, plural } from '../core/wording.ts';
+import { plural } from '../core/wording.ts';
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
@@ -243,9 +243,11 @@ function heldError(
         ? `more than the ${limit} that are removed without approval`
         : `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
   const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
+  // In UTC: others read it, in other zones.
+  const confirmedAt = `${isoTime(since + limits.confirmAfterMs).slice(0, 19)}Z`;
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
     hint:
-      `${isOne ? 'it goes' : 'they go'} if a run after ${localTime(isoTime(since + limits.confirmAfterMs))} still does not find ${isOne ? 'it' : 'them'}, ` +
+      `${isOne ? 'it goes' : 'they go'} if a run after ${confirmedAt} still does not find ${isOne ? 'it' : 'them'}, ` +
       `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\``,
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { localTime } from '../../src/core/wording.ts';
+import { localTime, withLocalTimes } from '../../src/core/wording.ts';
 import { environment, scratch, start } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 
@@ -14,6 +14,9 @@ describe('times in text', () => {
     process.env['TZ'] = zone;
     try {
       expect(localTime(at)).toBe(expected);
+      expect(withLocalTimes(`after ${at}, or "2026-13-01T00:00:00Z"`)).toBe(
+        `after ${expected}, or "2026-13-01T00:00:00Z"`,
+      );
     } finally {
       process.env['TZ'] = 'UTC';
     }
@@ -24,6 +27,7 @@ describe('times in text', () => {
     { timeout: 60_000 },
     async () => {
       const service = await FakeService.start();
+      service.set('roles', [{ id: 'r1', name: 'Auditors' }]);
       const env = { ...environment(service.url, scratch()), TZ: 'Europe/Berlin' };
       const text = async (...args: string[]): Promise<string> => (await start(args, { env }).ended).stdout;
       await text('sync');
@@ -47,6 +51,14 @@ describe('times in text', () => {
       expect(await text('diff', 'run:1', 'latest', '--format', 'markdown')).toMatch(/T\d\d:\d\d:[\d.]+Z/);
       const { code, stderr } = await start(['changes', '--since', local], { env }).ended;
       expect([code, stderr]).toEqual([0, '']);
+
+      // A hint holds the instant, whoever wrote it.
+      service.set('roles', []);
+      const held = await start(['sync', '--json'], { env }).ended;
+      expect(held.stdout).toMatch(/it goes if a run after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ still/);
+      expect((await start(['sync'], { env }).ended).stderr).toMatch(
+        /it goes if a run after \S+T\d\d:\d\d:\d\d\+0[12]:00 still/,
+      );
     },
   );
 });

@@ -174,7 +174,7 @@ describe('notices', () => {
     expect(config.notices[0]?.problem).toContain('${NOT_SET} is not set in the environment');
     expect(config.notices[1]?.problem).toContain('nowhere does not exist');
     expect(config.warnings).toHaveLength(4);
-    for (const warning of config.warnings) expect(warning).toContain('nothing is sent through it');
+    for (const warning of config.warnings) expect(warning).toContain('it is not used');
   });
 
   it('in clear give a warning without being quoted', () => {

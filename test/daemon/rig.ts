@@ -70,7 +70,7 @@ export class Rig {
   /** Cron expressions by schedule; all others are off. */
   configure(schedules: Readonly<Record<string, string>>, more = ''): void {
     const rows = ['sync', 'drift', 'verify', 'forget', 'drill'].map(
-      (name) => `  ${name}: { cron: "${schedules[name] ?? 'off'}", jitter: 0s }`,
+      (name) => `  ${name}: { cron: "${schedules[name] ?? 'off'}"${name === 'sync' ? ', jitter: 0s' : ''} }`,
     );
     const text = [
       `mirror: ${this.mirrorPath}`,

@@ -122,7 +122,7 @@ describe('backups elsewhere', () => {
     const listed = await run('backup', 'list');
     expect(listed.stdout).toMatch(/-run1\.db\.zst +(just now|\S+ s ago) +1 +0\.\d MB +no +complete\n/);
     expect(listed.stdout).toMatch(/-run9\.db\.zst .* unlisted: it has no manifest\n/);
-    const { schema, backups } = JSON.parse((await run('backup', '--json')).stdout) as {
+    const { schema, backups } = JSON.parse((await run('backup', 'list', '--json')).stdout) as {
       schema: string;
       backups: object[];
     };
@@ -265,7 +265,7 @@ pings: [{ success: "\${PING}" }]
       await systemClock.sleep(wait);
       child.kill('SIGKILL');
       await ended;
-      const { backups } = JSON.parse((await run('backup', '--json')).stdout) as {
+      const { backups } = JSON.parse((await run('backup', 'list', '--json')).stdout) as {
         backups: { state: string; file: string }[];
       };
       for (const { file } of backups.filter(({ state }) => state === 'whole'))

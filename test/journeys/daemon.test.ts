@@ -65,7 +65,9 @@ describe('tidemark daemon', () => {
     service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
     const followed = await tidemark(['sync'], { env });
     expect(followed).toMatchObject({ code: 0 });
-    expect(followed.stderr).toContain(`the daemon (pid ${running.child.pid}) syncs; following it`);
+    expect(followed.stderr).toContain(
+      `the daemon (pid ${running.child.pid}) is running the sync; showing its progress`,
+    );
     expect(followed.stdout).toMatch(/^run 2 of default: complete/);
     expect(followed.stdout).toMatch(/domains +1 +1 +1/);
 

@@ -42,7 +42,7 @@ describe('init away from a terminal', () => {
     expect(readdirSync(directory)).toEqual(['tidemark.yaml']);
     const check = await run('config', 'check');
     expect(check.code, check.stderr).toBe(0);
-    expect(check.stdout).toContain('no mistakes\n');
+    expect(check.stdout).toContain('\nvalid\n');
     expect(check.stdout).toContain('source production');
     expect(service.seen.every(({ method }) => method === 'GET')).toBe(true);
     expect((await run('sync', '--quiet')).code).toBe(0);

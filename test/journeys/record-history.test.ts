@@ -154,9 +154,9 @@ describe('the history of a record', () => {
     const words = await run(['log', 'batch_exports', 'Hourly']);
     expect(words.stderr).toContain('"Hourly" is batch export b2');
     expect(words.stdout).toContain('organization Harbor (');
-    expect(words.stdout).toMatch(/\+ returned by run 4.*\n {2}last seen still away: run 2/);
-    expect(words.stdout).toMatch(/- removed by run 2.*\n {2}last seen as before: run 1/);
-    expect(words.stdout).toContain('not read before');
+    expect(words.stdout).toMatch(/\+ returned by run 4.*\n {2}still away in run 2/);
+    expect(words.stdout).toMatch(/- removed by run 2.*\n {2}previous version last seen in run 1/);
+    expect(words.stdout).toContain('first seen here; it may be older');
   });
 
   it('neutralises what a record holds, and masks what is secret, in every text', async () => {

@@ -56,7 +56,6 @@ describe('consent', () => {
     const cases: [string[], string][] = [
       [['restore', 'live'], 'live is what is restored'],
       [['restore', '--yes'], '--yes agrees to what --apply sends'],
-      [['restore', 'latest', '--whole-file'], '--whole-file is about a file'],
       [['apply', 'nofile.json'], 'there is no plan'],
       [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
       [['restore', '--max-share', '2'], 'from 0 to 1'],

@@ -100,7 +100,7 @@ describe('what differs', () => {
     expect(stdout).toContain('/enforce_2fa false → true');
     expect(stdout).toContain(`PATCH ${ORGANIZATION}members/${owen.id}/ {"level":1}`);
     expect(stdout).toContain(`POST ${ORGANIZATION}batch_exports/${String(events['id'])}/unpause/`);
-    expect(stderr).toContain('nothing was sent');
+    expect(stderr).toContain('dry run: apply with --apply, or save with --out FILE');
     expect(story.writes()).toEqual([]);
 
     const report = await story.expectRun(0, 'restore', '--apply', '--yes');

@@ -126,7 +126,9 @@ describe('plain SQL on the mirror', () => {
     await sync(mirror, 'roles', O1, ['{"id":"a","name":"Reviewers"}', '{"id":"b"}']);
     await sync(mirror, 'roles', O1, []);
     const file = new Database(mirror.path, { readonly: true });
-    const history = file.prepare('SELECT id, name, change FROM changes ORDER BY id, run').raw();
+    const history = file
+      .prepare<[], unknown[]>('SELECT id, name, change FROM changes ORDER BY id, run')
+      .raw();
     const before = [
       ['a', 'Reviewers', 'initial'],
       ['a', 'Reviewers', 'changed'],

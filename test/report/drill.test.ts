@@ -175,7 +175,7 @@ describe('the text', () => {
   it('counts kinds that are never restored apart from the score', () => {
     const [, text] = renderings[0] ?? ['', ''];
     expect(text).toContain(
-      '99.9 % of 5 records come back; 1 needs a secret, 1 needs manual work; the snapshot lacks 1',
+      '3 of 5 records (99.9 %) come back; 1 needs a secret, 1 needs manual work; the snapshot lacks 1',
     );
     expect(text).toMatch(/^session recordings +9,000 .* –$/m);
     expect(text).toMatch(/^everything that a restore writes +5 +3 /m);

@@ -277,7 +277,7 @@ const cases: Record<string, Case> = {
     desired: changed(exported, { destination: { type: 'HTTP', config: { url: 'good' } } }),
     changes: { definitions: svc },
     steps: [
-      'blocked batch_exports: the service does not show /destination/config/token: give the value in the configuration under secrets',
+      'blocked batch_exports: the API does not return /destination/config/token: add the value under secrets in the configuration',
       'blocked batch_exports: unpause waits: a part of the record cannot be restored',
     ],
   },

@@ -223,9 +223,6 @@ describe('what an export speaks of', () => {
     expect(state.coverage('domains', ORG)).toEqual({ how: 'read', isPartial: true });
     expect(state.coverage('organizations', {})).toEqual({ how: 'read', isPartial: true });
     expect(state.unknownIn('domains', ORG)).toMatchObject({ isUnproven: true });
-    const whole = await readExport({ path: 'a.ndjson', cwd: directory, source: null, isWhole: true });
-    expect(whole.coverage('domains', ORG)).toEqual({ how: 'read' });
-    expect(whole.unknownIn('domains', ORG)).toBeNull();
     expect(state.coverage('members', ORG).how).toBe('left_out');
     expect(state.coverage('domains', { organization_id: 'another' }).how).toBe('left_out');
   });

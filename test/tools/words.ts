@@ -77,8 +77,6 @@ const ALLOWED: readonly string[] = [
   'was no longer',
   'is no-op',
   'all that (?:are|is)',
-  // A flag of `diff` and `restore`.
-  '(?<=--)whole-file',
 ];
 
 const allowed = new RegExp(`\\b(?:${ALLOWED.join('|')})\\b`, 'gi');

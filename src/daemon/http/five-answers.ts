@@ -119,8 +119,7 @@ function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['
 
 function verified({ lastJobs, now }: HealthSnapshot): Answered {
   const job = lastJobs.of('verify')[0];
-  if (job === undefined)
-    return { tone: 'plain', word: 'Not yet', line: 'the daemon has not verified it so far' };
+  if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'no verification so far' };
   const summary = summaryOf('verify', job);
   if (summary === null)
     return { tone: 'warn', word: 'Failed', line: 'the last verification did not complete' };
@@ -174,7 +173,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if ((drift?.open ?? 0) > 0) return 'The backup is current; the service has drifted';
   const untested = [
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
-    ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill by the daemon yet'] : []),
+    ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill yet'] : []),
   ];
   return untested.length === 0 ? 'Everything is fine' : `The backup is current; ${untested.join(', ')}`;
 }

@@ -187,7 +187,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
             'verify_failed',
             `the last check of the mirror found ${plural(verify.problems, 'problem')}`,
             endOf(verify),
-            '`tidemark verify` names them; `tidemark backup` lists earlier backups',
+            '`tidemark verify` names them; `tidemark backup list` shows earlier backups',
           ),
         ]),
     ...drills.flatMap((drill) =>
@@ -386,7 +386,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
         state: 'degraded',
         message: `the last sync ${last.outcome === 'failed' ? 'failed' : 'was interrupted'}${why}`,
         since,
-        hint: `${show} says why; the next one tries again`,
+        hint: `${show} shows the reason; the next sync retries`,
       },
     ];
   }

@@ -218,7 +218,7 @@ function tooManyWrong(waitSeconds: number): Refusal {
   return new Refusal(
     429,
     'throttled',
-    'this is not the token, and too many wrong ones came from this address',
+    'invalid token, and too many invalid ones from this address',
     'send the token of http.token as `Authorization: Bearer TOKEN`: the right one is taken at any time',
     { 'Retry-After': String(waitSeconds) },
   );

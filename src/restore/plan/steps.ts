@@ -137,10 +137,10 @@ export function needsText(needs: readonly SecretNeed[]): string {
   const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
   const reasons = [
     ...(redacted === '' ? [] : [`the mirror never stored ${redacted} (redact: true)`]),
-    ...(masked === '' ? [] : [`the service shows only a mask of ${masked}`]),
-    ...(omitted === '' ? [] : [`the service does not show ${omitted}`]),
+    ...(masked === '' ? [] : [`the API returns only a mask of ${masked}`]),
+    ...(omitted === '' ? [] : [`the API does not return ${omitted}`]),
   ];
-  return `${reasons.join('; ')}: give the value in the configuration under secrets`;
+  return `${reasons.join('; ')}: add the value under secrets in the configuration`;
 }
 
 /** The step, not to be sent. */
