@@ -9,7 +9,8 @@ import { TidemarkError, asTidemarkError } from '../core/errors.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { recordJobNotices } from '../daemon/notices/notifier.ts';
+import { ownerOf } from '../config/mirrors.ts';
+import { channelsFor, recordJobNotices } from '../daemon/notices/notifier.ts';
 import type { JobStart } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
@@ -67,7 +68,7 @@ async function openWhenFree(
 
 function store(
   { pid }: CommandContext,
-  { mirror: path, notices }: Config,
+  config: Config,
   mirror: Mirror,
   { name, source, startedAt, result }: ManualJob,
 ): void {
@@ -78,7 +79,9 @@ function store(
   const job = state.beginJob(start);
   state.finishJob(job, end);
   // Without a running daemon no notice would be sent: the next daemon reports what it finds itself.
-  if (findDaemon(path, { pid, host: hostname(), now }) === null) return;
+  if (findDaemon(config.mirror, { pid, host: hostname(), now }) === null) return;
   const row = { job, ...start, ...end };
-  recordJobNotices(mirror, { job: row, details: {}, assumed: [], at: end.finishedAt }, notices);
+  recordJobNotices(mirror, { job: row, details: {}, assumed: [], at: end.finishedAt }, (notice) =>
+    channelsFor(notice, config.notices, ownerOf(config)),
+  );
 }

@@ -100,6 +100,10 @@ const SHARED = {
   severity: z.enum(SEVERITIES).prefault('low'),
   /** Text with `{{ name }}` for values; null for the channel's own form. */
   template: template.nullable().default(null),
+  /** False: each event is a message of its own, however many sources have it. */
+  group: z.boolean().prefault(true),
+  /** Most messages in a minute; 0 for no limit. */
+  perMinute: t.wholeNumber(0, 10_000).prefault(20),
 };
 
 function channel<const T extends string, S extends z.core.$ZodShape>(type: T, keys: S) {

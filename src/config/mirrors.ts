@@ -72,6 +72,11 @@ function backupOf(source: string, backup: BackupConfig | null): BackupConfig | n
   return Object.freeze({ ...backup, targets: Object.freeze(targets) });
 }
 
+/** Name of the source whose mirror it is alone; null for one mirror of all sources. */
+export function ownerOf({ mirror, rateLogBeside, sources }: Config): string | null {
+  return mirror === rateLogBeside ? null : (sources[0]?.name ?? null);
+}
+
 /** Absolute path beside which the log of request starts is, for this path of the mirror. */
 export function rateLogBesideOf({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): string {
   return hasMirrorPerSource({ mirrorPath }) ? rateLogOf(mirrorPath) : mirrorPath;

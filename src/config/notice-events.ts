@@ -32,19 +32,27 @@ export const EVENT_MEANINGS = {
 
 export type NoticeEvent = keyof typeof EVENT_MEANINGS;
 
+const ENDS = {
+  run_failed: 'run_recovered',
+  run_partial: 'run_recovered',
+  key_refused: 'run_recovered',
+  sync_overdue: 'sync_on_time',
+  removals_held: 'removals_settled',
+  drift_new: 'drift_resolved',
+  drift_changed: 'drift_resolved',
+  mirror_gone: 'mirror_back',
+  verify_failed: 'verify_recovered',
+  drill_fell: 'drill_recovered',
+  backup_failed: 'backup_recovered',
+  backup_overdue: 'backup_on_time',
+  job_failed: 'job_recovered',
+} as const satisfies Partial<Record<NoticeEvent, NoticeEvent>>;
+
+/** What ends the matter that an event reports; those that are left out report nothing that lasts. */
+export const ENDED_BY: Readonly<Record<string, NoticeEvent | undefined>> = ENDS;
+
 /** The events by which something is better than before. */
-export const IMPROVEMENTS: ReadonlySet<string> = new Set<NoticeEvent>([
-  'run_recovered',
-  'sync_on_time',
-  'removals_settled',
-  'drift_resolved',
-  'mirror_back',
-  'verify_recovered',
-  'drill_recovered',
-  'backup_recovered',
-  'backup_on_time',
-  'job_recovered',
-]);
+export const IMPROVEMENTS: ReadonlySet<string> = new Set(Object.values(ENDS));
 
 export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent[];
 
@@ -55,7 +63,7 @@ export const TEMPLATE_VALUES = {
   id: 'Unique per notice, and the same for every delivery attempt.',
   event: 'As in `on`, e.g. `run_failed`.',
   at: 'When it happened, ISO 8601 in UTC.',
-  source: 'Name of the source; `mirror` if the notice concerns the entire mirror.',
+  source: 'Name of the source; `mirror` for a mirror of several sources; for a group, how many sources.',
   severity: '`critical`, `high`, `medium` or `low`.',
   title: 'One-line summary.',
   text: 'Details, one per line.',

@@ -239,6 +239,16 @@ export const OPTIONS = section('Tidemark configuration', {
         'Longest time that a job may take; 0s disables the limit. For a sync, `sync.maxDuration` of its source counts instead. A job that takes longer fails, and what was published before stays.',
       example: '6h',
     }),
+    noticeWait: t.duration.prefault('30s').meta({
+      description:
+        'With several sources, how long a notice waits for the same event of other sources, to be sent as one; 0s sends each event by itself.',
+      example: '30s',
+    }),
+    noticeInterval: t.duration.prefault('5m').meta({
+      description:
+        'Least time between two notices about the same group of sources while it is not over; doubled with each, up to an hour.',
+      example: '5m',
+    }),
   }),
   drift: DRIFT,
   notices: NOTICES.meta({

@@ -169,9 +169,13 @@ export class CellStatus {
   }
 
   #fileState(): string {
-    const { mirror } = this.#options.view().config();
-    return [mirror, `${mirror}-wal`].map((path) => stateOf(path)).join(' ');
+    return mirrorFileState(this.#options.view().config().mirror);
   }
+}
+
+/** Of the files of the mirror at that path: another one where somebody wrote to it. */
+export function mirrorFileState(mirror: string): string {
+  return [mirror, `${mirror}-wal`].map((path) => stateOf(path)).join(' ');
 }
 
 function stateOf(path: string): string {

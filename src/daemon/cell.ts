@@ -21,7 +21,7 @@ import { followUps, logUnfinished } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
 import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
 import { spreadShare, Timetable } from './schedule/timetable.ts';
-import type { DaemonView } from './view.ts';
+import type { DaemonView, ObservedMirror } from './view.ts';
 
 /** What the cells of one process have in common. */
 export interface CellSurroundings {
@@ -36,7 +36,7 @@ export interface CellSurroundings {
   /** Of the process: with one mirror, its view has them too. */
   readonly problems: ActiveProblems;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly observers: (view: () => DaemonView) => readonly JobObserver[];
+  readonly observers: (mirror: ObservedMirror) => readonly JobObserver[];
   readonly slots: Slots;
   readonly readers: ReaderPool;
   /** Aborted when the daemon has no more time. */
@@ -84,11 +84,9 @@ export class Cell {
       surroundings.readers,
     );
     this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
-    this.observers = new Observers(
-      surroundings.observers(() => this.view),
-      log,
-      () => ({ mirrorAccess: this.#mirrorAccess, signal }),
-    );
+    const context = () => ({ mirrorAccess: this.#mirrorAccess, signal });
+    const observers = surroundings.observers({ view: () => this.view, owner: source, context });
+    this.observers = new Observers(observers, log, context);
     this.runner = new JobRunner({
       effects,
       works,
@@ -223,6 +221,7 @@ export class Cell {
 
   /** Lets go of the mirror. No job is at work any more, or none that can be waited for. */
   close(): void {
+    this.observers.close();
     // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
     this.#scheduleStore.keepNow();

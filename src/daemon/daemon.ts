@@ -28,15 +28,15 @@ import { ReaderPool } from './mirror-access.ts';
 import { ActiveProblems } from './problems.ts';
 import { parseCron } from './schedule/cron.ts';
 import { Settings } from './settings.ts';
-import type { DaemonView } from './view.ts';
+import type { ObservedMirror } from './view.ts';
 
 interface DaemonOptions {
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
   /** Null for a daemon without HTTP. */
   readonly startHttp: StartHttp | null;
-  /** Makes what is notified of a mirror's jobs: notices, pings. The view is there as soon as a job is. */
-  readonly observers: (view: () => DaemonView) => readonly JobObserver[];
+  /** Makes what is notified of a mirror's jobs: notices, pings. */
+  readonly observers: (mirror: ObservedMirror) => readonly JobObserver[];
   /** Backs up the mirror after complete syncs; null without backups. */
   readonly backup: JobWork | null;
 }
@@ -383,6 +383,7 @@ class RunningDaemon implements Daemon {
         await cell.observers.finish();
       }),
     );
+    await Promise.all(cells.map((cell) => cell.observers.flush()));
     await this.stop();
   }
 

@@ -78,7 +78,13 @@ log: { level: debug }
     expect(config.schedules.verify).toBeNull();
     expect(config.schedules.drill).toMatchObject({ cron: '0 5 * * 1', sources: ['production'] });
     expect(config.retention).toEqual({ last: 3, withinMs: 604_800_000 });
-    expect(config.daemon).toEqual({ shutdownGraceMs: 10_000, slots: 2, jobTimeout: 6 * 3_600_000 });
+    expect(config.daemon).toEqual({
+      shutdownGraceMs: 10_000,
+      slots: 2,
+      jobTimeout: 6 * 3_600_000,
+      noticeWait: 30_000,
+      noticeInterval: 300_000,
+    });
     expect(config.http).toEqual({
       host: '::1',
       port: 9000,

@@ -49,6 +49,10 @@ export interface JobObserver {
   wake?(context: ObserverContext): Promise<void>;
   /** Called before a daemon with `--once` ends: `wake` is not called any more. */
   finish?(context: ObserverContext): Promise<void>;
+  /** Called after `finish` of all mirrors: nothing follows that could be waited for. */
+  flush?(context: ObserverContext): Promise<void>;
+  /** Called when the daemon lets go of the mirror. */
+  close?(): void;
 }
 
 export class Observers {
@@ -108,6 +112,16 @@ export class Observers {
     await this.settled();
     for (const observer of this.#all) this.#start(observer, () => observer.finish?.(this.#context()));
     await this.settled();
+  }
+
+  /** See `JobObserver.flush`. */
+  async flush(): Promise<void> {
+    for (const observer of this.#all) this.#start(observer, () => observer.flush?.(this.#context()));
+    await this.settled();
+  }
+
+  close(): void {
+    for (const observer of this.#all) observer.close?.();
   }
 
   /** Resolves when all that is under way now has ended. */

@@ -25,37 +25,82 @@ export interface Message extends NoticeContent {
   readonly link: string | null;
   /** Findings that `findings` does not name. */
   readonly more: number;
+  /** Keys of the incidents that it opens or ends: one, but where it ends what was opened by source. */
+  readonly incidents: readonly string[];
+  /** Of a message about several sources; null for one about a single event. */
+  readonly group: MessageGroup | null;
+}
+
+/** Events of several sources that are told as one. */
+export interface MessageGroup {
+  /** The same for all messages of the group: the key of its incident. */
+  readonly key: string;
+  /** All sources that it ever was about. */
+  readonly sources: readonly string[];
+  /** Those of them that are not as they should be, after this message. */
+  readonly failing: readonly string[];
+  /** What this message reports, oldest first. */
+  readonly events: readonly Message[];
 }
 
 /**
  * @param notice its number in the mirror
  * @param publicUrl of the dashboard, without a slash at its end
+ * @param owner the only source of the mirror, where each source has its own: it stands for the mirror as a whole
  */
 export function messageOf(
   notice: number,
   about: Notice,
   threshold: Severity,
   publicUrl: string | null = null,
+  owner: string | null = null,
 ): Message {
-  const { at, source, subject, event } = about;
+  const { at, subject, event } = about;
+  const source = sourceOf(about, owner);
   const content = contentOf(about);
-  const id = hash('sha256', JSON.stringify([notice, at, source, subject, event]), 'hex').slice(0, 32);
   const page = content.run !== null ? `/runs/${content.run}` : content.job === 'drift' ? '/drift' : '/';
-  const link = publicUrl === null ? null : `${publicUrl}${page}`;
+  const chosen = owner === null ? '' : `?source=${encodeURIComponent(owner)}`;
+  const link = publicUrl === null ? null : `${publicUrl}${page}${chosen}`;
+  const shown = shownOf(about, content, threshold, source);
+  const whole = `${subjectName('')}: `;
+  const isOfWhole = about.source === '' && source !== '' && shown.title.startsWith(whole);
   return {
     ...content,
-    ...shownOf(about, content, threshold),
-    id,
+    ...shown,
+    title: isOfWhole ? `${source}: ${shown.title.slice(whole.length)}` : shown.title,
+    id: noticeId(notice, about, owner),
     event,
     at,
     source,
     subject,
-
     link,
+    incidents: [incidentKey(source, subject)],
+    group: null,
   };
 }
 
-function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
+/** What a notice is about: the source of the mirror, where it is about all of a mirror that is one source's. */
+export function sourceOf({ source }: Pick<Notice, 'source'>, owner: string | null): string {
+  return source === '' ? (owner ?? '') : source;
+}
+
+/** The same for every attempt and every channel. */
+export function noticeId(notice: number, about: Notice, owner: string | null): string {
+  const { at, subject, event } = about;
+  return shortHash([notice, at, sourceOf(about, owner), subject, event]);
+}
+
+/** Of what identifies a message: 32 hexadecimal digits. */
+export function shortHash(parts: readonly (string | number)[]): string {
+  return hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
+}
+
+/** The key of an incident: the same for what got worse and for what ends it. */
+export function incidentKey(source: string, subject: string): string {
+  return `tidemark/${subjectName(source)}/${subject}`;
+}
+
+function shownOf(about: Notice, content: NoticeContent, threshold: Severity, source: string) {
   const lines = content.lines.map((line) => escapeControlCharacters(line));
   if (content.severities === null) return { title: escapeControlCharacters(content.title), lines, more: 0 };
   const isReported = (severity: Severity): boolean => compareSeverities(severity, threshold) <= 0;
@@ -69,7 +114,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
       SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),
     ) as Record<Severity, number>,
     count,
-    title: `${subjectName(about.source)}: ${driftTitle(about.event, count)} (${reported.map((each) => `${all[each]} ${each}`).join(', ')})`,
+    title: `${subjectName(source)}: ${driftTitle(about.event, count)} (${reported.map((each) => `${all[each]} ${each}`).join(', ')})`,
     lines,
     findings,
     more: Math.max(0, count - findings.length),
@@ -95,8 +140,29 @@ function findingLine({ severity, kind, id, name, change, path }: FindingSummary)
   return escapeControlCharacters(`${severity}: ${kind} ${name ?? id}: ${path === '' ? change : path}`);
 }
 
+/** Events that the document of a group names; the others are counted. */
+const EVENTS_IN_DOCUMENT = 1000;
+
 /** The JSON document `tidemark.notice/1`: what webhooks are sent and commands read. */
 export function noticeDocument(message: Message): object {
+  const { group } = message;
+  return {
+    schema: 'tidemark.notice/1',
+    ...eventDocument(message),
+    group:
+      group === null
+        ? null
+        : {
+            key: group.key,
+            sources: group.sources,
+            failing: group.failing,
+            events: group.events.slice(0, EVENTS_IN_DOCUMENT).map((event) => eventDocument(event)),
+            more: Math.max(0, group.events.length - EVENTS_IN_DOCUMENT),
+          },
+  };
+}
+
+function eventDocument(message: Message): object {
   const {
     id,
     event,
@@ -115,7 +181,6 @@ export function noticeDocument(message: Message): object {
     more,
   } = message;
   return {
-    schema: 'tidemark.notice/1',
     id,
     event,
     at,
@@ -144,7 +209,8 @@ export function templateValues(message: Message): TemplateValues {
     id: message.id,
     event: message.event,
     at: message.at,
-    source: subjectName(message.source),
+    source:
+      message.group === null ? subjectName(message.source) : plural(message.group.sources.length, 'source'),
     severity: message.severity,
     title: message.title,
     text: linesOf(message).join('\n'),
@@ -236,6 +302,17 @@ export function contentOf({
 /** What a notice is about, before its colon. */
 export function subjectName(source: string): string {
   return source === '' ? 'mirror' : source;
+}
+
+/** Names that one line holds. */
+const NAMES_IN_LINE = 10;
+
+/** The first of them, and how many there are besides. */
+export function firstNames(names: readonly string[]): string {
+  const more = names.length - NAMES_IN_LINE;
+  return more <= 0
+    ? names.join(', ')
+    : `${names.slice(0, NAMES_IN_LINE).join(', ')} and ${formatInteger(more)} more`;
 }
 
 /** `45 min`, `26 h`. */

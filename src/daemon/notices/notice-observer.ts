@@ -2,21 +2,21 @@
  * Notifies people of jobs: notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
  * written, a failure is still reported, once and immediately.
  */
-import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
-import { messageOf, noticeOf, subjectName } from './message.ts';
+import type { Deliveries } from './deliveries.ts';
+import { noticeOf, subjectName } from './message.ts';
 import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
 import type { Config } from '../../config/config.ts';
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
 import type { JobDetails } from './run-transitions.ts';
-import type { Send } from './sending.ts';
 import { transitionsOf } from './transitions.ts';
 
 interface NoticeObserverOptions {
@@ -24,11 +24,12 @@ interface NoticeObserverOptions {
   readonly config: () => Config;
   /** Null until the daemon has started. */
   readonly view: () => DaemonView | null;
+  /** Name of the only source, where each source has a mirror of its own. */
+  readonly owner: string | null;
+  readonly context: () => ObserverContext;
   readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
   readonly log: Logger;
-  readonly send: Send;
+  readonly deliveries: Deliveries;
 }
 
 /** Interval of checking whether a sync is overdue. */
@@ -54,25 +55,23 @@ class NotifyingObserver implements JobObserver {
   readonly name = 'notices';
   readonly #options: NoticeObserverOptions;
   readonly #notifier: Notifier;
-  #context: ObserverContext | null = null;
   #checkAt: number;
   readonly #recorded = new WeakSet<JobRow>();
   /** States that were reported but could not be stored, by job and source. */
   readonly #unwritten = new Map<string, NoticeState>();
-  readonly #absence: MissingMirrorAlert;
-  /** When the next delivery is due, as the mirror had it when it was read last; null where it must be read again. */
-  #nextDelivery: { readonly at: number | null; readonly isRead: boolean } | null = null;
+  /** State of the mirror's files at the last check. */
+  #file = '';
+  /** True while the last notice about the mirror's file says that it is gone. */
+  #isToldGone = false;
   /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
   #quiet: { readonly until: number; readonly config: Config } | null = null;
 
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
     this.#checkAt = options.clock.now() + FIRST_CHECK_MS;
-    this.#absence = new MissingMirrorAlert(options.clock);
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
-      publicUrl: () => options.config().http.publicUrl,
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
     });
@@ -83,55 +82,58 @@ class NotifyingObserver implements JobObserver {
     const key = keyOf(row);
     const assumed = this.#unwritten.get(key);
     this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed === undefined ? [] : [assumed]);
-    this.#nextDelivery = null;
     this.#recorded.add(row);
     if (row.outcome !== 'interrupted') this.#unwritten.delete(key);
   }
 
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
     const { row } = ended;
-    this.#context = context;
     this.#quiet = null;
-    if (!this.#recorded.has(row)) await this.#reportAtOnce(row, detailsOf(ended), context.signal);
-    if (this.#options.view() !== null) await this.#tellAbsence(this.#options.clock.now(), context.signal);
+    if (!this.#recorded.has(row)) this.#reportUnwritten(row, detailsOf(ended));
+    this.#tellAbsence();
     await this.#whereThere(context, async () => {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
-      await this.#deliverDue(context.signal);
     });
+    await this.#options.deliveries.deliverDue(context.signal);
   }
 
   async finish(context: ObserverContext): Promise<void> {
-    this.#context = context;
-    await this.#whereThere(context, async () => {
-      await this.#checkFreshness();
-      await this.#deliverDue(context.signal);
-    });
+    await this.#whereThere(context, () => this.#checkFreshness());
+  }
+
+  async flush({ signal }: ObserverContext): Promise<void> {
+    await this.#options.deliveries.deliverDue(signal, { isLast: true });
   }
 
   wakeAt(): number | null {
-    const view = this.#options.view();
+    const { view: viewOf, clock, deliveries } = this.#options;
+    const view = viewOf();
     if (view === null) return null;
-    const absenceAt = this.#absence.dueAt(isMirrorGone(view), this.#options.config().notices);
-    return Math.min(this.#dueAt() ?? this.#checkAt, this.#checkAt, absenceAt ?? this.#checkAt);
+    if (isMirrorGone(view) !== this.#isToldGone) return clock.now();
+    return Math.min(deliveries.nextDueAt(this.#notifier.outbox) ?? this.#checkAt, this.#checkAt);
   }
 
   async wake(context: ObserverContext): Promise<void> {
-    this.#context = context;
-    const now = this.#options.clock.now();
-    await this.#tellAbsence(now, context.signal);
+    const { clock, deliveries } = this.#options;
+    const now = clock.now();
+    this.#tellAbsence();
     // Also after the clock was set back.
     const isCheckDue = now >= this.#checkAt || this.#checkAt - now > FIRST_CHECK_MS;
-    if (isCheckDue) this.#checkAt = now + CHECK_MS;
-    if (isCheckDue && this.#nextDelivery?.isRead === false) this.#nextDelivery = null;
-    await this.#whereThere(context, async () => {
-      if (isCheckDue && !this.#isQuiet(now)) {
-        await this.#checkFreshness();
-        this.#nextDelivery = null;
-      }
-      const dueAt = this.#dueAt();
-      if (dueAt !== null && dueAt <= now) await this.#deliverDue(context.signal);
-    });
+    if (isCheckDue) {
+      this.#checkAt = now + CHECK_MS;
+      // Commands record notices too.
+      const file = mirrorFileState(this.#view().config().mirror);
+      if (file !== this.#file || !this.#notifier.outbox.isReadable()) this.#notifier.outbox.changed();
+      this.#file = file;
+      if (!this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
+    }
+    const dueAt = deliveries.nextDueAt(this.#notifier.outbox);
+    if (dueAt !== null && dueAt <= now) await deliveries.deliverDue(context.signal);
+  }
+
+  close(): void {
+    this.#options.deliveries.remove(this.#notifier.outbox);
   }
 
   /** Runs the work if there is a mirror: not before the first sync, nor while it is gone, which is reported separately. */
@@ -141,27 +143,6 @@ class NotifyingObserver implements JobObserver {
       await work();
     } catch (error) {
       if (mirrorAccess.isThere()) throw error;
-    }
-  }
-
-  async #deliverDue(signal: AbortSignal): Promise<void> {
-    try {
-      await this.#notifier.deliverDue(signal);
-    } finally {
-      this.#nextDelivery = null;
-    }
-  }
-
-  /** Read from the mirror only where it may have changed: with many mirrors they are not all open. */
-  #dueAt(): number | null {
-    try {
-      this.#nextDelivery ??= { at: this.#notifier.nextDueAt(), isRead: true };
-      return this.#nextDelivery.at;
-    } catch {
-      // Tried again with the next check.
-      this.#nextDelivery = { at: null, isRead: false };
-      // Health and the jobs report an unreadable mirror: here it only means that nothing can be sent yet.
-      return null;
     }
   }
 
@@ -200,20 +181,22 @@ class NotifyingObserver implements JobObserver {
     return now <= quiet.until && quiet.until - now <= QUIET_MS;
   }
 
-  async #tellAbsence(now: number, signal: AbortSignal): Promise<void> {
-    const { config } = this.#options;
-    const isGone = isMirrorGone(this.#view());
-    const { notices: channels } = config();
-    for (const { notice, names } of this.#absence.takeDue(isGone, channels, now)) {
-      const delivered = await this.#sendAtOnce(notice, names, signal);
-      this.#absence.markNotified(delivered);
-    }
+  /** Reports once that the mirror's file is gone, and once that it is back. */
+  #tellAbsence(): void {
+    const view = this.#options.view();
+    if (view === null || isMirrorGone(view) === this.#isToldGone) return;
+    this.#isToldGone = !this.#isToldGone;
+    const now = this.#options.clock.now();
+    this.#sendUnstored(this.#isToldGone ? gone(now) : back(now));
+  }
+
+  #sendUnstored(notice: Notice): void {
+    const { owner, config } = this.#options;
+    this.#notifier.outbox.addUnstored(notice, channelsFor(notice, config().notices, owner));
   }
 
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
-    if (this.#context === null) throw new TidemarkError('internal', 'notices were written before any job');
-    const { mirrorAccess, signal } = this.#context;
-    this.#nextDelivery = null;
+    const { mirrorAccess, signal } = this.#options.context();
     if (!signal.aborted) return await mirrorAccess.write('daemon notices', signal, work);
     const done: { readonly value: T }[] = [];
     mirrorAccess.writeNow('daemon notices', null, (mirror) => void done.push({ value: work(mirror) }));
@@ -224,8 +207,8 @@ class NotifyingObserver implements JobObserver {
   }
 
   /** Reports the failure of a job that could not be stored, unless it was reported before. */
-  async #reportAtOnce(row: JobRow, details: JobDetails, signal: AbortSignal): Promise<void> {
-    const { config, clock } = this.#options;
+  #reportUnwritten(row: JobRow, details: JobDetails): void {
+    const { clock } = this.#options;
     // That is reported separately.
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
     const known = this.#unwritten.get(keyOf(row));
@@ -234,32 +217,7 @@ class NotifyingObserver implements JobObserver {
     const failed = states.find(({ subject }) => subject === 'run' || subject === `job:${row.name}`);
     if (failed === undefined) return;
     this.#unwritten.set(keyOf(row), failed);
-    for (const notice of notices.filter(({ subject }) => subject === failed.subject)) {
-      await this.#sendAtOnce(notice, channelsFor(notice, config().notices), signal);
-    }
-  }
-
-  /** One attempt through each of these channels, without the mirror's queue. Returns the names of those that accepted it. */
-  async #sendAtOnce(notice: Notice, names: readonly string[], signal: AbortSignal): Promise<string[]> {
-    const { config, log, send } = this.#options;
-    const channels = config().notices.filter(({ name }) => names.includes(name));
-    const delivered = await Promise.all(
-      channels.map(async (channel) => {
-        try {
-          await send(channel, messageOf(0, notice, channel.severity, config().http.publicUrl), signal);
-          return [channel.name];
-        } catch (thrown) {
-          if (signal.aborted) return [];
-          const { code, message } = asTidemarkError(thrown);
-          log.error(
-            { channel: channel.name, event: notice.event, code },
-            `a notice was neither written down nor delivered: ${message}`,
-          );
-          return [];
-        }
-      }),
-    );
-    return delivered.flat();
+    for (const notice of notices) if (notice.subject === failed.subject) this.#sendUnstored(notice);
   }
 }
 
@@ -287,60 +245,6 @@ function isCatchingUp(
   return !mirror.daemon
     .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
-}
-
-/** Between two attempts through a channel that failed. */
-const RETRY_MS = 60_000;
-
-interface Telling {
-  readonly notice: Notice;
-  /** Channels that took it. */
-  readonly delivered: Set<string>;
-  dueAt: number;
-}
-
-class MissingMirrorAlert {
-  readonly #clock: Clock;
-  /** Of the state that was found last; null before the mirror was ever missed. */
-  #telling: Telling | null = null;
-  #isGone = false;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** When there is something to report, epoch milliseconds; null for nothing. */
-  dueAt(isGone: boolean, channels: readonly ChannelConfig[]): number | null {
-    if (isGone !== this.#isGone) return this.#clock.now();
-    return this.#telling === null || this.#names(this.#telling, channels).length === 0
-      ? null
-      : this.#telling.dueAt;
-  }
-
-  /** What is to be tried now, and through which channels. */
-  takeDue(
-    isGone: boolean,
-    channels: readonly ChannelConfig[],
-    now: number,
-  ): readonly { readonly notice: Notice; readonly names: readonly string[] }[] {
-    if (isGone !== this.#isGone) {
-      this.#isGone = isGone;
-      this.#telling = { notice: isGone ? gone(now) : back(now), delivered: new Set(), dueAt: now };
-    }
-    const telling = this.#telling;
-    if (telling === null || telling.dueAt > now) return [];
-    telling.dueAt = now + RETRY_MS;
-    const names = this.#names(telling, channels);
-    return names.length === 0 ? [] : [{ notice: telling.notice, names }];
-  }
-
-  markNotified(names: readonly string[]): void {
-    for (const name of names) this.#telling?.delivered.add(name);
-  }
-
-  #names({ notice, delivered }: Telling, channels: readonly ChannelConfig[]): string[] {
-    return channelsFor(notice, channels).filter((name) => !delivered.has(name));
-  }
 }
 
 function gone(now: number): Notice {

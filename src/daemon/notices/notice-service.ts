@@ -1,6 +1,6 @@
 /** Notices and pings as the daemon's observers, over real sockets, mail servers and processes. */
 import { openPoster, type Poster } from '../../api/post.ts';
-import type { LoadedConfig } from '../../config/mirrors.ts';
+import { type LoadedConfig, rateLogBesideOf } from '../../config/mirrors.ts';
 import type { PingConfig } from '../../config/channels.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
@@ -8,7 +8,8 @@ import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { JobObserver } from '../jobs/observers.ts';
-import type { DaemonView } from '../view.ts';
+import type { ObservedMirror } from '../view.ts';
+import { Deliveries } from './deliveries.ts';
 import { createNoticeObserver } from './notice-observer.ts';
 import { createSend } from './sending.ts';
 import { requireAccepted } from './channels/shared.ts';
@@ -24,7 +25,7 @@ interface NoticingOptions {
 
 interface NoticeService {
   /** Those of the jobs of one mirror. */
-  readonly observersOf: (view: () => DaemonView) => readonly JobObserver[];
+  readonly observersOf: (mirror: ObservedMirror) => readonly JobObserver[];
   /** After the daemon's end: leaves no socket open. */
   close(): Promise<void>;
 }
@@ -44,13 +45,25 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
     clock,
     log,
   });
-  const send = createSend({ poster, clock, log, env });
+  const deliveries = new Deliveries({
+    ...options,
+    channels: () => config().notices,
+    sources: () => config().sources.map(({ name, baseUrl }) => ({ name, origin: baseUrl.origin })),
+    times: () => {
+      const { noticeWait: waitMs, noticeInterval: intervalMs } = config().daemon;
+      return config().sources.length > 1 && waitMs > 0 ? { waitMs, intervalMs } : null;
+    },
+    file: () => `${rateLogBesideOf(config())}-notices`,
+    publicUrl: () => config().http.publicUrl,
+    send: createSend({ poster, clock, log, env }),
+  });
   return {
-    observersOf: (view) => [
+    observersOf: ({ view, owner, context }) => [
       createPingObserver(pinger, sources),
-      createNoticeObserver({ ...options, view, config: () => view().config(), send }),
+      createNoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
     ],
     close: async () => {
+      await deliveries.close();
       await pinger.close();
       await Promise.all([poster.close(), pingPoster.close()]);
     },

@@ -1,14 +1,15 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
 import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
-import { isoTime } from '../../core/clock.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
 import type { HealthReason } from '../http/health.ts';
-import { contentOf, noticeOf, span, subjectName } from './message.ts';
-import { type OutboxOptions, Outbox } from './outbox.ts';
+import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
+import type { Deliveries } from './deliveries.ts';
+import type { Outbox, OutboxOptions } from './outbox.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -29,25 +30,40 @@ export interface Notifier {
   checkFreshness(sources: readonly Freshness[]): Promise<number>;
   /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
   checkBackups(overdue: HealthReason | null): Promise<number>;
-  /** As `Outbox.deliverDue`. Need not be awaited. */
-  deliverDue(signal: AbortSignal): Promise<void>;
-  /** As `Outbox.nextDueAt`. */
-  nextDueAt(): number | null;
-  /** Stops deliveries under way, without counting them as attempts, and stores which notices were delivered. */
-  close(): Promise<void>;
+  /** Where its notices wait for `Deliveries`. */
+  readonly outbox: Outbox;
 }
 
-export function createNotifier(options: OutboxOptions): Notifier {
-  const { channels, clock, openWriter } = options;
-  const outbox = new Outbox(options);
-  const closing = new AbortController();
+interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'> {
+  readonly deliveries: Deliveries;
+  /** Those of the configuration in force. */
+  readonly channels: () => readonly ChannelConfig[];
+  readonly clock: Clock;
+}
+
+/** The notifier of one mirror. */
+export function createNotifier(options: NotifierOptions): Notifier {
+  const { owner, clock, openWriter, deliveries } = options;
+  const outbox = deliveries.add(options);
+  const channelsOf = (notice: Notice): string[] => channelsFor(notice, options.channels(), owner);
 
   const recordJob = (
     mirror: Mirror,
     job: JobRow,
     details: JobDetails = {},
     assumed: readonly NoticeState[] = [],
-  ): number => recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channels());
+  ): number => {
+    outbox.changed();
+    return recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channelsOf);
+  };
+  /** In one transaction. */
+  const write = async (transition: (mirror: Mirror) => Transition): Promise<number> => {
+    try {
+      return await openWriter((mirror) => recordTransition(mirror, transition(mirror), channelsOf));
+    } finally {
+      outbox.changed();
+    }
+  };
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
       sources.map((each) => freshnessTransition(mirror.daemon.noticeStates(each.source), each, clock.now())),
@@ -60,20 +76,15 @@ export function createNotifier(options: OutboxOptions): Notifier {
       if (sources.length === 0) return 0;
       const { states, cleared } = freshness(options.mirror(), sources);
       if (states.length + cleared.length === 0) return 0;
-      return openWriter((mirror) => recordTransition(mirror, freshness(mirror, sources), channels()));
+      return write((mirror) => freshness(mirror, sources));
     },
     checkBackups: async (overdue) => {
       const before = stateOf(options.mirror().daemon.noticeStates(''), '', 'backup');
       if ((before !== undefined) === (overdue !== null)) return 0;
       const transition = backupTransition(overdue, isoTime(clock.now()));
-      return openWriter((mirror) => recordTransition(mirror, transition, channels()));
+      return write(() => transition);
     },
-    deliverDue: (signal) => outbox.deliverDue(AbortSignal.any([signal, closing.signal])),
-    nextDueAt: () => outbox.nextDueAt(),
-    close: async () => {
-      closing.abort(new Error('closed'));
-      await outbox.settled();
-    },
+    outbox,
   };
 }
 
@@ -148,27 +159,31 @@ interface JobNotices {
 export function recordJobNotices(
   mirror: Mirror,
   { job, details, assumed, at }: JobNotices,
-  channels: readonly ChannelConfig[],
+  channelsOf: (notice: Notice) => readonly string[],
 ): number {
   const source = job.source ?? '';
   const states = [...mirror.daemon.noticeStates(source), ...assumed];
   const held = job.name === 'sync' ? mirror.runs.heldRemovals(source) : [];
   const schemaChanges =
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
-  return recordTransition(mirror, transitionsOf(states, { job, details, held, schemaChanges, at }), channels);
+  return recordTransition(
+    mirror,
+    transitionsOf(states, { job, details, held, schemaChanges, at }),
+    channelsOf,
+  );
 }
 
 /** All of it or nothing. */
 function recordTransition(
   mirror: Mirror,
   { states, cleared, notices }: Transition,
-  channels: readonly ChannelConfig[],
+  channelsOf: (notice: Notice) => readonly string[],
 ): number {
   if (states.length + cleared.length + notices.length > 0) {
     mirror.daemon.recordNotices({
       states,
       cleared,
-      notices: notices.map((notice) => ({ notice, channels: channelsFor(notice, channels) })),
+      notices: notices.map((notice) => ({ notice, channels: channelsOf(notice) })),
     });
   }
   return notices.length;
@@ -176,14 +191,22 @@ function recordTransition(
 
 // The channels that receive a notice.
 
-/** Names of the channels, in the order of the configuration. */
-export function channelsFor(notice: Notice, channels: readonly ChannelConfig[]): string[] {
-  return channels.filter((channel) => isFor(channel, notice)).map(({ name }) => name);
+/**
+ * Names of the channels, in the order of the configuration.
+ * @param owner the only source of the mirror, where each source has its own
+ */
+export function channelsFor(
+  notice: Notice,
+  channels: readonly ChannelConfig[],
+  owner: string | null,
+): string[] {
+  const source = sourceOf(notice, owner);
+  return channels.filter((channel) => isFor(channel, notice, source)).map(({ name }) => name);
 }
 
-function isFor({ on, sources, severity }: ChannelConfig, notice: Notice): boolean {
+function isFor({ on, sources, severity }: ChannelConfig, notice: Notice, source: string): boolean {
   if (!on.some((event) => event === notice.event)) return false;
-  if (notice.source !== '' && sources !== null && !sources.includes(notice.source)) return false;
+  if (source !== '' && sources !== null && !sources.includes(source)) return false;
   const { severities } = contentOf(notice);
   if (severities === null) return true;
   return SEVERITIES.some((each) => severities[each] > 0 && compareSeverities(each, severity) <= 0);

@@ -1,90 +1,105 @@
 /**
- * Pending deliveries: one queue per channel, oldest first, so that a failing receiver does not delay other channels. No
- * lock is held while a notice is sent; the result is recorded afterwards. If it cannot be recorded, it is remembered
- * and recorded later; if the process dies before, the notice is delivered again under the same id.
+ * Pending deliveries of one mirror. What became of a delivery is recorded after it was sent; if that cannot be recorded,
+ * it is remembered and recorded later. A notice that could not be stored in the mirror is kept here alone.
  */
-import type { ChannelConfig } from '../../config/channels.ts';
-import { type Clock, isoTime } from '../../core/clock.ts';
-import { asTidemarkError, type TidemarkError } from '../../core/errors.ts';
+import type { Clock } from '../../core/clock.ts';
+import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult } from '../../mirror/daemon.ts';
+import type { Delivery, DeliveryResult, Notice } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { messageOf } from './message.ts';
-import type { Send } from './sending.ts';
 
-/** From the notice on: what could not be delivered in a day is not news. */
-const RETRY_FOR_MS = 24 * 3_600_000;
-const FIRST_WAIT_MS = 15_000;
-const LONGEST_WAIT_MS = 30 * 60_000;
-const SHORTEST_WAIT_MS = 1_000;
 /** Until marks that could not be written are tried again. */
 const UNWRITTEN_WAIT_MS = 60_000;
 
 export interface OutboxOptions {
-  /** Those of the configuration in force. */
-  readonly channels: () => readonly ChannelConfig[];
-  /** Of the dashboard; null where none is configured. */
-  readonly publicUrl?: () => string | null;
-  /** The mirror open for reading. */
+  /** Name of the only source, where each source has a mirror of its own. */
+  readonly owner: string | null;
+  /** The mirror open for reading. @throws TidemarkError */
   readonly mirror: () => Mirror;
   /** Runs work that awaits nothing on the mirror open for writing, as soon as that is possible. */
   readonly openWriter: <T>(work: (mirror: Mirror) => T) => Promise<T>;
   readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
   readonly log: Logger;
-  readonly send: Send;
-}
-
-/** Wait after that many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. @internal */
-export function waitAfter(attempts: number, random: number): number {
-  const bound = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1));
-  return Math.max(SHORTEST_WAIT_MS, Math.round(random * bound));
+  /** Called when something else is pending than before. */
+  readonly onChange: () => void;
 }
 
 export class Outbox {
+  readonly owner: string | null;
   readonly #options: OutboxOptions;
+  /** Pending deliveries as the mirror had them when it was read last; null where it must be read again. */
+  #stored: readonly Delivery[] | null = null;
+  #isUnreadable = false;
+  /** Notices that could not be stored. Their numbers are negative. */
+  #unstored: Delivery[] = [];
+  #unstoredCount = 0;
   /** Marks that are not written yet, by delivery. */
   readonly #unwritten = new Map<string, DeliveryResult>();
-  /** Names of channels at work, and the work of them. */
-  readonly #busy = new Set<string>();
-  readonly #works = new Set<Promise<void>>();
-  /** Until when a channel whose receiver does not answer is left alone, milliseconds since the epoch. */
-  readonly #silent = new Map<string, number>();
   #writing: Promise<void> | null = null;
   #writeAgainAt = 0;
 
   constructor(options: OutboxOptions) {
+    this.owner = options.owner;
     this.#options = options;
   }
 
-  /**
-   * Sends what is due. Resolves when everything was tried and recorded; a channel that is still busy with an earlier
-   * call is not started twice. Errors of receivers are never thrown.
-   * @throws TidemarkError when the mirror cannot be read
-   */
-  async deliverDue(signal: AbortSignal): Promise<void> {
-    for (const name of new Set(this.#pending().map(({ channel }) => channel))) {
-      if (this.#busy.has(name)) continue;
-      this.#busy.add(name);
-      const work = this.#deliver(name, signal).finally(() => this.#works.delete(work));
-      this.#works.add(work);
-    }
-    await Promise.all(this.#works);
-    await this.write();
+  /** The mirror may have other pending deliveries than it had: it is read again. */
+  changed(): void {
+    this.#stored = null;
+    this.#options.onChange();
   }
 
-  /** When there is something to do next, milliseconds since the epoch; null for nothing. Channels at work do not count. */
-  nextDueAt(): number | null {
-    const now = this.#options.clock.now();
-    const times = this.#pending()
-      .filter(({ channel }) => !this.#busy.has(channel))
-      .map((delivery) => Math.max(dueAt(delivery, now), this.#silentUntil(delivery.channel, now)));
-    if (this.#unwritten.size > 0 && this.#writing === null) times.push(Math.max(now, this.#writeAgainAt));
-    return times.reduce<number | null>(
-      (least, time) => (least === null || time < least ? time : least),
-      null,
-    );
+  /** Adds a notice that cannot be stored in the mirror: it is lost if the process ends before its delivery. */
+  addUnstored(about: Notice, channels: readonly string[]): void {
+    this.#unstoredCount += 1;
+    const notice = -this.#unstoredCount;
+    const rest = { attempts: 0, nextAttemptAt: about.at, deliveredAt: null, givenUpAt: null, error: null };
+    this.#unstored.push(...channels.map((channel) => ({ notice, channel, about, ...rest })));
+    this.#options.onChange();
+  }
+
+  /** What is neither delivered nor given up, oldest first. Without the mirror's own where that cannot be read. */
+  pending(): Delivery[] {
+    this.#stored ??= this.#read();
+    return [...this.#stored, ...this.#unstored]
+      .map((delivery) => ({ ...delivery, ...this.#unwritten.get(keyOf(delivery)) }))
+      .filter(isPending);
+  }
+
+  #read(): readonly Delivery[] {
+    try {
+      const stored = this.#options.mirror().daemon.pendingDeliveries();
+      this.#isUnreadable = false;
+      return stored;
+    } catch {
+      // Health and the jobs report an unreadable mirror: here it only means that nothing of it can be sent yet.
+      this.#isUnreadable = true;
+      return [];
+    }
+  }
+
+  /** False while the mirror cannot be read: what it has pending is not known. */
+  isReadable(): boolean {
+    return !this.#isUnreadable;
+  }
+
+  /** What became of a delivery. It is written soon (`write`). */
+  mark(delivery: Delivery, news: Partial<DeliveryResult>): void {
+    const { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error } = delivery;
+    const result = { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error, ...news };
+    this.#options.onChange();
+    if (notice >= 0) this.#unwritten.set(keyOf(delivery), result);
+    else this.#unstored = withResult(this.#unstored, result);
+  }
+
+  /** True while the mirror does not know of a delivery's end yet. */
+  hasUnwritten(): boolean {
+    return this.#unwritten.size > 0;
+  }
+
+  /** When marks are to be written, epoch milliseconds; null for none. */
+  writeAt(now: number): number | null {
+    return this.#unwritten.size > 0 && this.#writing === null ? Math.max(now, this.#writeAgainAt) : null;
   }
 
   /** Writes down what is not written yet. What fails is logged and kept for the next time. */
@@ -93,103 +108,13 @@ export class Outbox {
     await this.#writing;
   }
 
-  /** Waits for what is being sent. The caller has aborted it, or wants its end. */
-  async settled(): Promise<void> {
-    await Promise.allSettled(this.#works);
-    await this.write();
-  }
-
-  #pending(): Delivery[] {
-    return this.#options
-      .mirror()
-      .daemon.pendingDeliveries()
-      .map((delivery) => ({ ...delivery, ...this.#unwritten.get(keyOf(delivery)) }))
-      .filter(({ deliveredAt, givenUpAt }) => deliveredAt === null && givenUpAt === null);
-  }
-
-  /** One after the other until nothing is due, with what came to be pending meanwhile. */
-  async #deliver(name: string, signal: AbortSignal): Promise<void> {
-    try {
-      for (let next = this.#nextOf(name); next !== undefined && !signal.aborted; next = this.#nextOf(name)) {
-        const channel = this.#options.channels().find((each) => each.name === name);
-        if (channel === undefined) this.#giveUp(next, next.attempts, 'the channel is no longer configured');
-        else await this.#attempt(channel, next, signal);
-      }
-    } finally {
-      // Here and not when the promise is looked at: what comes to be pending from now on needs a new start.
-      this.#busy.delete(name);
-    }
-  }
-
-  #nextOf(name: string): Delivery | undefined {
-    const now = this.#options.clock.now();
-    if (this.#silentUntil(name, now) > now) return undefined;
-    return this.#pending().find((delivery) => delivery.channel === name && dueAt(delivery, now) <= now);
-  }
-
-  async #attempt(channel: ChannelConfig, delivery: Delivery, signal: AbortSignal): Promise<void> {
-    const { clock, log, send } = this.#options;
-    const { about, notice } = delivery;
-    const attempts = delivery.attempts + 1;
-    const facts = { channel: channel.name, notice, event: about.event, attempts };
-    try {
-      const publicUrl = this.#options.publicUrl?.() ?? null;
-      await send(channel, messageOf(notice, about, channel.severity, publicUrl), signal);
-    } catch (thrown) {
-      // Ended from outside: that was no attempt.
-      if (signal.aborted) return;
-      this.#failed(delivery, attempts, asTidemarkError(thrown));
-      return;
-    }
-    this.#silent.delete(channel.name);
-    log.info(facts, 'delivered a notice');
-    this.#mark(delivery, { attempts, deliveredAt: isoTime(clock.now()), error: null });
-  }
-
-  #failed(delivery: Delivery, attempts: number, error: TidemarkError): void {
-    const { clock, random, log } = this.#options;
-    const { about, notice, channel } = delivery;
-    const now = clock.now();
-    const facts = { channel, notice, event: about.event, attempts, code: error.code };
-    if (now - Date.parse(about.at) >= RETRY_FOR_MS) {
-      this.#giveUp(delivery, attempts, error.message);
-      return;
-    }
-    const waitMs = Math.max(
-      waitAfter(attempts, random()),
-      Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS),
-    );
-    // A receiver that refuses one message may take the next; one that does not answer will not.
-    if (error.isRetryable) this.#silent.set(channel, now + waitMs);
-    if (attempts === 1)
-      log.warn(facts, `a notice was not delivered, and will be tried again: ${error.message}`);
-    else log.debug(facts, `a notice was not delivered: ${error.message}`);
-    this.#mark(delivery, { attempts, nextAttemptAt: isoTime(now + waitMs), error: error.message });
-  }
-
-  #giveUp(delivery: Delivery, attempts: number, why: string): void {
-    const { clock, log } = this.#options;
-    const { about, notice, channel } = delivery;
-    log.error({ channel, notice, event: about.event, attempts }, `gave up a notice: ${why}`);
-    this.#mark(delivery, { attempts, givenUpAt: isoTime(clock.now()), error: why });
-  }
-
-  #mark(delivery: Delivery, news: Partial<DeliveryResult>): void {
-    const { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error } = delivery;
-    const before = { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error };
-    this.#unwritten.set(keyOf(delivery), { ...before, ...news });
-    // Not awaited: the next message need not wait for the writer.
-    void this.write();
-  }
-
   async #writeAll(): Promise<void> {
     const { openWriter, clock, log } = this.#options;
     while (this.#unwritten.size > 0) {
       const batch = [...this.#unwritten];
       try {
         await openWriter((mirror) => {
-          const state = mirror.daemon;
-          for (const [, result] of batch) state.recordDelivery(result);
+          for (const [, result] of batch) mirror.daemon.recordDelivery(result);
         });
       } catch (thrown) {
         const error = asTidemarkError(thrown);
@@ -202,14 +127,10 @@ export class Outbox {
       }
       for (const [key, result] of batch) {
         if (this.#unwritten.get(key) === result) this.#unwritten.delete(key);
+        this.#stored = this.#stored === null ? null : withResult(this.#stored, result);
       }
+      this.#options.onChange();
     }
-  }
-
-  #silentUntil(channel: string, now: number): number {
-    const until = this.#silent.get(channel) ?? 0;
-    // A clock that stepped back must not silence a channel for longer.
-    return until - now > LONGEST_WAIT_MS ? now : until;
   }
 }
 
@@ -217,8 +138,12 @@ function keyOf({ notice, channel }: Pick<Delivery, 'notice' | 'channel'>): strin
   return `${notice} ${channel}`;
 }
 
-/** As for the silence: no wait is longer than the longest one. */
-function dueAt({ nextAttemptAt }: Delivery, now: number): number {
-  const at = Date.parse(nextAttemptAt);
-  return at - now > LONGEST_WAIT_MS ? now : at;
+function isPending({ deliveredAt, givenUpAt }: DeliveryResult): boolean {
+  return deliveredAt === null && givenUpAt === null;
+}
+
+/** With what became of one of them; without it, where that was its end. */
+function withResult(deliveries: readonly Delivery[], result: DeliveryResult): Delivery[] {
+  const key = keyOf(result);
+  return deliveries.map((each) => (keyOf(each) === key ? { ...each, ...result } : each)).filter(isPending);
 }

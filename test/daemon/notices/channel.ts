@@ -8,6 +8,8 @@ const shared = {
   sources: null,
   severity: 'low',
   template: null,
+  group: true,
+  perMinute: 0,
   problem: null,
   directory: '/',
 } as const;

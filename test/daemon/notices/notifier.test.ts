@@ -4,8 +4,9 @@ import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
+import type { Message } from '../../../src/daemon/notices/message.ts';
 import { type Notifier, createNotifier } from '../../../src/daemon/notices/notifier.ts';
-import { waitAfter } from '../../../src/daemon/notices/outbox.ts';
+import { Deliveries, type DeliveriesOptions, waitAfter } from '../../../src/daemon/notices/deliveries.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { open } from '../../mirror/fixture.ts';
 import { command, webhook } from './channel.ts';
@@ -26,8 +27,14 @@ interface Rig {
   readonly failures: Map<string, () => Promise<void>>;
   readonly start: (
     channels: readonly ChannelConfig[],
-    more?: Partial<Parameters<typeof createNotifier>[0]>,
-  ) => Notifier;
+    more?: Partial<Parameters<typeof createNotifier>[0] & DeliveriesOptions>,
+  ) => Started;
+}
+
+interface Started extends Notifier {
+  deliverDue(signal: AbortSignal): Promise<void>;
+  nextDueAt(): number | null;
+  close(): Promise<void>;
 }
 
 const HOUR = 3_600_000;
@@ -48,20 +55,34 @@ function rig(): Rig {
     isLevelEnabled: () => false,
     child: () => log,
   };
-  const start: Rig['start'] = (channels, more) =>
-    createNotifier({
+  const start: Rig['start'] = (channels, more) => {
+    const options = {
+      owner: null,
       channels: () => channels,
+      sources: () => [{ name: 'production', origin: 'http://service' }],
+      times: () => null,
+      file: () => '',
+      publicUrl: () => null,
       mirror: () => mirror,
-      openWriter: (work) => Promise.resolve(work(mirror)),
+      openWriter: <T>(work: (open: Mirror) => T) => Promise.resolve(work(mirror)),
       clock,
       random: () => 0.5,
       log,
-      send: async (channel, message) => {
+      send: async (channel: ChannelConfig, message: Message) => {
         sent.push({ channel: channel.name, event: message.event, id: message.id });
         await failures.get(channel.name)?.();
       },
       ...more,
-    });
+    } satisfies DeliveriesOptions & Omit<Parameters<typeof createNotifier>[0], 'deliveries'>;
+    const deliveries = new Deliveries(options);
+    const notifier = createNotifier({ ...options, deliveries });
+    return {
+      ...notifier,
+      deliverDue: (signal) => deliveries.deliverDue(signal),
+      nextDueAt: () => deliveries.nextDueAt(notifier.outbox),
+      close: () => deliveries.close(),
+    };
+  };
   return { clock, mirror, sent, logged, failures, start };
 }
 

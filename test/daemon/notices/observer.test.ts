@@ -9,6 +9,7 @@ import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
 import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
+import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
@@ -59,9 +60,12 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const running: { name: string; source: string }[] = [];
   const sent: string[] = [];
   let isDown = false;
-  const observer = createNoticeObserver({
-    config: () => config,
-    view: () => view,
+  const deliveries = new Deliveries({
+    channels: () => config.notices,
+    sources: () => [{ name: 'production', origin: 'http://service' }],
+    times: () => null,
+    file: () => '',
+    publicUrl: () => null,
     clock,
     random: () => 0.5,
     log: silentLogger,
@@ -70,6 +74,15 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
       sent.push(message.event);
       return Promise.resolve();
     },
+  });
+  const observer = createNoticeObserver({
+    config: () => config,
+    view: () => view,
+    owner: null,
+    context: () => context,
+    clock,
+    log: silentLogger,
+    deliveries,
   });
   return {
     clock,
@@ -205,8 +218,10 @@ describe('the observer', () => {
     clock.advance(24 * 3_600_000);
     Object.assign(view, { startedAt: new Date(clock.now()).toISOString() });
     await observer.finish!(context);
+    await observer.flush!(context);
     expect(sent).toEqual(['sync_overdue']);
     await observer.finish!(context);
+    await observer.flush!(context);
     expect(sent).toHaveLength(1);
   });
 });

@@ -80,11 +80,6 @@ export function markdownText(text: string): string {
   return withoutMentions(text).replace(/[\\`*_~|>#[\]()]/g, '\\$&');
 }
 
-/** The key of an incident: the same for what got worse and for what ends it. */
-export function incidentKey({ source, subject }: Message): string {
-  return `tidemark/${source === '' ? 'mirror' : source}/${subject}`;
-}
-
 /** What an incident service is to do. A test shows both. */
 export function actionsOf({ event, isResolved }: Message): readonly ('trigger' | 'resolve')[] {
   if (event === 'test') return ['trigger', 'resolve'];

@@ -1,0 +1,588 @@
+/**
+ * Sends what is pending in the outboxes of all mirrors: one queue per channel, oldest first, so that a failing receiver
+ * does not delay other channels. With several sources, events are sent in groups (`groups.ts`). No lock is held while
+ * something is sent. A message with several events is written to a file before it is sent, and what became of it before
+ * the mirrors know: a process that is killed sends it again under the same id, or not at all.
+ */
+import { hash } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { ChannelConfig } from '../../config/channels.ts';
+import { type Clock, isoTime, realPause } from '../../core/clock.ts';
+import { asTidemarkError, systemCodeOf, type TidemarkError } from '../../core/errors.ts';
+import { asFileError } from '../../core/file-errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Delivery, DeliveryResult } from '../../mirror/daemon.ts';
+import {
+  type Batch,
+  batchMessage,
+  batchOf,
+  causeOf,
+  type Draft,
+  draftDueAt,
+  draftsOf,
+  type GroupTimes,
+  isKept,
+  type NoticeGroup,
+  type PendingEvent,
+} from './groups.ts';
+import { incidentKey, messageOf, noticeId, sourceOf, subjectName } from './message.ts';
+import { Outbox, type OutboxOptions } from './outbox.ts';
+import type { Send } from './sending.ts';
+
+/** From the notice on: what could not be delivered in a day is not news. */
+const RETRY_FOR_MS = 24 * 3_600_000;
+const FIRST_WAIT_MS = 15_000;
+const LONGEST_WAIT_MS = 30 * 60_000;
+const SHORTEST_WAIT_MS = 1_000;
+/** Longer waits come from a clock that was set back: an hour is the longest interval of a group. */
+const LONGEST_DUE_MS = 2 * 3_600_000;
+const MINUTE_MS = 60_000;
+/** Mirrors that are written without a pause. */
+const WRITTEN_AT_ONCE = 5;
+
+export interface DeliveriesOptions {
+  /** Those of the configuration in force. */
+  readonly channels: () => readonly ChannelConfig[];
+  /** The configured sources, with the origin of the service of each. */
+  readonly sources: () => readonly { readonly name: string; readonly origin: string }[];
+  /** Null where every event is sent by itself. */
+  readonly times: () => GroupTimes | null;
+  /** Absolute path of the file of groups and of what is being sent. */
+  readonly file: () => string;
+  /** Of the dashboard; null where none is configured. */
+  readonly publicUrl: () => string | null;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly send: Send;
+}
+
+/** Wait after that many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. @internal */
+export function waitAfter(attempts: number, random: number): number {
+  const bound = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1));
+  return Math.max(SHORTEST_WAIT_MS, Math.round(random * bound));
+}
+
+/** A message on its way. */
+interface Sending extends Batch {
+  attempts: number;
+  /** Epoch milliseconds. */
+  nextAttemptAt: number;
+  /** True where it was delivered, and not all mirrors know. */
+  isSent: boolean;
+}
+
+/** What is kept of a channel over restarts. */
+interface KeptState {
+  groups: readonly NoticeGroup[];
+  /** Those of several sources that were begun. */
+  sending: readonly Sending[];
+}
+
+interface ChannelState extends KeptState {
+  isBusy: boolean;
+  /** Until when a channel whose receiver does not answer is left alone, epoch milliseconds. */
+  silentUntil: number;
+  /** When it sent what it did within the last minute, epoch milliseconds. */
+  sentAt: number[];
+}
+
+/** What a channel could send next. */
+interface Candidate {
+  readonly dueAt: number;
+  /** ISO 8601: the oldest goes first. */
+  readonly at: string;
+  readonly mirror: string;
+  readonly begin: () => Sending;
+}
+
+export class Deliveries {
+  readonly #options: DeliveriesOptions;
+  /** By the only source of their mirror; empty for a mirror of all. */
+  readonly #outboxes = new Map<string, Outbox>();
+  readonly #channels = new Map<string, ChannelState>();
+  readonly #works = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+  #isLoaded = false;
+  /** Due times by mirror; null where they have to be computed again. */
+  #due: { readonly of: ReadonlyMap<string, number>; readonly channels: readonly ChannelConfig[] } | null =
+    null;
+
+  constructor(options: DeliveriesOptions) {
+    this.#options = options;
+  }
+
+  /** The outbox of a mirror, whose notices are sent until `remove`. */
+  add(options: Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'>): Outbox {
+    const { clock } = this.#options;
+    const outbox = new Outbox({ ...options, clock, onChange: () => (this.#due = null) });
+    this.#outboxes.set(options.owner ?? '', outbox);
+    this.#due = null;
+    return outbox;
+  }
+
+  /** What is pending in its mirror stays there. */
+  remove(outbox: Outbox): void {
+    const key = outbox.owner ?? '';
+    if (this.#outboxes.get(key) === outbox) this.#outboxes.delete(key);
+    this.#due = null;
+  }
+
+  /**
+   * Sends what is due. Resolves when everything was tried and recorded; a channel that is still busy with an earlier
+   * call is not started twice. Errors of receivers are never thrown.
+   * @param isLast true to wait for no further events
+   */
+  async deliverDue(signal: AbortSignal, { isLast = false } = {}): Promise<void> {
+    const ends = AbortSignal.any([signal, this.#closing.signal]);
+    for (const name of this.#namesPending()) {
+      const state = this.#stateOf(name);
+      if (state.isBusy) continue;
+      state.isBusy = true;
+      this.#due = null;
+      const work = this.#deliver(name, state, ends, isLast).finally(() => this.#works.delete(work));
+      this.#works.add(work);
+    }
+    await Promise.all(this.#works);
+    await this.#write();
+  }
+
+  /**
+   * When there is something to do for which that mirror's observer is to be woken, epoch milliseconds; null for nothing.
+   * Channels at work do not count.
+   */
+  nextDueAt(outbox: Outbox): number | null {
+    const now = this.#options.clock.now();
+    const channels = this.#options.channels();
+    if (this.#due?.channels !== channels) this.#due = { of: this.#dueTimes(now), channels };
+    const times = [this.#due.of.get(outbox.owner ?? '') ?? null, outbox.writeAt(now)].filter(
+      (at) => at !== null,
+    );
+    if (times.length === 0) return null;
+    const at = Math.min(...times);
+    return at - now > LONGEST_DUE_MS ? now : at;
+  }
+
+  /** Stops deliveries under way, without counting them as attempts, and stores which notices were delivered. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('closed'));
+    await Promise.allSettled(this.#works);
+    await this.#write();
+  }
+
+  #namesPending(): Set<string> {
+    this.#load();
+    const kept = [...this.#channels].flatMap(([name, { sending }]) => (sending.length > 0 ? [name] : []));
+    return new Set([...this.#allPending().map(({ delivery }) => delivery.channel), ...kept]);
+  }
+
+  #allPending(): { readonly mirror: string; readonly delivery: Delivery }[] {
+    return [...this.#outboxes].flatMap(([mirror, outbox]) =>
+      outbox.pending().map((delivery) => ({ mirror, delivery })),
+    );
+  }
+
+  #stateOf(name: string): ChannelState {
+    this.#load();
+    const state = this.#channels.get(name) ?? newState();
+    this.#channels.set(name, state);
+    return state;
+  }
+
+  #dueTimes(now: number): Map<string, number> {
+    const due = new Map<string, number>();
+    const [anyMirror] = this.#outboxes.keys();
+    for (const name of this.#namesPending()) {
+      const state = this.#stateOf(name);
+      if (state.isBusy) continue;
+      const channel = this.#options.channels().find((each) => each.name === name);
+      const freeAt = channel === undefined ? now : this.#freeAt(channel, state, now);
+      for (const { dueAt, mirror } of this.#candidates(name, state, channel, now)) {
+        const woken = this.#outboxes.has(mirror) ? mirror : anyMirror;
+        const at = Math.max(dueAt, freeAt);
+        if (woken !== undefined) due.set(woken, Math.min(at, due.get(woken) ?? at));
+      }
+    }
+    return due;
+  }
+
+  /** When the channel may send again, epoch milliseconds. */
+  #freeAt({ perMinute }: ChannelConfig, state: ChannelState, now: number): number {
+    state.sentAt = state.sentAt.filter((at) => Math.abs(now - at) < MINUTE_MS);
+    const first = perMinute === 0 ? undefined : state.sentAt.at(-perMinute);
+    // A clock that stepped back must not silence a channel for longer.
+    const silentUntil = state.silentUntil - now > LONGEST_WAIT_MS ? now : state.silentUntil;
+    return Math.max(silentUntil, first === undefined ? now : first + MINUTE_MS);
+  }
+
+  /** What a channel could send, oldest first. */
+  #candidates(
+    name: string,
+    state: ChannelState,
+    channel: ChannelConfig | undefined,
+    now: number,
+  ): readonly Candidate[] {
+    const begun = new Set(state.sending.flatMap(({ events }) => events.map(eventKey)));
+    const open = this.#allPending()
+      .filter(
+        ({ mirror, delivery }) => delivery.channel === name && !begun.has(eventKey({ mirror, ...delivery })),
+      )
+      .sort((a, b) =>
+        a.delivery.about.at < b.delivery.about.at ? -1 : a.delivery.about.at > b.delivery.about.at ? 1 : 0,
+      );
+    const isGrouped = channel?.group === true && this.#options.times() !== null;
+    const again = state.sending
+      .filter(({ isSent }) => !isSent)
+      .map((sending): Candidate => ({
+        dueAt: sending.nextAttemptAt,
+        at: sending.events[0]?.about.at ?? '',
+        mirror: sending.events[0]?.mirror ?? '',
+        begin: () => sending,
+      }));
+    const fresh = isGrouped
+      ? this.#draftCandidates(
+          state,
+          open.map((each) => this.#eventOf(each)),
+          channel,
+          now,
+        )
+      : open.map(({ mirror, delivery }): Candidate => ({
+          dueAt: Date.parse(delivery.nextAttemptAt),
+          at: delivery.about.at,
+          mirror,
+          begin: () => this.#single(mirror, delivery),
+        }));
+    return [...again, ...fresh].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+  }
+
+  #draftCandidates(
+    state: ChannelState,
+    events: readonly PendingEvent[],
+    { on }: ChannelConfig,
+    now: number,
+  ): Candidate[] {
+    const times = this.#options.times() ?? { waitMs: 0, intervalMs: 0 };
+    this.#forgetSources(state, now);
+    return draftsOf(state.groups, events, on).map((draft) => ({
+      dueAt: draftDueAt(draft, times),
+      at: draft.events[0]?.about.at ?? '',
+      mirror: draft.events[0]?.mirror ?? '',
+      begin: () => this.#begin(state, draft, now),
+    }));
+  }
+
+  /** Sources that are configured no longer have no events any more. */
+  #forgetSources(state: ChannelState, now: number): void {
+    const names = new Set(
+      ['', ...this.#options.sources().map(({ name }) => name)].map((name) => subjectName(name)),
+    );
+    state.groups = state.groups
+      .map((group) => {
+        const failing = Object.entries(group.failing).filter(([name]) => names.has(name));
+        return failing.length === Object.keys(group.failing).length
+          ? group
+          : { ...group, failing: Object.fromEntries(failing) };
+      })
+      .filter((group) => isKept(group, now));
+  }
+
+  #begin(state: ChannelState, draft: Draft, now: number): Sending {
+    const sending: Sending = { ...batchOf(draft, now), attempts: 0, nextAttemptAt: now, isSent: false };
+    state.groups = [
+      ...state.groups.filter((group) => group !== draft.before),
+      ...(sending.group === null ? [] : [sending.group]),
+    ];
+    state.sending = [...state.sending, sending];
+    this.#save();
+    return sending;
+  }
+
+  #eventOf({ mirror, delivery }: { readonly mirror: string; readonly delivery: Delivery }): PendingEvent {
+    const { notice, about } = delivery;
+    const owner = mirror === '' ? null : mirror;
+    const source = sourceOf(about, owner);
+    const origin = this.#options.sources().find(({ name }) => name === source)?.origin ?? '';
+    return {
+      mirror,
+      notice,
+      id: noticeId(notice, about, owner),
+      source,
+      cause: causeOf(about, origin),
+      about,
+    };
+  }
+
+  /** A delivery by itself: its mirror knows how often it was tried. */
+  #single(mirror: string, delivery: Delivery): Sending {
+    const event = this.#eventOf({ mirror, delivery });
+    return {
+      id: event.id,
+      events: [event],
+      group: null,
+      incidents: [incidentKey(event.source, event.about.subject)],
+      attempts: delivery.attempts,
+      nextAttemptAt: Date.parse(delivery.nextAttemptAt),
+      isSent: false,
+    };
+  }
+
+  /** One after the other until nothing is due, with what came to be pending meanwhile. */
+  async #deliver(name: string, state: ChannelState, signal: AbortSignal, isLast: boolean): Promise<void> {
+    try {
+      this.#markSent(name, state);
+      while (!signal.aborted) {
+        const channel = this.#options.channels().find((each) => each.name === name);
+        if (channel === undefined) {
+          this.#giveUpAll(name, state);
+          return;
+        }
+        const sending = this.#next(channel, state, isLast);
+        if (sending === null) return;
+        await this.#attempt(channel, state, sending, signal);
+      }
+    } finally {
+      // Here and not when the promise is looked at: what comes to be pending from now on needs a new start.
+      state.isBusy = false;
+      this.#due = null;
+    }
+  }
+
+  #next(channel: ChannelConfig, state: ChannelState, isLast: boolean): Sending | null {
+    const now = this.#options.clock.now();
+    if (this.#freeAt(channel, state, now) > now) return null;
+    const isDue = ({ dueAt }: Candidate): boolean => isLast || dueAt <= now || dueAt - now > LONGEST_DUE_MS;
+    return this.#candidates(channel.name, state, channel, now).find(isDue)?.begin() ?? null;
+  }
+
+  async #attempt(
+    channel: ChannelConfig,
+    state: ChannelState,
+    sending: Sending,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log, send, publicUrl, sources } = this.#options;
+    const attempts = sending.attempts + 1;
+    const url = publicUrl();
+    const events = sending.events.map(({ mirror, notice, about }) =>
+      messageOf(notice, about, channel.severity, url, mirror === '' ? null : mirror),
+    );
+    const message = batchMessage(sending, events, { publicUrl: url, configured: sources().length });
+    const facts = { ...factsOf(channel, sending), event: message.event, attempts };
+    state.sentAt.push(clock.now());
+    try {
+      await send(channel, message, signal);
+    } catch (thrown) {
+      // Ended from outside: that was no attempt.
+      if (signal.aborted) return;
+      this.#failed(channel, state, { ...sending, attempts }, asTidemarkError(thrown), facts);
+      return;
+    }
+    state.silentUntil = 0;
+    log.info(facts, 'delivered a notice');
+    this.#end(state, { ...sending, attempts, isSent: true });
+    this.#mark(sending, channel.name, { attempts, deliveredAt: isoTime(clock.now()), error: null });
+  }
+
+  #failed(
+    channel: ChannelConfig,
+    state: ChannelState,
+    sending: Sending,
+    error: TidemarkError,
+    facts: Record<string, unknown>,
+  ): void {
+    const { clock, random, log } = this.#options;
+    const { attempts, events } = sending;
+    const now = clock.now();
+    const newest = Math.max(...events.map(({ about }) => Date.parse(about.at)));
+    if (now - newest >= RETRY_FOR_MS) {
+      log.error(facts, `gave up a notice: ${error.message}`);
+      this.#end(state, { ...sending, isSent: true });
+      this.#mark(sending, channel.name, { attempts, givenUpAt: isoTime(now), error: error.message });
+      return;
+    }
+    const waitMs = Math.max(
+      waitAfter(attempts, random()),
+      Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS),
+    );
+    // A receiver that refuses one message may take the next; one that does not answer will not.
+    if (error.isRetryable) state.silentUntil = now + waitMs;
+    const failed = { ...facts, code: error.code };
+    if (attempts === 1)
+      log.warn(failed, `a notice was not delivered, and will be tried again: ${error.message}`);
+    else log.debug(failed, `a notice was not delivered: ${error.message}`);
+    const next = { ...sending, nextAttemptAt: now + waitMs };
+    if (state.sending.some(({ id }) => id === sending.id)) {
+      state.sending = state.sending.map((each) => (each.id === sending.id ? next : each));
+      this.#save();
+    }
+    // Of a message about many sources, only that it waits: health counts them.
+    const marked = attempts === 1 ? next : { ...next, events: events.slice(0, 1) };
+    this.#mark(marked, channel.name, {
+      attempts,
+      nextAttemptAt: isoTime(next.nextAttemptAt),
+      error: error.message,
+    });
+  }
+
+  /** The message has come to its end: that is written down before the mirrors are. */
+  #end(state: ChannelState, sending: Sending): void {
+    if (!state.sending.some(({ id }) => id === sending.id)) return;
+    state.sending = state.sending.map((each) => (each.id === sending.id ? sending : each));
+    this.#save();
+  }
+
+  #giveUpAll(name: string, state: ChannelState): void {
+    const { clock, log } = this.#options;
+    const why = 'the channel is no longer configured';
+    if (state.groups.length + state.sending.length > 0) {
+      [state.groups, state.sending] = [[], []];
+      this.#save();
+    }
+    for (const { mirror, delivery } of this.#allPending()) {
+      if (delivery.channel !== name) continue;
+      const { notice, about, attempts } = delivery;
+      log.error({ channel: name, notice, event: about.event, attempts }, `gave up a notice: ${why}`);
+      this.#outboxes.get(mirror)?.mark(delivery, { givenUpAt: isoTime(clock.now()), error: why });
+    }
+    void this.#write();
+  }
+
+  /** What an earlier process delivered, and could not write into all mirrors. */
+  #markSent(name: string, state: ChannelState): void {
+    const now = this.#options.clock.now();
+    for (const sending of state.sending) {
+      if (sending.isSent)
+        this.#mark(sending, name, { attempts: sending.attempts, deliveredAt: isoTime(now), error: null });
+    }
+  }
+
+  #mark({ events }: Sending, channel: string, news: Partial<DeliveryResult>): void {
+    for (const { mirror, notice, id } of events) {
+      const outbox = this.#outboxes.get(mirror);
+      const delivery = outbox
+        ?.pending()
+        .find(
+          (each) =>
+            each.notice === notice &&
+            each.channel === channel &&
+            noticeId(notice, each.about, outbox.owner) === id,
+        );
+      if (delivery !== undefined) outbox?.mark(delivery, news);
+    }
+    // Not awaited: the next message need not wait for the writers.
+    void this.#write();
+  }
+
+  /** Each mirror as soon as it can be written: one that is held delays no other. */
+  async #write(): Promise<void> {
+    const writing: Promise<void>[] = [];
+    for (const outbox of this.#outboxes.values()) {
+      if (!outbox.hasUnwritten()) continue;
+      writing.push(outbox.write());
+      if (writing.length % WRITTEN_AT_ONCE === 0) await realPause(0);
+    }
+    await Promise.all(writing);
+    this.#forgetSent();
+  }
+
+  /** Forgets what all mirrors know, and what they will never know. */
+  #forgetSent(): void {
+    const oldest = this.#options.clock.now() - 2 * RETRY_FOR_MS;
+    const isKnown = ({ events }: Sending): boolean =>
+      events.every(({ mirror, about }) => {
+        const outbox = this.#outboxes.get(mirror);
+        return Date.parse(about.at) < oldest || (outbox?.isReadable() === true && !outbox.hasUnwritten());
+      });
+    let hasForgotten = false;
+    for (const state of this.#channels.values()) {
+      const left = state.sending.filter((sending) => !sending.isSent || !isKnown(sending));
+      hasForgotten ||= left.length < state.sending.length;
+      state.sending = left;
+    }
+    if (hasForgotten) this.#save();
+  }
+
+  // The file.
+
+  #load(): void {
+    if (this.#isLoaded || this.#options.times() === null) return;
+    this.#isLoaded = true;
+    const path = this.#options.file();
+    try {
+      for (const [name, { groups, sending }] of Object.entries(readKept(path))) {
+        this.#channels.set(name, { ...newState(), ...this.#channels.get(name), groups, sending });
+      }
+    } catch (error) {
+      this.#options.log.warn(
+        { code: asTidemarkError(error).code },
+        `${path} could not be read: what was being sent to channels is sent again, and the end of what was reported before is reported by source`,
+      );
+    }
+  }
+
+  #save(): void {
+    const kept = [...this.#channels].flatMap(([name, { groups, sending }]) =>
+      groups.length + sending.length === 0 ? [] : [[name, { groups, sending }] as const],
+    );
+    const path = this.#options.file();
+    try {
+      writeKept(path, Object.fromEntries(kept));
+    } catch (error) {
+      // Notices of a full disk are sent all the same; only after a kill they may come twice.
+      this.#options.log.warn({ code: asTidemarkError(error).code }, asTidemarkError(error).message);
+    }
+  }
+}
+
+function newState(): ChannelState {
+  return { groups: [], sending: [], isBusy: false, silentUntil: 0, sentAt: [] };
+}
+
+function eventKey({ mirror, notice }: { readonly mirror: string; readonly notice: number }): string {
+  return `${notice} ${mirror}`;
+}
+
+function factsOf(channel: ChannelConfig, { events }: Sending): Record<string, unknown> {
+  const [first] = events;
+  return events.length === 1
+    ? { channel: channel.name, notice: first?.notice }
+    : { channel: channel.name, events: events.length };
+}
+
+/** With a hash, so that a damaged file is not believed. @throws where it cannot be read, or is no such file */
+function readKept(path: string): Readonly<Record<string, KeptState>> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return {};
+    throw asFileError(error, path, 'read');
+  }
+  const [digest = '', body = ''] = text.split('\n');
+  if (digestOf(body) !== digest) throw new Error('its hash is wrong');
+  return JSON.parse(body) as Record<string, KeptState>;
+}
+
+/** All of it or nothing, on disk when this returns. @throws TidemarkError */
+function writeKept(path: string, kept: Readonly<Record<string, KeptState>>): void {
+  const body = JSON.stringify(kept);
+  const temporary = `${path}.new`;
+  try {
+    const file = openSync(temporary, 'w', 0o600);
+    try {
+      writeFileSync(file, `${digestOf(body)}\n${body}\n`);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    throw asFileError(error, path, 'written');
+  }
+}
+
+/** Of this form of the file: another one has another digest. */
+function digestOf(body: string): string {
+  return hash('sha256', `tidemark notices 1\n${body}`, 'hex');
+}

@@ -1,0 +1,352 @@
+/**
+ * Which pending notices are sent as one message, and when: events of several sources with one cause are a group. Pure:
+ * `deliveries.ts` keeps the groups. As Alertmanager does, the first message waits a moment for further sources, later ones
+ * keep an interval, and the end is told once.
+ */
+import type { Severity } from '../../catalog/definition.ts';
+import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
+import { type ErrorCode, isLocalError } from '../../core/errors.ts';
+import { plural } from '../../core/wording.ts';
+import { worst } from '../../diff/severity.ts';
+import type { Notice } from '../../mirror/daemon.ts';
+import { contentOf, firstNames, incidentKey, type Message, shortHash, subjectName } from './message.ts';
+
+/** Milliseconds. */
+export interface GroupTimes {
+  /** How long the first message of a group waits. */
+  readonly waitMs: number;
+  /** Between its first two messages; doubled with each. */
+  readonly intervalMs: number;
+}
+
+/** A notice on its way through one channel. */
+export interface PendingEvent {
+  /** The mirror that it is stored in: the name of its only source, or empty for a mirror of all. */
+  readonly mirror: string;
+  /** Its number there. */
+  readonly notice: number;
+  /** As of its message. */
+  readonly id: string;
+  /** What it is about; empty for a mirror of several sources. */
+  readonly source: string;
+  /** Events of one cause are told together: the address of the service, or `this machine`. */
+  readonly cause: string;
+  readonly about: Notice;
+}
+
+/** Sources that are told of together. As it was when the last message about it was made. */
+export interface NoticeGroup {
+  /** Of the first event: further sources join with the same one and the same cause. */
+  readonly event: string;
+  readonly cause: string;
+  /** Of all its events. */
+  readonly subject: string;
+  /** The key of its incident. */
+  readonly key: string;
+  /** False where nothing ends it, or the channel does not get what does. */
+  readonly isLasting: boolean;
+  /** When the last source joined, epoch milliseconds. */
+  readonly joinedAt: number;
+  /** When the last message was made, epoch milliseconds; null before the first. */
+  readonly sentAt: number | null;
+  readonly messages: number;
+  /** All that ever belonged to it, in the order in which they joined. */
+  readonly sources: readonly string[];
+  /** Those that are not as they should be. */
+  readonly failing: Readonly<Record<string, Severity>>;
+}
+
+/** What the next message about a group would hold. */
+export interface Draft {
+  /** Null for a new group. */
+  readonly before: NoticeGroup | null;
+  readonly events: readonly PendingEvent[];
+  readonly after: NoticeGroup;
+}
+
+/** Sources whose schedule is spread fail one after the other, over an hour at most. */
+const JOIN_MS = 60 * 60_000;
+const LONGEST_INTERVAL_MS = 60 * 60_000;
+/** Then nothing ends it any more: its sources may be gone from the configuration. */
+const FORGOTTEN_MS = 30 * 24 * 60 * 60_000;
+
+/** @param origin of the source's service */
+export function causeOf(about: Notice, origin: string): string {
+  const { error, job } = contentOf(about);
+  if (error?.code !== undefined && error.code !== null && isLocalError(error.code as ErrorCode))
+    return 'this machine';
+  return job === 'sync' || job === 'drift' || job === 'drill' ? origin : 'this machine';
+}
+
+/**
+ * Puts each event into one group: that in which its source fails, else one with the same event and cause that a source
+ * joined within the last hour, else a new one.
+ * @param events of one channel, oldest first
+ * @param on the events that the channel gets
+ */
+export function draftsOf(
+  groups: readonly NoticeGroup[],
+  events: readonly PendingEvent[],
+  on: readonly string[],
+): Draft[] {
+  const open = groups.map((group) => new OpenGroup(group, group));
+  for (const event of events) {
+    const ofSubject = open.filter(({ group }) => group.subject === event.about.subject);
+    let chosen =
+      ofSubject.find((each) => each.failing.has(subjectName(event.source))) ??
+      ofSubject.find((each) => each.isJoinable(event));
+    if (chosen === undefined) {
+      chosen = new OpenGroup(null, newGroup(event, on));
+      open.push(chosen);
+    }
+    chosen.add(event);
+  }
+  return open.flatMap((each) => each.draft() ?? []);
+}
+
+/** A group while events are put into it. */
+class OpenGroup {
+  readonly before: NoticeGroup | null;
+  readonly group: NoticeGroup;
+  readonly failing: Map<string, Severity>;
+  readonly #sources: Set<string>;
+  readonly #events: PendingEvent[] = [];
+  #joinedAt: number;
+
+  constructor(before: NoticeGroup | null, group: NoticeGroup) {
+    this.before = before;
+    this.group = group;
+    this.failing = new Map(Object.entries(group.failing));
+    this.#sources = new Set(group.sources);
+    this.#joinedAt = group.joinedAt;
+  }
+
+  isJoinable({ about, cause }: PendingEvent): boolean {
+    const { before, group } = this;
+    if (group.event !== about.event || group.cause !== cause) return false;
+    if (Math.abs(Date.parse(about.at) - this.#joinedAt) > JOIN_MS) return false;
+    // One that was told to be over is over.
+    return before === null || !group.isLasting || Object.keys(before.failing).length > 0;
+  }
+
+  add(event: PendingEvent): void {
+    const { about, source } = event;
+    const name = subjectName(source);
+    this.#events.push(event);
+    if (!this.#sources.has(name)) this.#joinedAt = Math.max(this.#joinedAt, Date.parse(about.at));
+    this.#sources.add(name);
+    if (!this.group.isLasting) return;
+    const { severity, isResolved } = contentOf(about);
+    if (!IMPROVEMENTS.has(about.event)) this.failing.set(name, severity);
+    else if (isResolved) this.failing.delete(name);
+  }
+
+  /** Null where no event was put into it. */
+  draft(): Draft | null {
+    const { before, group, failing } = this;
+    if (this.#events.length === 0) return null;
+    const [sources, joinedAt] = [[...this.#sources], this.#joinedAt];
+    const after = { ...group, sources, joinedAt, failing: Object.fromEntries(failing) };
+    return { before, events: this.#events, after };
+  }
+}
+
+function newGroup({ about, cause, source }: PendingEvent, on: readonly string[]): NoticeGroup {
+  const { event, subject, at } = about;
+  const ending = ENDED_BY[event];
+  return {
+    event,
+    cause,
+    subject,
+    key: incidentKey(source, subject),
+    isLasting: ending !== undefined && on.includes(ending),
+    joinedAt: Date.parse(at),
+    sentAt: null,
+    messages: 0,
+    sources: [],
+    failing: {},
+  };
+}
+
+/** When the message is to be sent, epoch milliseconds. */
+export function draftDueAt({ before, events, after }: Draft, { waitMs, intervalMs }: GroupTimes): number {
+  const times = events.map(({ about }) => Date.parse(about.at));
+  const first = Math.min(...times);
+  if (before?.sentAt === undefined || before.sentAt === null) return first + waitMs;
+  // The end is waited for by nobody else.
+  if (isOver(after)) return Math.max(...times);
+  const intervals = intervalMs * 2 ** (before.messages - 1);
+  return Math.max(
+    first + waitMs,
+    before.sentAt + Math.min(intervals, Math.max(intervalMs, LONGEST_INTERVAL_MS)),
+  );
+}
+
+/** True where all of it is as it should be. */
+function isOver({ isLasting, failing }: NoticeGroup): boolean {
+  return isLasting && Object.keys(failing).length === 0;
+}
+
+/** False for a group that no event will be told with any more. */
+export function isKept(group: NoticeGroup, now: number): boolean {
+  if (isOver(group)) return false;
+  // Also after the clock was set back.
+  return Math.abs(now - group.joinedAt) <= (group.isLasting ? FORGOTTEN_MS : JOIN_MS);
+}
+
+/** A message about events, from the moment on at which it was made: it stays the same over all attempts and restarts. */
+export interface Batch {
+  readonly id: string;
+  readonly events: readonly PendingEvent[];
+  /** The group after it, as it was made; null where events are not grouped. */
+  readonly group: NoticeGroup | null;
+  /** Keys of incidents. */
+  readonly incidents: readonly string[];
+}
+
+/** @param now epoch milliseconds */
+export function batchOf({ events, after }: Draft, now: number): Batch {
+  const ids = events.map(({ id }) => id);
+  const [first = ''] = ids;
+  const isOpened = !IMPROVEMENTS.has(after.event);
+  const own = events.map(({ source, about }) => incidentKey(source, about.subject));
+  return {
+    id: ids.length === 1 ? first : shortHash(ids),
+    events,
+    group: { ...after, sentAt: now, messages: after.messages + 1 },
+    // What was opened without this group has the keys of its sources.
+    incidents: isOpened ? [after.key] : [...new Set(own)],
+  };
+}
+
+// The message of a group.
+
+/** What several sources have in common, by event. */
+const SHARED_TITLES = {
+  run_failed: 'the sync failed',
+  run_partial: 'the sync read less than all',
+  run_recovered: 'the sync works again',
+  key_refused: 'the service refused the key',
+  sync_overdue: 'no complete sync for longer than the schedule allows',
+  sync_on_time: 'a sync was complete again',
+  removals_held: 'records are missing from the service, and kept for now',
+  removals_settled: 'no removal waits any more',
+  schema_changed: 'the service changed the form of its records',
+  drift_new: 'new findings of drift',
+  drift_changed: 'findings of drift moved on to another value',
+  drift_resolved: 'findings of drift are no longer open',
+  mirror_gone: 'the mirror is gone from its place',
+  mirror_back: 'the mirror is in its place again',
+  verify_failed: 'the contents do not match the stored hashes',
+  verify_recovered: 'the contents match the stored hashes again',
+  drill_fell: 'the drill restored less than before',
+  drill_recovered: 'the drill restored as much as before',
+  backup_failed: 'the backup failed',
+  backup_recovered: 'the backup works again',
+  backup_overdue: 'a backup is overdue',
+  backup_on_time: 'no backup is overdue any more',
+  job_failed: 'a job failed',
+  job_recovered: 'the job works again',
+  test: 'a test notice',
+} as const satisfies Record<NoticeEvent, string>;
+
+/** Lines that say why. */
+const REASONS = 8;
+
+/**
+ * The message of a batch: that of its event, where the group is of one source and has one event.
+ * @param events the messages of its events
+ * @param configured sources in all
+ */
+export function batchMessage(
+  { id, group, incidents }: Pick<Batch, 'id' | 'group' | 'incidents'>,
+  events: readonly Message[],
+  { publicUrl, configured }: { readonly publicUrl: string | null; readonly configured: number },
+): Message {
+  const last = events.at(-1);
+  if (last === undefined) throw new Error('a message without an event');
+  if (group === null || (group.sources.length === 1 && events.length === 1))
+    return { ...last, id, incidents };
+  const bySource = new Map(events.map((event) => [event.source, event]));
+  const worse = [...bySource.values()].filter(({ event }) => !IMPROVEMENTS.has(event));
+  const better = [...bySource.values()].filter(({ event }) => IMPROVEMENTS.has(event));
+  const failing = Object.keys(group.failing);
+  const isResolved = isOver(group);
+  const severity = isResolved
+    ? 'low'
+    : worst([...Object.values(group.failing), ...worse.map((each) => each.severity)]);
+  const lead = worse.find((each) => each.severity === severity) ?? worse[0] ?? last;
+  const told = new Set([...bySource.keys()].map((source) => subjectName(source)));
+  const before = failing.filter((name) => !told.has(name));
+  const hints = new Set(worse.map(({ hint }) => hint));
+  return {
+    ...lead,
+    id,
+    incidents,
+    at: last.at,
+    source: '',
+    severity,
+    title: groupTitle(group, { lead, worse: worse.length, better: better.length, configured, isResolved }),
+    lines: [
+      ...reasonLines(worse),
+      ...reasonLines(better),
+      ...(before.length === 0 ? [] : [`reported before, and not over: ${firstNames(before)}`]),
+    ],
+    hint: isResolved
+      ? null
+      : hints.size === 1
+        ? lead.hint
+        : '`tidemark status` shows every source, and what is wrong with it',
+    link: publicUrl === null ? null : `${publicUrl}/`,
+    run: null,
+    error: new Set(worse.map(({ error }) => error?.code)).size === 1 ? lead.error : null,
+    count: isResolved ? group.sources.length : Math.max(failing.length, worse.length),
+    severities: null,
+    findings: [],
+    more: 0,
+    isResolved,
+    group: { key: group.key, sources: group.sources, failing, events },
+  };
+}
+
+interface TitleFacts {
+  readonly lead: Message;
+  readonly worse: number;
+  readonly better: number;
+  readonly configured: number;
+  readonly isResolved: boolean;
+}
+
+function groupTitle(group: NoticeGroup, { lead, worse, better, configured, isResolved }: TitleFacts): string {
+  const [only, ...more] = group.sources;
+  if (only !== undefined && more.length === 0) return lead.title;
+  const at = group.cause.includes('://') ? ` at ${group.cause}` : '';
+  const what = SHARED_TITLES[lead.event as NoticeEvent];
+  const failing = Object.keys(group.failing).length;
+  if (isResolved) return `${plural(group.sources.length, 'source')}${at}: ${what}`;
+  if (worse === 0) {
+    const left = failing === 0 ? '' : `; ${failing} of ${group.sources.length} not yet`;
+    return `${plural(better, 'source')}${at}: ${what}${left}`;
+  }
+  const count = Math.max(failing, worse);
+  return `${count} of ${plural(Math.max(configured, count), 'source')}${at}: ${what}`;
+}
+
+/** What the sources have in common, with their names: sources with the same reason are one line. */
+function reasonLines(events: readonly Message[]): string[] {
+  const byReason = Map.groupBy(events, reasonOf);
+  const lines = [...byReason].map(
+    ([reason, all]) => `${firstNames(all.map(({ source }) => subjectName(source)))}: ${reason}`,
+  );
+  const more = events.length - [...byReason.values()].slice(0, REASONS).flat().length;
+  return more === 0
+    ? lines
+    : [...lines.slice(0, REASONS), `${plural(more, 'more source')} for other reasons`];
+}
+
+function reasonOf({ source, title, error, lines }: Message): string {
+  const own = `${subjectName(source)}: `;
+  const what = title.startsWith(own) ? title.slice(own.length) : title;
+  const [why] = lines;
+  return error === null || why === undefined ? what : why;
+}
