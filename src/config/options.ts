@@ -241,7 +241,7 @@ export const OPTIONS = section('Tidemark configuration', {
     }),
     noticeWait: t.duration.prefault('30s').meta({
       description:
-        'With several sources, how long a notice waits for the same event of other sources, to be sent as one; 0s sends each event by itself.',
+        'With several sources, how long a notice waits for the same event of other sources, to be sent as one; 0s sends a message for each event.',
       example: '30s',
     }),
     noticeInterval: t.duration.prefault('5m').meta({

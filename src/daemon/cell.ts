@@ -11,7 +11,7 @@ import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
 import { executorFor } from './jobs/executor.ts';
-import { type EndedJob, type JobObserver, Observers } from './jobs/observers.ts';
+import { type EndedJob, type JobObserver, type ObservedMirror, Observers } from './jobs/observers.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { Slots } from './jobs/slots.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
@@ -21,7 +21,7 @@ import { followUps, logUnfinished } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
 import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
 import { spreadShare, Timetable } from './schedule/timetable.ts';
-import type { DaemonView, ObservedMirror } from './view.ts';
+import type { DaemonView } from './view.ts';
 
 /** What the cells of one process have in common. */
 export interface CellSurroundings {

@@ -19,7 +19,7 @@ import { Cell, type CellSurroundings } from './cell.ts';
 import { createCells, type DaemonCells } from './cells.ts';
 import type { DaemonEffects } from './effects.ts';
 import { HttpEndpoint, type StartHttp } from './http-endpoint.ts';
-import type { JobObserver } from './jobs/observers.ts';
+import type { JobObserver, ObservedMirror } from './jobs/observers.ts';
 import { Slots } from './jobs/slots.ts';
 import type { JobWork } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
@@ -28,7 +28,6 @@ import { ReaderPool } from './mirror-access.ts';
 import { ActiveProblems } from './problems.ts';
 import { parseCron } from './schedule/cron.ts';
 import { Settings } from './settings.ts';
-import type { ObservedMirror } from './view.ts';
 
 interface DaemonOptions {
   /** Runs the due jobs and ends. */

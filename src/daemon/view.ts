@@ -9,7 +9,6 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { BackupCatalog } from '../backup/list.ts';
-import type { ObserverContext } from './jobs/observers.ts';
 
 /** What a sync has done of a kind. */
 export interface KindProgress {
@@ -143,13 +142,4 @@ export interface DaemonView {
   change<T>(what: string, actor: Actor, work: (mirror: Mirror) => T): Promise<T>;
   /** What became of it; null for a request that this daemon does not know, or no longer. */
   requested(request: number): RequestStatus | null;
-}
-
-/** A mirror whose jobs are observed. */
-export interface ObservedMirror {
-  /** There as soon as a job is. */
-  readonly view: () => DaemonView;
-  /** Name of the only source, where each source has a mirror of its own; null for one mirror of all. */
-  readonly owner: string | null;
-  readonly context: () => ObserverContext;
 }

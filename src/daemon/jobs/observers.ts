@@ -9,6 +9,7 @@ import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { MirrorConnections } from '../mirror-access.ts';
+import type { DaemonView } from '../view.ts';
 
 interface BegunJob {
   readonly row: JobRow;
@@ -29,6 +30,15 @@ export interface ObserverContext {
   readonly mirrorAccess: MirrorConnections;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
+}
+
+/** A mirror whose jobs are observed. */
+export interface ObservedMirror {
+  /** There as soon as a job is. */
+  readonly view: () => DaemonView;
+  /** Name of the only source, where each source has a mirror of its own; null for one mirror of all. */
+  readonly owner: string | null;
+  readonly context: () => ObserverContext;
 }
 
 export interface JobObserver {

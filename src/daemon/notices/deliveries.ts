@@ -40,6 +40,7 @@ const MINUTE_MS = 60_000;
 /** Mirrors that are written without a pause. */
 const WRITTEN_AT_ONCE = 5;
 
+/** @internal */
 export interface DeliveriesOptions {
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];

@@ -32,7 +32,7 @@ export interface Message extends NoticeContent {
 }
 
 /** Events of several sources that are told as one. */
-export interface MessageGroup {
+interface MessageGroup {
   /** The same for all messages of the group: the key of its incident. */
   readonly key: string;
   /** All sources that it ever was about. */
