@@ -138,46 +138,60 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     for (const end of ends.reverse()) await end();
   });
 
+  interface Opened {
+    readonly page: Page;
+    /** What its pages may ask for begins with this. */
+    base: string;
+    problem: string[];
+  }
+  /** The pages of the test that runs, by whether they run scripts: every new one would start a process of the browser. */
+  const opened = new Map<boolean, Opened>();
+
+  async function pageOfTest(hasScripts: boolean): Promise<Opened> {
+    const known = opened.get(hasScripts);
+    if (known !== undefined) return known;
+    const context = await browser.newContext({ javaScriptEnabled: hasScripts });
+    onTestFinished(() => {
+      opened.delete(hasScripts);
+      return context.close();
+    });
+    const page = await context.newPage();
+    const made: Opened = { page, base: http.url, problem: [] };
+    page.on('console', (message) => made.problem.push(`console: ${message.text()}`));
+    page.on('pageerror', (error) => made.problem.push(`error: ${error.message}`));
+    page.on('dialog', (dialog) => {
+      made.problem.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on('request', (request) => {
+      if (!request.url().startsWith(made.base)) made.problem.push(`request: ${request.url()}`);
+    });
+    opened.set(hasScripts, made);
+    return made;
+  }
+
+  /** Opens `path` in place of what this test opened before; `problem` has what goes wrong from now on. */
   async function open(
     path: string,
     how: { url?: string; width?: number; scheme?: 'light' | 'dark'; hasScripts?: boolean } = {},
   ): Promise<{ page: Page; problem: string[] }> {
-    const context = await browser.newContext({
-      viewport: { width: how.width ?? 1280, height: 900 },
-      colorScheme: how.scheme ?? 'light',
-      javaScriptEnabled: how.hasScripts ?? true,
-    });
-    onTestFinished(() => context.close());
-    const page = await context.newPage();
-    const base = how.url ?? http.url;
-    const problem: string[] = [];
-    page.on('console', (message) => problem.push(`console: ${message.text()}`));
-    page.on('pageerror', (error) => problem.push(`error: ${error.message}`));
-    page.on('dialog', (dialog) => {
-      problem.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(base)) problem.push(`request: ${request.url()}`);
-    });
-    await page.goto(base + path);
-    return { page, problem };
+    const own = await pageOfTest(how.hasScripts ?? true);
+    own.base = how.url ?? http.url;
+    own.problem = [];
+    await own.page.setViewportSize({ width: how.width ?? 1280, height: 900 });
+    await own.page.emulateMedia({ colorScheme: how.scheme ?? 'light' });
+    await own.page.goto(own.base + path);
+    return { page: own.page, problem: own.problem };
   }
 
-  it('no page has an error, asks elsewhere for anything, or lacks a label', async () => {
-    for (const path of PAGES) {
-      const { page, problem } = await open(path);
-      expect([path, problem]).toEqual([path, []]);
-      expect([path, await page.evaluate(SYSTEM_ERRORS)]).toEqual([path, []]);
-    }
-  });
-
-  it('every page fits a phone, a small one, and a desktop', async () => {
+  it('every page: no error, nothing from elsewhere, all has a label; fits a phone and a desktop; texts stand out by 4.5 to 1', async () => {
     const changed = await recordPaths(http.url, '/changes?days=30');
     const exports = await recordPaths(http.url, '/records?kind=batch_exports');
-    const records = [...changed.slice(0, 3), ...exports.slice(0, 1)];
-    for (const path of [...PAGES, ...records, await planPath(http.url), NOT_THERE]) {
-      const { page } = await open(path);
+    const whole = [...PAGES, ...changed.slice(0, 3), ...exports.slice(0, 1), await planPath(http.url)];
+    for (const path of [...whole, NOT_THERE, '/no/such/page']) {
+      const { page, problem } = await open(path);
+      if (whole.includes(path)) expect([path, problem]).toEqual([path, []]);
+      expect([path, await page.evaluate(SYSTEM_ERRORS)]).toEqual([path, []]);
       for (const width of [320, 360, 390, 768, 1280]) {
         await page.setViewportSize({ width, height: 900 });
         expect([path, width, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([
@@ -187,7 +201,18 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
         ]);
         // 320 is a page of 1280 enlarged four times: what is a table may scroll there (WCAG 2.2, 1.4.10).
         if (width > 320) expect([path, width, await page.evaluate(TOO_WIDE)]).toEqual([path, width, []]);
+        if (width !== 390) continue;
+        for (const colorScheme of ['dark', 'light'] as const) {
+          await page.emulateMedia({ colorScheme });
+          expect([path, colorScheme, await poorTexts(page, 4.5)]).toEqual([path, colorScheme, []]);
+        }
       }
+    }
+    for (const scheme of ['light', 'dark'] as const) {
+      const { page } = await open('/drift', { scheme });
+      expect(await poorTexts(page, 4.5)).toEqual([]);
+      // Nothing but black on white would pass this: the measure does look.
+      expect(await poorTexts(page, 21)).not.toEqual([]);
     }
   });
 
@@ -256,18 +281,6 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     for (const caption of ['Kinds of default', 'Schedules', 'Latest jobs']) {
       expect([caption, await hidden(caption)]).toEqual([caption, 0]);
     }
-  });
-
-  it.each(['light', 'dark'] as const)('%s: every text stands out by 4.5 to 1', async (scheme) => {
-    const [record = ''] = await recordPaths(http.url, '/changes?days=30');
-    for (const path of [...PAGES, record, await planPath(http.url), NOT_THERE, '/no/such/page']) {
-      const { page } = await open(path, { scheme, width: 390 });
-      expect([path, await poorTexts(page, 4.5)]).toEqual([path, []]);
-    }
-    const { page } = await open('/drift', { scheme });
-    expect(await poorTexts(page, 4.5)).toEqual([]);
-    // Nothing but black on white would pass this: the measure does look.
-    expect(await poorTexts(page, 21)).not.toEqual([]);
   });
 
   it('what went wrong fits too, and can be read in both themes: a failed run, held removals, no run at all', async () => {

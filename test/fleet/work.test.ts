@@ -193,7 +193,8 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
         'SELECT run, worker, fence::int AS fence FROM tidemark.runs WHERE root IS NOT NULL ORDER BY run DESC LIMIT 1',
       ),
     ).toEqual([{ run: 2, worker: 'w2', fence }]);
-    // Both go on, and the chain with them.
+    // Both go on, and the chain with them: at once, not with the next minute.
+    await ask(`UPDATE tidemark.cells SET schedule = '* * * * * *'`);
     await due();
     await until(RUN(3));
     expect(await ask(`SELECT FROM tidemark.cells WHERE state <> 'active'`)).toEqual([]);

@@ -6,6 +6,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { nodeFlags } from '../tools/node-flags.ts';
 import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService } from './service.ts';
@@ -211,10 +213,23 @@ describe('tidemark mcp', () => {
       '-- nothing',
       'nonsense',
     ];
-    for (const query of refused) {
+    const said = 'the query was refused';
+    for (const query of refused.slice(0, 2)) {
       const { isError, text } = await call('sql', { query });
-      expect([query, isError, text]).toEqual([query, true, expect.stringContaining('the query was refused')]);
+      expect([query, isError, text]).toEqual([query, true, expect.stringContaining(said)]);
     }
+    // The rest as the process does that each of them starts.
+    const mirror = openMirror(join(directory, 'mirror.db'), {
+      mode: 'read',
+      command: 'test',
+      clock: systemClock,
+    });
+    onTestFinished(() => mirror.close());
+    const masks = { maskBody: () => '', maskId: () => '', hasSecretId: () => true };
+    for (const sql of refused)
+      expect(() => mirror.queryMasked({ sql, maxRows: 10, maxCharacters: 1_000, ...masks }), sql).toThrow(
+        said,
+      );
     for (const query of [
       "select name from pragma_table_info('projects')",
       'select sql from sqlite_master',
