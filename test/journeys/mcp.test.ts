@@ -225,7 +225,7 @@ describe('tidemark mcp', () => {
       clock: systemClock,
     });
     onTestFinished(() => mirror.close());
-    const masks = { maskBody: () => '', maskId: () => '', hasSecretId: () => true };
+    const masks = { maskBody: () => '', maskId: () => '', maskName: () => '', hasSecretId: () => true };
     for (const sql of refused)
       expect(() => mirror.queryMasked({ sql, maxRows: 10, maxCharacters: 1_000, ...masks }), sql).toThrow(
         said,
