@@ -76,11 +76,12 @@ it(
   async () => {
     const directory = copyOfTheSources();
     addTheKind(directory);
-    const tool = (name: string, ...options: string[]): Promise<unknown> =>
-      execute(packageFile(`node_modules/.bin/${name}`), options, { cwd: directory });
-    await tool('tsc', '--noEmit', '--project', '.');
+    const tool = (...options: string[]): Promise<unknown> =>
+      execute(process.execPath, options, { cwd: directory });
+    await tool(packageFile('node_modules/typescript/bin/tsc'), '--noEmit', '--project', '.');
+    await tool('build.ts');
 
-    const main = join(directory, 'src/main.ts');
+    const main = join(directory, 'dist/main.js');
     const env: NodeJS.ProcessEnv = { PATH: process.env['PATH'], HOME: directory, NO_COLOR: '1' };
     const url = await startSandbox(main, env);
     Object.assign(env, {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { packageFile } from '../../src/core/package-root.ts';
+import { childProgram } from '../tools/child-program.ts';
 import { ORG, open, sync, temporaryDirectory } from './fixture.ts';
 
 const RECORDS = 1000;
@@ -12,19 +13,10 @@ const RECORDS = 1000;
 const FORGETTING_RECORDS = 800;
 
 /** Runs the writer and kills it when it has said that many lines. */
-async function killAfter(
-  path: string,
-  lines: number,
-  file = 'crash-child.ts',
-  records = RECORDS,
-): Promise<void> {
-  const child = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', packageFile('test', 'mirror', file), path, String(records)],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  );
+async function killAfter(program: string, path: string, lines: number, records: number): Promise<void> {
+  const child = spawn(process.execPath, [program, path, String(records)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const ended = once(child, 'exit');
   let said = 0;
   for await (const line of createInterface({ input: child.stdout })) {
@@ -35,12 +27,15 @@ async function killAfter(
   expect(await ended).toEqual([null, 'SIGKILL']);
 }
 
+const built = (name: string): Promise<string> => childProgram(packageFile('test', 'mirror', name));
+
 describe('a process that is killed', () => {
   it('at any instant leaves the last whole run, whole', async () => {
+    const program = await built('crash-child.ts');
     const path = join(temporaryDirectory(), 'mirror.db');
     // Early, while pages are staged, while it publishes and checkpoints, and in later runs.
     for (const lines of [1, 3, 5, 7, 40, 300]) {
-      await killAfter(path, lines);
+      await killAfter(program, path, lines, RECORDS);
       const mirror = open({ path });
       const latest = mirror.runs.latest('production');
       const generations = new Set<unknown>();
@@ -63,10 +58,11 @@ describe('a process that is killed', () => {
 
 describe('a process that is killed while it forgets', () => {
   it('has forgotten all or nothing, and every run that is left is whole', async () => {
+    const program = await built('forget-crash-child.ts');
     const path = join(temporaryDirectory(), 'mirror.db');
     // While it merges and seals, while the file is made smaller, and in later rounds.
     for (const lines of [2, 4, 9, 60, 400]) {
-      await killAfter(path, lines, 'forget-crash-child.ts', FORGETTING_RECORDS);
+      await killAfter(program, path, lines, FORGETTING_RECORDS);
       const mirror = open({ path });
       const runs = mirror.runs.list().filter(({ root }) => root !== null);
       expect(runs.length).toBeGreaterThan(0);
@@ -98,13 +94,12 @@ describe('a process that is killed while it forgets', () => {
  * Runs disk-full-child.ts under a limit on the size of files, in KiB: what SQLite meets is a write that fails.
  * Its arguments are the mirror's path, how many records it stages, and what it puts into each.
  */
-function runLimited(limitKib: number, path: string, records: number, seed: string): string {
-  const child = packageFile('test', 'mirror', 'disk-full-child.ts');
-  const script = `trap '' XFSZ; ulimit -f ${limitKib}; exec "$0" --disable-warning=ExperimentalWarning "$@"`;
+function runLimited(program: string, limitKib: number, path: string, records: number, seed: string): string {
+  const script = `trap '' XFSZ; ulimit -f ${limitKib}; exec "$0" "$@"`;
   const result = spawnSync(
     'bash',
     // Where its input is a socket, bash takes itself for a remote shell and reads ~/.bashrc.
-    ['--norc', '-c', script, process.execPath, child, path, String(records), seed],
+    ['--norc', '-c', script, process.execPath, program, path, String(records), seed],
     { encoding: 'utf8' },
   );
   expect(result.stderr).toBe('');
@@ -120,9 +115,10 @@ describe('a full disk', () => {
   ])(
     '%s is one clear error; what was published stays, and the next run goes on',
     async (_name, limit, records, said) => {
+      const program = await built('disk-full-child.ts');
       const path = join(temporaryDirectory(), 'mirror.db');
-      expect(runLimited(UNLIMITED, path, 1000, 'first')).toBe('staged\npublished\n');
-      expect(runLimited(limit, path, records, 'second')).toMatch(said);
+      expect(runLimited(program, UNLIMITED, path, 1000, 'first')).toBe('staged\npublished\n');
+      expect(runLimited(program, limit, path, records, 'second')).toMatch(said);
       const mirror = open({ path });
       const seeds = new Set(
         [...mirror.records.read()].map(({ body }) => (JSON.parse(body) as { seed: string }).seed),

@@ -13,15 +13,16 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
+import { packageFile } from '../../src/core/package-root.ts';
 import { registerDaemon } from '../../src/daemon/lockfile.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { MirrorAccess } from '../../src/mirror/access.ts';
 import { Mirror } from '../../src/mirror/mirror.ts';
 import { attachStage } from '../../src/mirror/stage.ts';
+import { childProgram } from '../tools/child-program.ts';
 import { ORG, begin, open, temporaryDirectory, testClock } from './fixture.ts';
 
 const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
@@ -99,7 +100,7 @@ describe('a file that was planted', () => {
 
 it('of several first openers at once exactly one wins, and the others hear which', async () => {
   const directory = temporaryDirectory();
-  const program = fileURLToPath(new URL('first-opener-child.ts', import.meta.url));
+  const program = await childProgram(packageFile('test/mirror/first-opener-child.ts'));
   const children = Array.from({ length: 5 }, () => fork(program, { stdio: 'ignore' }));
   onTestFinished(() => children.forEach((child) => child.kill()));
   await Promise.all(children.map((child) => once(child, 'message')));

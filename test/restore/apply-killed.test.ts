@@ -6,9 +6,11 @@ import type { ParsedRecord } from '../../src/diff/change.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { readResumable } from '../../src/restore/apply/resume.ts';
 import { type Plan, isExecutable } from '../../src/restore/plan/plan.ts';
+import { packageFile } from '../../src/core/package-root.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { KEY } from '../server/running-sandbox.ts';
+import { childProgram } from '../tools/child-program.ts';
 import { SOURCE } from './apply-source.ts';
 import { interceptedMirror } from './mirror-proxy.ts';
 import { altered, counts, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
@@ -129,19 +131,15 @@ describe('killed', () => {
 
   it('by the operating system: a child that applies is killed, the journal is readable, the rest follows', async () => {
     const { rig, native, live } = await scene();
+    const program = await childProgram(packageFile('test/restore/apply-child.ts'));
     let kills = 0;
     for (let round = 0; round < 8; round += 1) {
       rig.put(live);
       const plan = rig.plan(native);
       rig.mirror().close();
-      const child = fork(
-        new URL('./apply-child.ts', import.meta.url),
-        [rig.mirrorPath, rig.running.url, KEY],
-        {
-          execArgv: ['--disable-warning=ExperimentalWarning'],
-          stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-        },
-      );
+      const child = fork(program, [rig.mirrorPath, rig.running.url, KEY], {
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      });
       child.send(JSON.parse(JSON.stringify(plan)) as object);
       let seen = 0;
       child.on('message', () => {
@@ -160,6 +158,5 @@ describe('killed', () => {
       expectOnce(rig, native);
     }
     expect(kills).toBeGreaterThan(5);
-    // Eight processes that load all of Tidemark, one after the other.
-  }, 120_000);
+  });
 });

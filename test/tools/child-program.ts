@@ -1,0 +1,32 @@
+/**
+ * Bundles a program of the tests that they start as a process of its own, and kill: from its sources, each start would take
+ * a second of the processor to load all of Tidemark.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { build } from 'esbuild';
+import { onTestFinished } from 'vitest';
+
+/** Builds `path`, a TypeScript file; returns the path of what Node starts, which goes with the test. */
+export async function childProgram(path: string): Promise<string> {
+  // Below node_modules, so that what stays outside the bundle is found from there.
+  const cache = join(import.meta.dirname, '../../node_modules/.cache');
+  mkdirSync(cache, { recursive: true });
+  const directory = mkdtempSync(join(cache, 'tidemark-child-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  await build({
+    entryPoints: [path],
+    outdir: directory,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22',
+    outExtension: { '.js': '.mjs' },
+    external: ['better-sqlite3'],
+    banner: {
+      js: "import { createRequire as createTidemarkRequire } from 'node:module'; const require = createTidemarkRequire(import.meta.url);",
+    },
+    logLevel: 'warning',
+  });
+  return join(directory, `${basename(path, '.ts')}.mjs`);
+}
