@@ -109,7 +109,8 @@ const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl 
     WHERE pl.source = l.source AND pl.kind = '${SCOPE_KIND.project_id}' AND p.remote_id = l.project_id
     ORDER BY p.hash IS NULL LIMIT 1)`;
 
-const ORGANIZATION_ID = `ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT})`;
+/** With a type, as all columns: DuckDB reads one without a type as bytes. */
+const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT}) AS TEXT)`;
 
 /** Worked out once for each collection, not for each of its records. */
 function collectionsQuery({ kind }: ResourceDefinition): string {
@@ -155,14 +156,14 @@ function changesFrom(revision: string, tables: string): string {
     .map(({ kind, nameFrom }) => `WHEN '${kind}' THEN ${nameValue(nameFrom)}`)
     .join(' ');
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
-  ifnull(CASE c.kind ${names} END, r.last_name) AS "name", c.source AS "source",
-  CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS "organization_id",
-  CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS "project_id",
+  CAST(ifnull(CASE c.kind ${names} END, r.last_name) AS TEXT) AS "name", c.source AS "source",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
   c.role_id AS "role_id",
-  CASE ${revision}.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
+  CAST(CASE ${revision}.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
     CASE WHEN n.run = f.run THEN 'initial'
     WHEN EXISTS (SELECT 1 FROM id_map i WHERE i.source = c.source AND i.kind = c.kind AND i.new_scope = c.scope
-      AND i.new_id = r.remote_id) THEN 'recreated' ELSE 'added' END END AS "change"
+      AND i.new_id = r.remote_id) THEN 'recreated' ELSE 'added' END END AS TEXT) AS "change"
 FROM runs n CROSS JOIN ${tables}
   CROSS JOIN c ON c.id = r.collection CROSS JOIN f ON f.source = n.source
 WHERE ${revision}.change <> 4`;

@@ -232,16 +232,16 @@ export function* readRemoved(connection: Connection, filter: RecordFilter = {}):
   }
 }
 
-/** Removed records with the last body that each of them had, in the order of `readCurrent`. */
+/** Removed records with the last body that each of them had and the run that removed it, in the order of `readCurrent`. */
 export function* readRemovedBodies(
   connection: Connection,
   filter: RecordFilter = {},
-): Generator<MirrorRecord> {
+): Generator<MirrorRecord & { readonly run: number }> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     for (const head of heads(connection, collection, isNull(records.hash))) {
       const body = head.previous === null ? undefined : textIn(connection, head, head.previous);
-      if (body !== undefined) yield { source, kind, scope, id: head.id, body };
+      if (body !== undefined) yield { source, kind, scope, id: head.id, body, run: head.run };
     }
   }
 }

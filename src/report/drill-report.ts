@@ -171,7 +171,7 @@ function kindFacts(kind: DrillKind, { title }: ResourceDefinition): KindFacts {
     fact: kind.restored ? percent(kind.score) : 'never restored',
     lines: kind.reasons.map(({ verdict, reason, records }) => ({
       ...verdictStat(verdict, records),
-      text: reason,
+      text: shortReason(reason),
     })),
     table:
       kind.fields.length === 0
@@ -182,6 +182,14 @@ function kindFacts(kind: DrillKind, { title }: ResourceDefinition): KindFacts {
             rows: kind.fields.map((field) => [field.path, ...countCells(field)]),
           },
   };
+}
+
+/** The line of configuration in a reason can be a screen long: then it is named here, and the runbook has it. */
+function shortReason(reason: string): string {
+  return reason.replace(
+    /definitions: \{ (\w+): \{ fields: \{ .{100,} \} \} \}/,
+    'definitions.$1.fields (a runbook has the lines)',
+  );
 }
 
 function taskParts(tasks: readonly DrillTask[], options: ReportOptions): Part[] {

@@ -589,6 +589,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await local.getAttribute('title')).toBe(utc);
     const there = new Date(Date.parse(utc.replace(' UTC', 'Z')) + 330 * MINUTE_MS);
     expect(await local.textContent()).toBe(`${there.toISOString().slice(0, 16).replace('T', ' ')} GMT+5:30`);
+    expect(await page.locator('main').innerText()).not.toMatch(/\d\d:\d\d UTC/);
   });
 
   it('a token is asked for once', async () => {

@@ -75,7 +75,12 @@ describe('the views of kinds', () => {
         if (type === 'number') expect(columns[name]).toBe('REAL');
         if (type === 'timestamp') expect(columns[name]).toBe('TEXT');
       }
+      // Of any type as received: without one.
+      const untyped = fields.filter(({ type }) => type === 'any').map(({ name }) => name);
+      for (const [name, type] of Object.entries(columns))
+        if (!untyped.includes(name)) expect([`${kind}.${name}`, type]).not.toContain('');
     }
+    expect(Object.values(columnsOf(mirror.path, 'changes'))).not.toContain('');
     expect(columnsOf(mirror.path, 'projects')).not.toHaveProperty('secret_api_token');
     expect(columnsOf(mirror.path, 'members')).toMatchObject({ id: 'TEXT', field_id: 'TEXT', name: 'TEXT' });
   });

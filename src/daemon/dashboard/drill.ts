@@ -108,7 +108,7 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
 const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
   needs_person: 'to be done by hand after a restore; the runbook lists the steps',
-  unknown: 'say in the configuration which fields can be written',
+  unknown: 'add their writable fields under `definitions`, or choose a profile that has them',
   cannot: 'lost, or assigned again by the service',
 };
 
@@ -133,7 +133,7 @@ function checklistHtml(
     .map((kind) => markup`<li class="done">${nameOf(kind)}: all ${plural(kind.records, 'record')}</li>`);
   const runbook = `tidemark drill --source ${quoted(source)} --runbook runbook.md`;
   return markup`<h3 class="gap-above">Checklist</h3><ul class="checklist">${items}${done}</ul>
-<p class="hint faint"><code>${runbook}</code> writes each step down, with the values;
+<p class="hint faint gap-above"><code>${runbook}</code> writes each step down, with the values;
 <code>tidemark drill --source ${quoted(source)}</code> names the records.</p>`;
 }
 

@@ -226,7 +226,7 @@ function problemPage(error: TidemarkError, hasRecords: boolean): PageContent {
   const search = markup`<form class="search" method="get" action="/records" role="search">
 <label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
 <button>Search</button></form>`;
-  const body = markup`<h1>This page cannot be shown</h1><p class="verdict">${capital(error.message)}</p>
+  const body = markup`<h1>${capital(error.message)}</h1>
 ${hintHtml(capital(error.hint ?? ''))}${hasRecords ? search : NOTHING}`;
   return { title: 'Problem', body };
 }

@@ -23,8 +23,8 @@ export interface ListedRecord {
   readonly scope: Scope;
   readonly id: string;
   readonly name: string;
-  /** The run of its current revision; null for a removed record. */
-  readonly run: number | null;
+  /** The run of its newest revision: for a removed record, the run that removed it. */
+  readonly run: number;
 }
 
 export interface RecordPlace {
@@ -85,12 +85,12 @@ export async function searchRemoved(
   const found: ListedRecord[] = [];
   let read = 0;
   const filter = { kinds: [kind], ...(source === null ? {} : { sources: [source] }) };
-  for (const { id, body, scope, source: own } of mirror.records.removedBodies(filter)) {
+  for (const { id, body, scope, source: own, run } of mirror.records.removedBodies(filter)) {
     const definition = definitionOf(own);
     const name = recordName(definition, parseLossless(body), id);
     const isFound = id.startsWith(text) || name.toLowerCase().includes(wanted);
     if (isFound && !isSecretId(definition) && isWithin(scope, within))
-      found.push({ record: null, kind, source: own, scope, run: null, id, name });
+      found.push({ record: null, kind, source: own, scope, run, id, name });
     read += 1;
     if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
     if (read % SLICE === 0) await nextTurn();

@@ -192,7 +192,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
   const window =
     before === null
       ? 'first seen here; it may be older'
-      : `previous version last seen in run ${before.run}, ${before.at.slice(0, 16).replace('T', ' ')} UTC`;
+      : markup`previous version last seen in run ${before.run}, ${timeHtml(before.at)}`;
   const was = again === undefined ? null : { ...again, was: maskedId(again.was, definition) };
   const recreated =
     was === null ? NOTHING : markup`<p>${capital(recreatedText(was, maskedId(was.id, definition)))}</p>`;

@@ -5,6 +5,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
+import { changesOnce } from '../../diff/unions.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
@@ -111,7 +112,8 @@ function kindsHtml({ source }: RecordsFacts, counts: ReadonlyMap<string, number>
 }
 
 function resultsHtml(facts: RecordsFacts): Html {
-  const { text, kind, isLater, found } = facts;
+  const { text, kind, isLater } = facts;
+  const found = kind === null ? withoutUnions(facts.found) : facts.found;
   const shown = found.filter(
     ({ page, removed }) => kind !== null || page.records.length > 0 || removed.length > 0,
   );
@@ -132,6 +134,29 @@ function resultsHtml(facts: RecordsFacts): Html {
   })}`;
 }
 
+/** A component that a search finds in its family is not shown in the union of the families too. */
+function withoutUnions(found: readonly FoundOfKind[]): readonly FoundOfKind[] {
+  const all = found.flatMap(({ page, removed }) => [...page.records, ...removed]);
+  const kept = new Set(
+    [...Map.groupBy(all, ({ source }) => source).values()].flatMap((own) =>
+      changesOnce(
+        own.map((listed) => ({ ...listed, listed, change: isRemoved(listed) ? 'removed' : 'added' })),
+        undefined,
+      ).map(({ listed }) => listed),
+    ),
+  );
+  const isKept = (record: ListedRecord): boolean => kept.has(record);
+  return found.map(({ page, removed, ...each }) => ({
+    ...each,
+    page: { ...page, records: page.records.filter(isKept) },
+    removed: removed.filter(isKept),
+  }));
+}
+
+function isRemoved({ record }: ListedRecord): boolean {
+  return record === null;
+}
+
 function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedRecord[]): Html {
   if (records.length === 0) return NOTHING;
   const { mirror, config, sources } = facts;
@@ -147,16 +172,17 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
     const at = times.get(run);
     return markup`<a href="/runs/${run}">${at === undefined ? `run ${run}` : timeHtml(at)}</a>`;
   };
-  const rows = records.map(({ record, id, name, scope, source, run }) => {
+  const rows = records.map((listed) => {
+    const { record, id, name, scope, source, run } = listed;
     const parentName = names.get(source) ?? ((): undefined => undefined);
     const place = placeOf(scope, definitionsFor(config, source), parentName);
-    const tag = record === null ? markup` <span class="tag removed">− removed</span>` : NOTHING;
+    const tag = isRemoved(listed) ? markup` <span class="tag removed">− removed</span>` : NOTHING;
     return [
       markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>${tag}`,
       markup`<span class="id">${nameText(id)}</span>`,
       ...(hasPlaces ? [faint(place)] : []),
       ...(hasOthers ? [nameHtml(source)] : []),
-      run === null ? faint('see its history') : changedHtml(run),
+      changedHtml(run),
     ];
   });
   const columns = [

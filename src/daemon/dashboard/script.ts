@@ -13,12 +13,17 @@ export const DASHBOARD_SCRIPT = `
   const TYPED_MS = 150;
   // The server writes UTC, which stays as the title.
   const localize = (root) => {
-    for (const time of root.querySelectorAll('time[data-clock]')) {
-      const at = new Date(time.dateTime);
+    const inZone = (text, length) => {
+      const at = new Date(text);
       const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString();
       const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at).find(({ type }) => type === 'timeZoneName');
-      time.textContent = local.slice(0, Number(time.dataset.clock)).replace('T', ' ') + ' ' + zone.value;
-    }
+      return local.slice(0, length).replace('T', ' ') + ' ' + zone.value;
+    };
+    for (const time of root.querySelectorAll('time[data-clock]'))
+      time.textContent = inZone(time.dateTime, Number(time.dataset.clock));
+    // An option is text only.
+    for (const option of root.querySelectorAll('option'))
+      option.textContent = option.textContent.replace(/(\\d{4}-\\d\\d-\\d\\d) (\\d\\d:\\d\\d) UTC/, (_, day, minute) => inZone(day + 'T' + minute + 'Z', 16));
   };
   localize(document);
   const main = document.querySelector('main[data-live]');

@@ -207,7 +207,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
         'job_failed',
         `the last ${job.name}${of(job.source)} ${job.outcome === 'interrupted' ? 'was interrupted' : 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
         endOf(job),
-        `\`tidemark ${job.name === 'backup' ? 'backup list' : job.name}\``,
+        `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
       ),
     ),
     ...backupReasons(facts),

@@ -206,4 +206,16 @@ it('a search finds removed records, and marks them', async () => {
     expect([query, text.includes('Ephemeral role'), text.includes('− removed')]).toEqual([query, true, true]);
   }
   expect(await page(`/records/roles/${made?.id ?? ''}`)).toContain('>removed<');
+  const [latest] = world.mirror().runs.list({ limit: 1 });
+  expect(await page('/records?q=ephemeral')).toContain(`<a href="/runs/${latest?.run ?? 0}">`);
+});
+
+it('a search for a component finds it once, in its family', async () => {
+  const [one] = [...world.mirror().records.read({ kinds: ['pipeline_destinations'] })];
+  const { name } = JSON.parse(one?.body ?? '{}') as { name: string };
+  const query = `q=${encodeURIComponent(name)}`;
+  const found = await page(`/records?${query}`);
+  expect(found).toContain('<h2>Pipeline destinations</h2>');
+  expect(found).not.toContain('<h2>Plugins</h2>');
+  expect(await page(`/records?${query}&kind=plugins`)).toContain(`/records/plugins/${one?.id ?? ''}`);
 });
