@@ -70,7 +70,7 @@ http: { listen: '127.0.0.1:${port}', token: '\${PICTURE_TOKEN}' }
     await page.keyboard.press('Enter');
     await page.waitForSelector('h1');
     // The drift job that follows from the run is over when the page shows the next sync instead.
-    await page.waitForFunction(() => document.body.textContent.includes('next sync in'));
+    await page.getByText('next sync in').waitFor();
     await page.screenshot({ path: join(output, 'dashboard.png') });
   } finally {
     if (daemon.exitCode === null) {
