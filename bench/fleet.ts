@@ -407,7 +407,7 @@ async function verdicts(world: World, cells: number): Promise<Verdict[]> {
     for (const [run, root] of unpublished)
       console.log(`  ${cell.name}: run ${run}, ${root}, is in the mirror only`);
     mirror.close();
-    rmSync(to, { force: true });
+    rmSync(join(world.scratch, 'verify'), { recursive: true });
   }
   say(
     'chains',

@@ -5,9 +5,13 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
+import { readCells } from '../../src/config/cells.ts';
 import { optionRows } from '../../src/config/environment.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { RESTORABLE } from '../../src/daemon/http/five-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
+import { FLEET_METRICS } from '../../src/fleet/serve/metrics.ts';
+import { DEFAULT_LIMITS } from '../../src/fleet/worker.ts';
 import { typeOf } from './promql.ts';
 
 const deploy = resolve(import.meta.dirname, '../../deploy');
@@ -48,6 +52,70 @@ it('compose: unprivileged, read-only, published on this machine alone, secrets a
   expect(tidemark.environment['TIDEMARK_API_KEY']).toBeUndefined();
   expect(tidemark.volumes).toContain('mirror:/data');
   expect(Object.keys(volumes)).toEqual(['mirror']);
+});
+
+it('compose of a fleet: the same fences, cells and configuration that its programs take, all that they name is there', () => {
+  const { services, volumes } = parse(read('fleet', 'compose.yaml'), { merge: true }) as {
+    services: Record<
+      string,
+      {
+        image: string;
+        command?: string[];
+        environment: Record<string, string>;
+        volumes?: string[];
+        ports?: string[];
+        depends_on?: Record<string, { condition: string }>;
+        deploy?: { replicas: number };
+        stop_grace_period?: string;
+      }
+    >;
+    volumes: Record<string, unknown>;
+  };
+  const own = Object.entries(services).filter(([, { image }]) => image.startsWith('tidemark'));
+  expect(own.map(([name]) => name)).toEqual(['sandbox', 'apply', 'worker', 'serve']);
+  for (const [name, service] of own) {
+    expect(service, name).toMatchObject({
+      user: '1000:1000',
+      read_only: true,
+      cap_drop: ['ALL'],
+      security_opt: ['no-new-privileges:true'],
+    });
+    const unknown = Object.keys(service.environment).filter(
+      (variable) => !variables.has(variable) && !/^(AWS_|ORG_\d+_KEY$)/.test(variable),
+    );
+    expect(unknown, name).toEqual([]);
+    for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
+  }
+  for (const { depends_on: needed = {}, volumes: mounted = [] } of Object.values(services)) {
+    for (const name of Object.keys(needed)) expect(Object.keys(services)).toContain(name);
+    for (const [, from = ''] of mounted.join('\n').matchAll(/^(\.\/[^:]+):/gm))
+      expect(read('fleet', from)).not.toBe('');
+    for (const [, from = ''] of mounted.join('\n').matchAll(/^(\w[^:]*):/gm))
+      expect(Object.keys(volumes)).toContain(from);
+  }
+  // A worker that is stopped has the time that it takes.
+  const { worker, serve, apply } = services;
+  expect(worker?.deploy?.replicas).toBe(2);
+  expect(Number(worker?.stop_grace_period?.replace('s', '')) * 1000).toBeGreaterThan(
+    DEFAULT_LIMITS.graceMs + 10_000,
+  );
+  expect([worker?.command, serve?.command, apply?.command?.slice(0, 2)]).toEqual([
+    ['fleet', 'work'],
+    ['fleet', 'serve'],
+    ['fleet', 'apply'],
+  ]);
+  const file = join(deploy, 'fleet/tidemark.yaml');
+  const { fleet } = loadConfig({ file, env: worker?.environment ?? {}, cwd: scratch(), keys: 'unused' });
+  expect(fleet.storage).toMatchObject({
+    type: 's3',
+    bucket: 'tidemark-fleet',
+    endpoint: 'http://storage:4566',
+  });
+  expect(JSON.parse(read('fleet', 'buckets.json'))).toEqual({ buckets: ['tidemark-fleet'] });
+  const cells = readCells(join(deploy, 'fleet/cells.csv'));
+  expect(cells).toHaveLength(20);
+  for (const { secret } of cells)
+    expect(Object.keys(worker?.environment ?? {})).toContain(secret.replace('env:', ''));
 });
 
 /** What the comments offer is taken up: those lines stand without their mark, in place of the one of the same name above. */
@@ -139,6 +207,12 @@ describe('systemd', () => {
   });
 });
 
+/** Of the daemon, and of `fleet serve`. */
+const ALL_METRICS: readonly { name: string; type: string; labels: readonly string[] }[] = [
+  ...METRICS,
+  ...FLEET_METRICS.map(({ name, labels }) => ({ name: `tidemark_fleet_${name}`, type: 'gauge', labels })),
+];
+
 /** What an expression of PromQL reads: metrics with the labels that it selects them by, and labels that it groups by. */
 function readsOf(expression: string): { metric: string; labels: string[] }[] {
   return [...expression.matchAll(/\b(tidemark_\w+)(?:\{([^}]*)\})?/g)].map(
@@ -150,7 +224,7 @@ function readsOf(expression: string): { metric: string; labels: string[] }[] {
 }
 
 function refuseUnknown(expression: string): void {
-  const rows = new Map(METRICS.map((row) => [row.name, row]));
+  const rows = new Map(ALL_METRICS.map((row) => [row.name, row]));
   const reads = readsOf(expression);
   expect(reads.length, expression).toBeGreaterThan(0);
   for (const { metric, labels } of reads) {
@@ -192,19 +266,21 @@ function promtool(...args: string[]): { status: number | null; text: string } {
 describe('metrics', () => {
   it('have no label that a scrape gives', () => {
     expect(
-      METRICS.filter(({ labels }) => labels.some((label) => SCRAPED.includes(label))).map(({ name }) => name),
+      ALL_METRICS.filter(({ labels }) => labels.some((label) => SCRAPED.includes(label))).map(
+        ({ name }) => name,
+      ),
     ).toEqual([]);
   });
 });
 
-describe('Prometheus', () => {
-  const { groups } = parse(read('prometheus', 'alerts.yaml')) as {
+describe.each(['alerts.yaml', 'fleet-alerts.yaml'])('Prometheus: %s', (rulesFile) => {
+  const { groups } = parse(read('prometheus', rulesFile)) as {
     groups: { name: string; rules: Rule[] }[];
   };
   const rules = groups.flatMap((group) => group.rules);
 
   it('has rules of different names', () => {
-    expect(rules.length).toBeGreaterThan(10);
+    expect(rules.length).toBeGreaterThan(5);
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
   });
 
@@ -214,17 +290,19 @@ describe('Prometheus', () => {
     expect(rule.annotations.summary).not.toBe('');
     expect(rule.annotations.description).toMatch(/\.$/);
     const labels = new Set(
-      readsOf(rule.expr).flatMap(({ metric }) => METRICS.find(({ name }) => name === metric)?.labels ?? []),
+      readsOf(rule.expr).flatMap(
+        ({ metric }) => ALL_METRICS.find(({ name }) => name === metric)?.labels ?? [],
+      ),
     );
     const texts = `${rule.annotations.summary}${rule.annotations.description}`;
     for (const [, label = ''] of texts.matchAll(/\$labels\.(\w+)/g)) expect([...labels]).toContain(label);
   });
 
   it.runIf(hasPromtool)('takes the rules, which fire and resolve as meant', () => {
-    expect(promtool('check', 'rules', join(deploy, 'prometheus', 'alerts.yaml'))).toMatchObject({
+    expect(promtool('check', 'rules', join(deploy, 'prometheus', rulesFile))).toMatchObject({
       status: 0,
     });
-    expect(promtool('test', 'rules', join(import.meta.dirname, 'alerts.yaml'))).toMatchObject({ status: 0 });
+    expect(promtool('test', 'rules', join(import.meta.dirname, rulesFile))).toMatchObject({ status: 0 });
   });
 });
 
@@ -236,8 +314,8 @@ interface Panel {
   targets?: { expr: string; legendFormat: string }[];
 }
 
-describe('Grafana', () => {
-  const dashboard = JSON.parse(read('grafana', 'dashboard.json')) as {
+describe.each(['dashboard.json', 'fleet.json'])('Grafana: %s', (dashboardFile) => {
+  const dashboard = JSON.parse(read('grafana', dashboardFile)) as {
     uid: string;
     schemaVersion: number;
     panels: Panel[];
@@ -252,7 +330,7 @@ describe('Grafana', () => {
       for (const { expr, legendFormat } of targets) {
         refuseUnknown(expr);
         const labels = readsOf(expr).flatMap(
-          ({ metric }) => METRICS.find(({ name }) => name === metric)?.labels ?? [],
+          ({ metric }) => ALL_METRICS.find(({ name }) => name === metric)?.labels ?? [],
         );
         for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(labels).toContain(label);
       }
@@ -263,21 +341,27 @@ describe('Grafana', () => {
     const path = join(scratch(), 'rules.yaml');
     const rules = shown
       .flatMap(({ targets = [] }) => targets)
-      .map(({ expr }, index) => ({ record: `panel:${index}`, expr: expr.replaceAll('$source', '.*') }));
+      .map(({ expr }, index) => ({
+        record: `panel:${index}`,
+        expr: expr.replaceAll(/\$(source|cell)/g, '.*'),
+      }));
     writeFileSync(path, JSON.stringify({ groups: [{ name: 'panels', rules }] }));
     expect(promtool('check', 'rules', path)).toMatchObject({ status: 0 });
   });
 
-  it('colours what is restorable as the dashboard of the daemon does', () => {
-    const panel = shown.find(({ title }) => title === 'Restorable') as unknown as {
-      fieldConfig: { defaults: { thresholds: { steps: { color: string; value: number | null }[] } } };
-    };
-    expect(panel.fieldConfig.defaults.thresholds.steps).toEqual([
-      { color: 'red', value: null },
-      { color: 'orange', value: RESTORABLE.some },
-      { color: 'green', value: RESTORABLE.most },
-    ]);
-  });
+  it.runIf(dashboardFile === 'dashboard.json')(
+    'colours what is restorable as the dashboard of the daemon does',
+    () => {
+      const panel = shown.find(({ title }) => title === 'Restorable') as unknown as {
+        fieldConfig: { defaults: { thresholds: { steps: { color: string; value: number | null }[] } } };
+      };
+      expect(panel.fieldConfig.defaults.thresholds.steps).toEqual([
+        { color: 'red', value: null },
+        { color: 'orange', value: RESTORABLE.some },
+        { color: 'green', value: RESTORABLE.most },
+      ]);
+    },
+  );
 
   it('has panels that do not lie over each other, of different numbers, and knows the variables it uses', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
@@ -287,7 +371,7 @@ describe('Grafana', () => {
     expect(new Set(cells).size).toBe(cells.length);
     for (const { gridPos } of dashboard.panels) expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
     const names = dashboard.templating.list.map(({ name }) => name);
-    const used = [...read('grafana', 'dashboard.json').matchAll(/\$\{?([a-z]+)\}?/g)].map(
+    const used = [...read('grafana', dashboardFile).matchAll(/\$\{?([a-z]+)\}?/g)].map(
       ([, name = '']) => name,
     );
     expect([...new Set(used)].sort()).toEqual(names.toSorted());

@@ -1,7 +1,7 @@
 /**
  * What runs in a cluster, made in two ways: Kustomize under deploy/kubernetes and the chart under deploy/helm. Both are held
  * to the same assertions. Kustomize is tried with kubectl, the chart with Go and sprig (helm.go), and each object with the
- * schemas of Kubernetes and the Prometheus operator, where TIDEMARK_TEST_TOOLS names a folder with kubernetes-models.
+ * schemas of Kubernetes, the Prometheus operator and KEDA, where TIDEMARK_TEST_TOOLS names a folder with kubernetes-models.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { optionRows } from '../../src/config/environment.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { DEFAULT_LIMITS } from '../../src/fleet/worker.ts';
 import { prometheusRule } from '../tools/prometheus-rule.ts';
 import { execForm, parseDockerfile } from './dockerfile.ts';
 
@@ -37,6 +38,10 @@ beforeAll(() => {
   scratch = mkdtempSync(join(tmpdir(), 'tidemark-kubernetes-'));
 });
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+/** What KEDA asks; test/fleet/sql.test.ts has the registry answer it. */
+const PENDING_CELLS =
+  "SELECT count(*) FROM tidemark_query.cells WHERE state IN ('active', 'quarantined') AND due_at <= now()";
 
 interface Pod {
   automountServiceAccountToken: boolean;
@@ -81,13 +86,19 @@ function byKind(all: readonly Manifest[], kind: string): Manifest {
   return found[0]!;
 }
 
+/** Of kinds that are not Kubernetes' own, by the group of their API. */
+const LIBRARIES: Readonly<Record<string, string>> = {
+  'monitoring.coreos.com': '@kubernetes-models/prometheus-operator',
+  'keda.sh': '@kubernetes-models/keda',
+};
+
 /** Each object is of a known kind and fits its schema; the types of that schema also refuse members that it does not know. */
 async function fitsSchemas(all: readonly Manifest[]): Promise<void> {
   if (tools === undefined) return;
   const lines: string[] = [];
   for (const { apiVersion, kind, ...rest } of all) {
-    const isOperator = apiVersion.startsWith('monitoring.coreos.com/');
-    const library = isOperator ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models';
+    const [group = ''] = apiVersion.split('/');
+    const library = LIBRARIES[group] ?? 'kubernetes-models';
     const path = join(tools, 'node_modules', library, apiVersion, 'index.js');
     const models = (await import(path)) as Record<string, new (value: object) => { validate(): void }>;
     const Model = models[kind];
@@ -194,8 +205,71 @@ function isCronJob(all: readonly Manifest[]): void {
   expect(job.template.spec.containers[0]?.args).toEqual(['daemon', '--once']);
 }
 
+/** Workers that may be replaced one by one, a page of all cells, and everything that their configuration names. */
+function isFleet(all: readonly Manifest[]): void {
+  const deployments = all.filter(({ kind }) => kind === 'Deployment');
+  const podOf = (command: string): { spec: Manifest['spec']; pod: Pod } => {
+    const found = deployments.filter(({ spec }) => spec.template.spec.containers[0]?.args[1] === command);
+    expect(found, command).toHaveLength(1);
+    return { spec: found[0]!.spec, pod: found[0]!.spec.template.spec };
+  };
+  const [worker, serve] = [podOf('work'), podOf('serve')];
+  const file = join(scratch, 'fleet.yaml');
+  const map = all.find(({ kind, data }) => kind === 'ConfigMap' && 'tidemark.yaml' in data)!;
+  writeFileSync(file, map.data['tidemark.yaml']!);
+  const { fleet, http } = loadConfig({ file, env: {}, cwd: scratch, keys: 'unused' });
+  expect(http).toMatchObject({ host: '0.0.0.0', port: 8787 });
+  expect(fleet.databaseProblem).toContain('/run/secrets/tidemark/database-url');
+  for (const { pod, spec } of [worker, serve]) {
+    isConfined(pod, all);
+    const { labels } = (spec.template as unknown as { metadata: { labels: object } }).metadata;
+    expect(labels).toMatchObject((spec['selector'] as { matchLabels: object }).matchLabels);
+  }
+  const mounts = worker.pod.containers[0]!.volumeMounts.map(({ mountPath }) => mountPath);
+  expect(mounts).toEqual(expect.arrayContaining([fleet.keyDirectory, '/run/secrets/tidemark']));
+  expect(fleet.cache.startsWith('/data/')).toBe(true);
+  expect(worker.pod.volumes.find(({ name }) => name === 'cache')).toHaveProperty('emptyDir');
+  // The page has no keys of cells.
+  expect(JSON.stringify(serve.pod)).not.toContain(fleet.keyDirectory);
+  // What a worker needs after SIGTERM: its grace period, and the end of its processes.
+  expect(worker.pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(DEFAULT_LIMITS.graceMs + 10_000);
+  expect(byKind(all, 'PodDisruptionBudget').spec).toEqual({
+    maxUnavailable: 1,
+    selector: worker.spec['selector'],
+  });
+  const service = byKind(all, 'Service');
+  expect(service.spec).toMatchObject({ ports: [{ targetPort: 'http' }] });
+  expect(serve.spec['selector']).toEqual({ matchLabels: service.spec['selector'] });
+}
+
+/** KEDA scales the workers, which have no number of their own, by a query that the registry answers. */
+function isScaled(all: readonly Manifest[]): void {
+  const { spec } = byKind(all, 'ScaledObject');
+  const { name } = spec['scaleTargetRef'] as { name: string };
+  const worker = all.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === name)!;
+  expect(worker.spec.template.spec.containers[0]?.args).toEqual(['fleet', 'work']);
+  expect(worker.spec).not.toHaveProperty('replicas');
+  const [trigger] = spec['triggers'] as {
+    type: string;
+    metadata: { query: string; targetQueryValue: string };
+    authenticationRef: { name: string };
+  }[];
+  expect(trigger).toMatchObject({ type: 'postgresql', metadata: { query: PENDING_CELLS } });
+  expect(Number(trigger?.metadata.targetQueryValue)).toBeGreaterThan(0);
+  const auth = byKind(all, 'TriggerAuthentication');
+  expect(auth.metadata.name).toBe(trigger?.authenticationRef.name);
+  const secret = worker.spec.template.spec.volumes.find(({ name: volume }) => volume === 'secrets');
+  expect(auth.spec['secretTargetRef']).toEqual([
+    {
+      parameter: 'connection',
+      name: (secret?.['secret'] as { secretName: string }).secretName,
+      key: 'database-url',
+    },
+  ]);
+}
+
 /** Prometheus finds the Service, sends the token of the secret, and loads the rules of deploy/prometheus. */
-function isMonitored(all: readonly Manifest[]): void {
+function isScraped(all: readonly Manifest[], secret: string, rules: string): void {
   const monitor = byKind(all, 'ServiceMonitor');
   const service = byKind(all, 'Service');
   expect(service.metadata.labels).toMatchObject(
@@ -205,10 +279,15 @@ function isMonitored(all: readonly Manifest[]): void {
   const [endpoint] = monitor.spec['endpoints'] as { port: string; path: string; authorization: object }[];
   expect(endpoint).toMatchObject({
     path: '/metrics',
-    authorization: { credentials: { name: 'tidemark', key: 'token' } },
+    authorization: { credentials: { name: secret, key: 'token' } },
   });
   expect(ports).toContain(endpoint?.port);
-  expect(byKind(all, 'PrometheusRule').spec).toEqual(parse(read('prometheus/alerts.yaml')));
+  expect(byKind(all, 'PrometheusRule').spec).toEqual(parse(read('prometheus', rules)));
+}
+
+function isMonitored(all: readonly Manifest[]): void {
+  isScraped(all, 'tidemark', 'alerts.yaml');
+  const service = byKind(all, 'Service');
   const ingress = byKind(all, 'Ingress');
   const rules = ingress.spec['rules'] as { http: { paths: { backend: { service: { name: string } } }[] } }[];
   expect(rules[0]?.http.paths[0]?.backend.service).toEqual({
@@ -222,6 +301,26 @@ describe('Kustomize', () => {
     expect(read('kubernetes/monitoring/prometheusrule.yaml')).toBe(
       prometheusRule(read('prometheus/alerts.yaml')),
     );
+    expect(read('kubernetes/fleet/monitoring/prometheusrule.yaml')).toBe(
+      prometheusRule(read('prometheus/fleet-alerts.yaml'), 'fleet-alerts.yaml', 'tidemark-fleet'),
+    );
+  });
+
+  it.runIf(hasKubectl)('fleet', async () => {
+    const all = manifests(run('kubectl', ['kustomize', join(deploy, 'kubernetes/fleet')]));
+    isFleet(all);
+    await fitsSchemas(all);
+  });
+
+  it.runIf(hasKubectl)('fleet with the components that are offered', async () => {
+    spawnSync('cp', ['-r', join(deploy, 'kubernetes'), join(scratch, 'kubernetes-fleet')]);
+    const file = join(scratch, 'kubernetes-fleet/fleet/kustomization.yaml');
+    writeFileSync(file, readFileSync(file, 'utf8').replace('# components:', 'components:'));
+    const all = manifests(run('kubectl', ['kustomize', join(scratch, 'kubernetes-fleet/fleet')]));
+    isFleet(all);
+    isScaled(all);
+    isScraped(all, 'tidemark-fleet', 'fleet-alerts.yaml');
+    await fitsSchemas(all);
   });
 
   it.runIf(hasKubectl)('daemon', async () => {
@@ -308,6 +407,26 @@ describe('the chart', () => {
       'PersistentVolumeClaim',
       'PersistentVolumeClaim',
     ]);
+  });
+
+  it.runIf(hasGo)('fleet', async () => {
+    isFleet(await render({ mode: 'fleet', existingSecret: 'tidemark-fleet' }));
+    const all = await render({
+      mode: 'fleet',
+      existingSecret: 'tidemark-fleet',
+      fleet: { autoscaling: { enabled: true, maxWorkers: 40 }, workers: { cacheSize: '50Gi' } },
+      monitoring: {
+        serviceMonitor: { enabled: true },
+        prometheusRule: { enabled: true },
+        grafanaDashboard: { enabled: true },
+      },
+    });
+    isFleet(all);
+    isScaled(all);
+    isScraped(all, 'tidemark-fleet', 'fleet-alerts.yaml');
+    const grafana = all.find(({ kind, data }) => kind === 'ConfigMap' && 'tidemark-fleet.json' in data)!;
+    expect(JSON.parse(grafana.data['tidemark-fleet.json']!)).toEqual(JSON.parse(read('grafana/fleet.json')));
+    expect(byKind(all, 'ScaledObject').spec).toMatchObject({ minReplicaCount: 2, maxReplicaCount: 40 });
   });
 
   it.runIf(hasGo)('with an ingress and everything for Prometheus and Grafana', async () => {

@@ -13,6 +13,7 @@ describe('an expression', () => {
     ['a < max_over_time(a[30d]) - 0.05', 'instant'],
     ['-1 + time() / 1e9', 'scalar'],
     ['a[5m]', 'range'],
+    ['topk(10, a{x="y"} > 0)', 'instant'],
   ] as const)('%s is %s', (expression, type) => expect(typeOf(expression)).toBe(type));
 
   it.each([
@@ -20,6 +21,8 @@ describe('an expression', () => {
     ['a + 2 * on (x) b', 'between instant vectors'],
     ['time() - on (x) a', 'between instant vectors'],
     ['a or 1', 'between instant vectors'],
+    ['topk(a)', 'takes a number first'],
+    ['topk(10)', 'takes more'],
     ['sum(1)', 'over an instant vector'],
     ['rate(a)', 'takes range, not instant'],
     ['absent(a[5m])', 'takes instant, not range'],

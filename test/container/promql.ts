@@ -21,7 +21,9 @@ const LEVELS: readonly (readonly string[])[] = [
   ['+', '-'],
   ['*', '/', '%'],
 ];
-const AGGREGATIONS = ['sum', 'min', 'max', 'avg', 'count'];
+/** They take how many first. */
+const RANKINGS = ['topk', 'bottomk'];
+const AGGREGATIONS = ['sum', 'min', 'max', 'avg', 'count', ...RANKINGS];
 const FUNCTIONS: Readonly<Record<string, { readonly takes: readonly PromType[]; readonly gives: PromType }>> =
   {
     time: { takes: [], gives: 'scalar' },
@@ -108,6 +110,10 @@ class Parser {
   #aggregation(name: string): PromType {
     if (['by', 'without'].includes(this.#next.text)) this.#grouping();
     this.expect('(');
+    if (RANKINGS.includes(name)) {
+      if (this.binary(0) !== 'scalar') throw new Error(`${name} takes a number first`);
+      if (this.#take().text !== ',') throw new Error(`${name}() takes more`);
+    }
     if (this.binary(0) !== 'instant') throw new Error(`${name} is over an instant vector`);
     this.expect(')');
     return 'instant';

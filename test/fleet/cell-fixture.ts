@@ -56,7 +56,8 @@ export interface Fleet {
   readonly verified: (worker: string) => Promise<{ run: number; root: string | null; problems: number }>;
 }
 
-export async function fleet(): Promise<Fleet> {
+/** @param options.longestSleepMs what waits longer goes on after that time */
+export async function fleet({ longestSleepMs = Infinity } = {}): Promise<Fleet> {
   const service = await FakeService.start();
   service.set(KIND, [
     { id: 'r1', name: 'First' },
@@ -68,7 +69,11 @@ export async function fleet(): Promise<Fleet> {
   const storage: TargetConfig = { type: 'directory', path: join(base, 'cells', CELL), retention: null };
   const registry = new Registry();
   let now = START_MS;
-  const clock: Clock = { ...systemClock, now: () => now };
+  const clock: Clock = {
+    ...systemClock,
+    now: () => now,
+    sleep: (ms, signal) => systemClock.sleep(Math.min(ms, longestSleepMs), signal),
+  };
   const mirrorOf = (worker: string): string => join(directory, worker, '1', `${CELL}.db`);
   const signal = new AbortController().signal;
   return {

@@ -1,9 +1,42 @@
 /** The work on one cell: which mirror it goes on from, what it stores, and what it reports. */
-import { readFileSync, readdirSync, rmSync } from 'node:fs';
+import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { pack, unpack } from '../../src/backup/packing.ts';
+import { parseS3Address } from '../../src/config/backup-target.ts';
+import type { TargetConfig } from '../../src/config/config.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
+
+/** A storage whose requests are answered like that. */
+async function s3(listener: RequestListener): Promise<TargetConfig> {
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+    server.closeAllConnections();
+    server.close();
+  });
+  const place = parseS3Address(
+    `s3://fleet/cells/acme?endpoint=http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  );
+  if (place === null) throw new Error('an address');
+  return { ...place, objectLock: null, retention: null };
+}
+
+/** As the next version of Tidemark would leave the file. */
+function madeNewer(path: string): void {
+  const database = new Database(path);
+  database.pragma(`user_version = ${Number(database.pragma('user_version', { simple: true })) + 1}`);
+  database.pragma('wal_checkpoint(TRUNCATE)');
+  database.close();
+}
 
 describe('a cell', () => {
   it('is synced when it is due, stored under the fence, and reported with its records', async () => {
@@ -172,6 +205,99 @@ describe('a cell', () => {
     pass();
     const result = await work('a', 3, { storage: NO_STORAGE });
     expect(result).toMatchObject({ status: 'left' });
+  });
+
+  it('is stored encrypted, and read by who has the identity alone', async () => {
+    const { work, registry, pass, verified } = await fleet();
+    const [identity, other] = await Promise.all([generateIdentity(), generateIdentity()]);
+    const recipients = [await identityToRecipient(identity)];
+    const first = registry.publish(await work('a', 1, { recipients, identities: [identity] }));
+    expect(first.storage.stored?.key).toMatch(/\.age$/);
+    pass();
+    // A worker without it, or with another one, cannot go on from there: it is no failure of the cell.
+    for (const identities of [[], [other]])
+      expect(await work('b', 2, { recipients, identities })).toMatchObject({
+        status: 'left',
+        error: {
+          code: 'usage',
+          message: expect.stringMatching(/is encrypted|none of the identities opens/) as string,
+        },
+      });
+    const third = registry.publish(await work('b', 3, { recipients, identities: [identity] }));
+    expect(third).toMatchObject({ chain: 'equal', lostRuns: 0, runs: [{ run: 2 }] });
+    expect(await verified('b')).toMatchObject({ run: 2, problems: 0 });
+  });
+
+  it('goes on where storage denies, says why, and is left by who has no cached mirror', async () => {
+    const denied = await s3((request, response) => {
+      request.resume();
+      response.writeHead(403, { 'content-type': 'application/xml' });
+      response.end('<Error><Code>AccessDenied</Code><Message>no</Message></Error>');
+    });
+    const { work, registry, pass } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    const second = registry.publish(await work('a', 2, { storage: denied }));
+    expect(second).toMatchObject({
+      runs: [{ run: 2, outcome: 'complete' }],
+      storage: {
+        stored: null,
+        error: { code: 'rejected', message: expect.stringContaining('AccessDenied') as string },
+      },
+    });
+    expect(await work('b', 3, { storage: denied })).toMatchObject({
+      status: 'left',
+      error: { code: 'rejected' },
+    });
+  });
+
+  it('waits a moment for a storage that never answers, and not at all where that is known', async () => {
+    let asked = 0;
+    const silent = await s3(() => (asked += 1));
+    const { work, registry, pass } = await fleet({ longestSleepMs: 300 });
+    registry.publish(await work('a', 1));
+    pass();
+    const second = registry.publish(await work('a', 2, { storage: silent }));
+    const { error } = second.storage;
+    expect(second.runs).toMatchObject([{ run: 2, outcome: 'complete' }]);
+    expect(error).toMatchObject({
+      code: 'timeout',
+      message: 's3://fleet/cells/acme has not answered for 20 s',
+    });
+    const before = asked;
+    expect(before).toBeGreaterThan(0);
+    pass();
+    const third = registry.publish(await work('a', 3, { storage: silent, storageAway: error }));
+    expect(third).toMatchObject({ runs: [{ run: 3 }], storage: { stored: null, error } });
+    expect(await work('b', 4, { storage: silent, storageAway: error })).toMatchObject({
+      status: 'left',
+      error: { code: 'timeout' },
+    });
+    expect(asked).toBe(before);
+  });
+
+  it('is left to newer workers where its mirror is newer, in the cache and in storage', async () => {
+    const { work, registry, pass, storage, directory, mirrorOf } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    const [stored] = readdirSync(storage.type === 'directory' ? storage.path : '');
+    const packed = join(storage.type === 'directory' ? storage.path : '', stored ?? '');
+    const plain = join(directory, 'plain.db');
+    await unpack(packed, plain, { identities: [] });
+    madeNewer(plain);
+    rmSync(packed);
+    const { plain: inner, packed: outer } = await pack(plain, packed, { recipients: [] });
+    const manifest = JSON.parse(readFileSync(`${packed}.json`, 'utf8')) as object;
+    const changed = {
+      ...manifest,
+      ...{ bytes: outer.bytes, sha256: outer.sha256 },
+      ...{ plain_bytes: inner.bytes, plain_sha256: inner.sha256 },
+    };
+    writeFileSync(`${packed}.json`, JSON.stringify(changed));
+    const left = { status: 'left', error: { code: 'mirror_newer' } };
+    expect(await work('b', 2)).toMatchObject(left);
+    madeNewer(mirrorOf('a'));
+    expect(await work('a', 3)).toMatchObject(left);
   });
 
   it('is quarantined where storage has another chain', async () => {

@@ -471,6 +471,19 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(rows[0]).toMatchObject({ text: '"1e200000', key: '1e200000' });
     });
 
+    it('without records leaves a cell whose records are not shown', async () => {
+      const { registry, group } = await held();
+      const shown = async () => (await registry.overview()).map(({ isProjected }) => isProjected);
+      expect(await shown()).toEqual([true]);
+      await registry.publish(publication(group, { runs: [run(1)] }));
+      expect(await shown()).toEqual([false]);
+      const records = { run: 1, isWhole: true, present: [], removed: [] };
+      await registry.publish(publication(group, { records }));
+      expect(await shown()).toEqual([true]);
+      await registry.publish(publication(group, { runs: [run(2, { outcome: 'failed', root: null })] }));
+      expect(await shown()).toEqual([true]);
+    });
+
     it('replaces a projection of any size, in one transaction', async () => {
       const { url, registry, group } = await held();
       const many = (total: number) => Array.from({ length: total }, (_each, index) => record(`r${index}`));
@@ -539,6 +552,16 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
         runs: [run(1, { outcome: 'failed', errorCode: 'unreachable' })],
       });
       expect(await registry.publish(failedRun)).toMatchObject({ failures: 7 });
+      // Nothing was due: that is no success.
+      expect(await registry.publish(publication(held, { runs: [] }))).toEqual({
+        state: 'quarantined',
+        failures: 7,
+        isNewlyQuarantined: false,
+        isReleased: false,
+      });
+      expect(await server.execute(url, `SELECT error_code FROM tidemark.cells`)).toEqual([
+        { error_code: 'unreachable' },
+      ]);
       expect(await registry.publish(publication(held, { runs: [run(2)] }))).toEqual({
         state: 'active',
         failures: 0,
@@ -608,5 +631,20 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     expect(await registry.heartbeat(worker)).toMatchObject({ isDraining: false });
     await registry.leave('w1');
     expect(await registry.drain('w1')).toBe(false);
+  });
+
+  it('forgets workers that were killed long ago and hold nothing', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    await addCell(url);
+    const [group] = await registry.dueGroups(1);
+    for (const name of ['holds', 'gone', 'new']) await registry.join({ name, host: 'here', version: '1' });
+    await registry.holdGroup(group!, 'holds');
+    await server.execute(
+      url,
+      `UPDATE tidemark.workers SET seen_at = now() - interval '2 days' WHERE name <> 'new'`,
+    );
+    await registry.join({ name: 'next', host: 'here', version: '1' });
+    expect((await registry.workers()).map(({ name }) => name)).toEqual(['holds', 'new', 'next']);
   });
 });

@@ -1,7 +1,10 @@
 /** `fleet sql` can read the views of the registry, and nothing else; the connection is a superuser's, the worst case. */
+import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { asTidemarkError, exitCodeFor } from '../../src/core/errors.ts';
-import type { Secret } from '../../src/core/secret.ts';
+import { packageFile } from '../../src/core/package-root.ts';
+import { Secret } from '../../src/core/secret.ts';
 import { checkedQuery } from '../../src/fleet/registry/query.ts';
 import { Registry } from '../../src/fleet/registry/registry.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
@@ -59,6 +62,10 @@ describe('the text of a query', () => {
     expect(refusal(query)).toBe('not refused');
   });
 });
+
+interface ScaledSpec {
+  readonly triggers: readonly { readonly metadata: { readonly query: string } }[];
+}
 
 describe.skipIf(POSTGRES === null)(`a query of the registry${WITHOUT_POSTGRES}`, () => {
   let server: PostgresServer;
@@ -136,6 +143,21 @@ describe.skipIf(POSTGRES === null)(`a query of the registry${WITHOUT_POSTGRES}`,
       'DELETE FROM tidemark_query.cells',
     ])
       await expect(ask(statement)).rejects.toThrow(/permission denied|read-only/);
+  });
+
+  it('tells KEDA how many cells wait for a worker, as a reader', async () => {
+    const text = readFileSync(packageFile('deploy/kubernetes/fleet/keda/scaledobject.yaml'), 'utf8');
+    const [scaled] = parseAllDocuments(text).map((each) => each.toJS() as { spec: ScaledSpec });
+    const query = scaled?.spec.triggers[0]?.metadata.query ?? '';
+    const reader = new Secret(`${url.reveal()}?options=-c%20role%3Dtidemark_reader`);
+    const ask = (): Promise<unknown> =>
+      server.execute(reader, query.replace('count(*)', 'count(*)::int AS n'));
+    expect(await ask()).toEqual([{ n: 2 }]);
+    await server.execute(
+      url,
+      `UPDATE tidemark.cells SET due_at = now() + interval '1 hour' WHERE name = 'c1'`,
+    );
+    expect(await ask()).toEqual([{ n: 1 }]);
   });
 
   it('leaves nothing behind in the connections that others use', async () => {

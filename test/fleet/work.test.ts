@@ -6,11 +6,13 @@ import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Secret } from '../../src/core/secret.ts';
-import { runProgram, scratch, start } from '../journeys/harness.ts';
+import { openConnections } from '../../src/fleet/registry/connection.ts';
+import { migrate, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
+import { childOf, runProgram, scratch, start } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 import { KIND } from './cell-fixture.ts';
 import { openedRegistry, POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
@@ -40,7 +42,13 @@ interface Worker {
 }
 
 /** One cell, or more of one key. */
-async function cells(...names: string[]): Promise<Cells> {
+const cells = (...names: string[]): Promise<Cells> => cellsWith({}, ...names);
+
+/** @param settings.schedule with seconds first, a sync is due whenever the cell is */
+async function cellsWith(
+  { rate = { perMinute: 0, perHour: 0 }, schedule = '* * * * *' },
+  ...names: string[]
+): Promise<Cells> {
   const url = await server.database();
   await openedRegistry(url);
   const service = await FakeService.start();
@@ -59,14 +67,14 @@ async function cells(...names: string[]): Promise<Cells> {
   const off = Object.fromEntries(
     ['drift', 'verify', 'forget', 'drill'].map((name) => [name, { cron: 'off' }]),
   );
-  const document = { source: { rate: { perMinute: 0, perHour: 0 } }, schedules: off };
+  const document = { source: { rate }, schedules: off };
   const ask = async (statement: string) => server.execute(url, statement);
   for (const name of names)
     await ask(
       `WITH g AS (INSERT INTO tidemark.groups (origin, secret) VALUES ('${service.url}', 'env:CELL_KEY')
          ON CONFLICT (origin, secret) DO UPDATE SET secret = excluded.secret RETURNING id)
        INSERT INTO tidemark.cells (name, group_id, address, profile, secret, schedule, document)
-         SELECT '${name}', id, '${service.url}', 'svc', 'env:CELL_KEY', '* * * * *', '${JSON.stringify(document)}' FROM g`,
+         SELECT '${name}', id, '${service.url}', 'svc', 'env:CELL_KEY', '${schedule}', '${JSON.stringify(document)}' FROM g`,
     );
   const env = { DATABASE_URL: url.reveal(), CELL_KEY: KEY };
   return {
@@ -95,6 +103,8 @@ async function cells(...names: string[]): Promise<Cells> {
     due: () => ask(`UPDATE tidemark.cells SET due_at = now() - interval '1 second'`),
   };
 }
+
+const EVERY_SECOND = '* * * * * *';
 
 const RUN = (run: number): string => `SELECT FROM tidemark.runs WHERE run = ${run} AND outcome = 'complete'`;
 
@@ -213,6 +223,162 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     poor.child.kill('SIGTERM');
     const { stderr } = await poor.ended;
     expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
+  });
+
+  it('leave what was known of the requests of a key as it was, where they do not have the key', async () => {
+    const { worker, until, ask } = await cells('acme');
+    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
+    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
+    worker('w1', { CELL_KEY: '' });
+    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
+    expect(
+      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
+    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
+  });
+
+  it('tell the next holder of requests whose run was cut short', async () => {
+    const rate = { perMinute: 1000, perHour: 10_000 };
+    const { worker, until, service, ask } = await cellsWith({ rate }, 'acme');
+    const stalled: ServerResponse[] = [];
+    service.quirks.push((_request, response) => service.seen.length > 3 && stalled.push(response) > 0);
+    const first = worker('w1');
+    while (stalled.length === 0) await delay(50);
+    const sent = service.seen.length;
+    first.child.kill('SIGTERM');
+    expect((await first.ended).code).toBe(0);
+    const count = `SELECT max(jsonb_array_length(value))::int AS n FROM tidemark.groups, jsonb_each(rate_log->'ages')`;
+    const [{ n }] = (await ask(count)) as [{ n: number }];
+    expect(n).toBeGreaterThanOrEqual(sent);
+
+    // The same where its process is killed, and so says nothing.
+    service.quirks.length = 0;
+    stalled.length = 0;
+    await ask(`UPDATE tidemark.groups SET rate_log = NULL`);
+    service.quirks.push((_request, response) => stalled.push(response) > 0);
+    const before = service.seen.length;
+    const second = worker('w2');
+    while (stalled.length === 0) await delay(50);
+    process.kill(childOf(second.child.pid), 'SIGKILL');
+    await until(`SELECT FROM tidemark.cells WHERE failures = 1 AND error LIKE '%was ended by SIGKILL'`);
+    const [after] = (await ask(count)) as [{ n: number }];
+    expect(after.n).toBeGreaterThanOrEqual(service.seen.length - before);
+  });
+
+  it('quarantine a cell that fails five times, tell it once, and release it when it works', async () => {
+    const { worker, until, ask, due, service, fleet } = await cellsWith({ schedule: EVERY_SECOND }, 'acme');
+    service.quirks.push((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
+      return true;
+    });
+    const only = worker('w1');
+    const facts = `SELECT failures, round(extract(epoch FROM due_at - now()) / 60)::int AS minutes FROM tidemark.cells`;
+    for (const failures of [5, 6]) {
+      await until(
+        `SELECT FROM tidemark.cells c JOIN tidemark.groups g ON g.id = group_id WHERE state = 'quarantined' AND failures = ${failures} AND holder IS NULL`,
+      );
+      await delay(4_000);
+      expect(await ask(facts)).toEqual([{ failures, minutes: 60 }]);
+      await due();
+    }
+    const status = await fleet('status', '--failing');
+    expect(status.code).toBe(1);
+    expect(status.stdout).toContain('quarantined');
+    service.quirks.length = 0;
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    await due();
+    await until(`SELECT FROM tidemark.cells WHERE state = 'active' AND failures = 0`);
+    only.child.kill('SIGTERM');
+    const lines = (await only.ended).stderr.split('\n');
+    expect(lines.filter((line) => line.includes('is quarantined, and tried once an hour'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('is quarantined no longer'))).toHaveLength(1);
+  });
+
+  it("follow PostgreSQL's clock where their own is off, and say so once", async () => {
+    const { worker, until, ask, directory } = await cellsWith({ schedule: EVERY_SECOND }, 'acme');
+    const shift = join(directory, 'shift.mjs');
+    writeFileSync(
+      shift,
+      `const off = 3 * 3_600_000, real = Date.now, RealDate = Date;
+globalThis.Date = class extends RealDate { constructor(...args) { super(...(args.length === 0 ? [real() + off] : args)); } };
+globalThis.Date.now = () => real() + off;\n`,
+    );
+    const fast = worker('w1', { NODE_OPTIONS: `--import=${shift}` });
+    await until(RUN(1));
+    const beyond = `SELECT FROM tidemark.runs WHERE abs(extract(epoch FROM finished_at - published_at)) > 30`;
+    const ages = `SELECT FROM tidemark.groups, jsonb_each(rate_log->'ages'), jsonb_array_elements(value) age WHERE age::text::float NOT BETWEEN 0 AND 60000`;
+    const far = `SELECT FROM tidemark.cells WHERE abs(extract(epoch FROM due_at - now())) > 180`;
+    for (const none of [beyond, ages, far]) expect(await ask(none), none).toEqual([]);
+    // One whose clock is right goes on from there, and back.
+    fast.child.kill('SIGTERM');
+    const { stderr } = await fast.ended;
+    expect(
+      stderr.split('\n').filter((line) => line.includes("clock is 3 h ahead of PostgreSQL's, which counts")),
+    ).toHaveLength(1);
+    worker('w2');
+    await until(`SELECT FROM tidemark.runs WHERE worker = 'w2' HAVING count(*) > 1`);
+    for (const none of [beyond, ages, far]) expect(await ask(none), none).toEqual([]);
+  });
+
+  it('of two neighbouring versions work side by side, and one that is too old says so', async () => {
+    const { url, worker, until, ask } = await cellsWith({ schedule: EVERY_SECOND }, 'acme');
+    // What the next version may do: add to the registry's tables, and bring a queue with one more migration.
+    const connections = openConnections(url, 1);
+    const next = { hash: 'next', sql: ['ALTER TABLE tidemark.cells ADD COLUMN note text'] };
+    const all = [...shippedMigrations(), next];
+    const first = worker('w1');
+    await until(RUN(1));
+    await migrate(connections, all);
+    await ask('UPDATE tidemark_queue.version SET version = version + 1');
+    const [{ run }] = (await ask('SELECT max(run) AS run FROM tidemark.runs')) as [{ run: number }];
+    await until(RUN(run + 2));
+    first.child.kill('SIGTERM');
+    expect((await first.ended).code).toBe(0);
+    const restarted = worker('w2');
+    await until(`SELECT FROM tidemark.runs WHERE worker = 'w2' HAVING count(*) > 1`);
+    restarted.child.kill('SIGTERM');
+    expect((await restarted.ended).code).toBe(0);
+
+    // What it may not: then it says from which version on.
+    await ask(`UPDATE tidemark.schema_versions SET compatible_from = version WHERE hash = 'next'`);
+    const old = await worker('w3').ended;
+    expect(old.code).toBe(1);
+    expect(old.stderr.trim().split('\n')).toEqual([
+      expect.stringMatching(
+        /^tidemark: the registry \S+ was changed by a newer Tidemark \(schema \d+, this one works up to \d+\)$/,
+      ) as string,
+      expect.stringContaining('update Tidemark on this machine') as string,
+    ]);
+    await connections.close();
+  });
+
+  it('remove cached mirrors of cells that were retired, once storage has them', async () => {
+    const { worker, until, ask, directory } = await cells('acme', 'globex');
+    const first = worker('w1');
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    first.child.kill('SIGTERM');
+    await first.ended;
+    const files = (): string[] =>
+      readdirSync(join(directory, 'cache'), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.db'))
+        .map((name) => basename(name));
+    expect(files().toSorted()).toEqual(['acme.db', 'globex.db']);
+    const start = async (): Promise<void> => {
+      const again = worker('w1');
+      await until(`SELECT FROM tidemark.workers`);
+      await delay(1_000);
+      again.child.kill('SIGTERM');
+      await again.ended;
+    };
+    await ask(
+      `UPDATE tidemark.cells SET state = 'retired', due_at = NULL, stored_run = 0 WHERE name = 'acme'`,
+    );
+    await start();
+    expect(files().toSorted()).toEqual(['acme.db', 'globex.db']);
+    await ask(`UPDATE tidemark.cells SET stored_run = last_run WHERE name = 'acme'`);
+    await start();
+    expect(files()).toEqual(['globex.db']);
   });
 
   it('go on where PostgreSQL was away, with one line at its beginning and one at its end', async () => {

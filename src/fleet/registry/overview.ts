@@ -62,6 +62,8 @@ export interface CellOverview {
   readonly records: number;
   /** False where the registry shows no records of the newest published run: there are too many. */
   readonly isProjected: boolean;
+  /** False where storage lacks the mirror as of the newest published run. */
+  readonly isStored: boolean;
   /** Open findings; null where drift was not judged. */
   readonly findings: number | null;
   /** Worker or person who has its group. */
@@ -69,6 +71,9 @@ export interface CellOverview {
   readonly root: string | null;
   readonly checkoutHolder: string | null;
 }
+
+/** Number of a cell's newest run that published something; 0 for none. */
+export const NEWEST_PUBLISHED = sql`coalesce((select max(${runs.run}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null), 0)`;
 
 const ageOf = (column: unknown) =>
   sql<number | null>`extract(epoch from now() - ${column}) * 1000`.mapWith((ms) => Math.round(Number(ms)));
@@ -109,7 +114,8 @@ export async function cellOverviews(
       completeAgeMs: ageOf(cells.completeAt),
       overdueMs: ageOf(cells.dueAt),
       records: cells.recordCount,
-      isProjected: sql<boolean>`coalesce(${cells.projectedRun}, 0) >= coalesce((select max(${runs.run}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null), 0)`,
+      isProjected: sql<boolean>`coalesce(${cells.projectedRun}, 0) >= ${NEWEST_PUBLISHED}`,
+      isStored: sql<boolean>`coalesce(${cells.storedRun}, 0) >= ${NEWEST_PUBLISHED}`,
       findings: cells.findingCount,
       holder: groups.holder,
       root: cells.root,

@@ -139,17 +139,19 @@ async function publishRest(
   const last = publication.runs.at(-1);
   const failed = error ?? (last?.outcome === 'failed' ? { code: last.errorCode, message: last.error } : null);
   const isFailed = sql`${failed !== null}::boolean`;
-  const failures = sql`case when ${isFailed} then ${cells.failures} + 1 else 0 end`;
+  // Where nothing was due, a run that failed before is no better for it.
+  const isIdle = sql`(${failed === null && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
+  const failures = sql`case when ${isFailed} then ${cells.failures} + 1 when ${isIdle} then ${cells.failures} else 0 end`;
   const isQuarantined = sql`(${isFailed} and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
   const due = sql`now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond'`;
   const isComplete = publication.runs.some(({ outcome }) => outcome === 'complete');
   const isPublished = publication.runs.some(({ outcome }) => outcome !== 'failed');
   const set: readonly (SQL | null)[] = [
     sql`failures = ${failures}`,
-    sql`error_code = ${failed?.code ?? null}`,
-    sql`error = ${failed?.message ?? null}`,
-    sql`quarantined_at = case when ${isQuarantined} then coalesce(${cells.quarantinedAt}, now()) end`,
-    sql`state = case when ${cells.state} = 'checked_out' then ${cells.state} when ${isQuarantined} then 'quarantined' else 'active' end`,
+    sql`error_code = case when ${isIdle} then ${cells.errorCode} else ${failed?.code ?? null} end`,
+    sql`error = case when ${isIdle} then ${cells.error} else ${failed?.message ?? null} end`,
+    sql`quarantined_at = case when ${isQuarantined} then coalesce(${cells.quarantinedAt}, now()) when ${isIdle} then ${cells.quarantinedAt} end`,
+    sql`state = case when ${cells.state} = 'checked_out' then ${cells.state} when ${isQuarantined} or ${isIdle} and ${cells.quarantinedAt} is not null then 'quarantined' else 'active' end`,
     sql`due_at = case when ${isQuarantined} then greatest(${due}, now() + ${QUARANTINE}) else ${due} end`,
     last === undefined ? null : sql`last_outcome = ${last.outcome}`,
     isPublished ? sql`published_at = now()` : null,

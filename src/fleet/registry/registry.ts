@@ -5,7 +5,20 @@
  * A worker takes a rate group (`holdGroup`), which raises the group's fence, and publishes under that number. Whoever took
  * the group later has a higher one, so a worker that was frozen and wakes publishes nothing.
  */
-import { and, asc, eq, getTableColumns, inArray, isNull, lte, min, ne, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  eq,
+  getTableColumns,
+  inArray,
+  isNotNull,
+  isNull,
+  lte,
+  min,
+  ne,
+  notInArray,
+  sql,
+} from 'drizzle-orm';
 import type { CellDeclaration } from '../../config/cells.ts';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
@@ -25,6 +38,7 @@ import {
   type FindingOverview,
   findingOverviews,
   type Listed,
+  NEWEST_PUBLISHED,
   type RunFilter,
   type RunOverview,
   runOverviews,
@@ -335,7 +349,7 @@ export class Registry {
           name: cells.name,
           group: cells.group,
           isRetired: sql<boolean>`${cells.state} = 'retired'`,
-          isStored: sql<boolean>`coalesce(${cells.storedRun} >= ${cells.lastRun}, ${cells.lastRun} is null)`,
+          isStored: sql<boolean>`coalesce(${cells.storedRun}, 0) >= ${NEWEST_PUBLISHED}`,
         })
         .from(cells)
         .where(inArray(cells.name, [...names])),
@@ -374,15 +388,21 @@ export class Registry {
     );
   }
 
-  /** A worker starts; what an earlier process of its name was asked for is over. */
+  /**
+   * A worker starts; what an earlier process of its name was asked for is over. Those that were killed long ago, as pods are
+   * whose names never come again, are forgotten.
+   */
   async join({ name, host, version }: WorkerDescription): Promise<void> {
     const fresh = { host, version, startedAt: now, seenAt: now, isDraining: false };
-    await this.#query(async (db) =>
-      db
+    await this.#query(async (db) => {
+      const isForgotten = lte(workers.seenAt, sql`now() - interval '1 day'`);
+      const holders = db.select({ holder: groups.holder }).from(groups).where(isNotNull(groups.holder));
+      await db.delete(workers).where(and(isForgotten, notInArray(workers.name, holders)));
+      await db
         .insert(workers)
         .values({ name, host, version })
-        .onConflictDoUpdate({ target: workers.name, set: fresh }),
-    );
+        .onConflictDoUpdate({ target: workers.name, set: fresh });
+    });
   }
 
   /** A worker ended. */

@@ -51,6 +51,12 @@ export const FLEET_METRICS: readonly FleetMetric[] = [
     ],
   },
   {
+    name: 'behind_in_storage',
+    help: 'Cells whose newest mirror is not in storage',
+    labels: [],
+    samples: ({ cells }) => [[cells.filter(({ isStored }) => !isStored).length]],
+  },
+  {
     name: 'cell_last_complete_age_seconds',
     help: 'How long ago a complete run of a cell was published; missing before the first',
     labels: ['cell'],

@@ -133,3 +133,112 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 {{- end -}}
+
+{{/* Of the workers and of `fleet serve`: what their pods have in common. A dict of root and component. */}}
+{{- define "tidemark.fleetPod" -}}
+{{- $root := .root -}}
+{{- $worker := eq .component "worker" -}}
+metadata:
+  labels:
+    {{- include "tidemark.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+  annotations:
+    # A changed configuration starts new pods.
+    checksum/config: {{ toYaml $root.Values.fleet.config | sha256sum }}
+    {{- with $root.Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "tidemark.serviceAccount" $root }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  # Cells under way may end for 20 s; then their processes end.
+  terminationGracePeriodSeconds: {{ ternary (max 45 (int $root.Values.terminationGracePeriodSeconds)) 15 $worker }}
+  {{- with $root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 1000
+    runAsGroup: 1000
+    fsGroup: 1000
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile: { type: RuntimeDefault }
+  containers:
+    - name: tidemark
+      image: "{{ $root.Values.image.repository }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}"
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      # A worker is named after its pod. It has no probes: one of which nothing is heard is replaced after the heartbeat.
+      args: [fleet, {{ ternary "work" "serve" $worker }}]
+      env:
+        - { name: TIDEMARK_CONFIG, value: /etc/tidemark/tidemark.yaml }
+        {{- with $root.Values.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $root.Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: { drop: [ALL] }
+      {{- if not $worker }}
+      ports:
+        - { name: http, containerPort: 8787 }
+      livenessProbe:
+        httpGet: { path: /healthz, port: http }
+        periodSeconds: 30
+        timeoutSeconds: 5
+        failureThreshold: 4
+      readinessProbe:
+        httpGet: { path: /healthz, port: http }
+        periodSeconds: 10
+      {{- end }}
+      resources:
+        {{- toYaml (ternary $root.Values.fleet.workers.resources $root.Values.resources $worker) | nindent 8 }}
+      volumeMounts:
+        {{- if $worker }}
+        - { name: cache, mountPath: /data }
+        {{- end }}
+        - { name: config, mountPath: /etc/tidemark, readOnly: true }
+        - { name: secrets, mountPath: /run/secrets/tidemark, readOnly: true }
+        {{- if $worker }}
+        - { name: cells, mountPath: /run/secrets/cells, readOnly: true }
+        {{- end }}
+        - { name: tmp, mountPath: /tmp }
+  volumes:
+    {{- if $worker }}
+    # May be lost: mirrors come from storage.
+    - name: cache
+      emptyDir: { sizeLimit: {{ $root.Values.fleet.workers.cacheSize }} }
+    {{- end }}
+    - name: config
+      configMap:
+        name: {{ include "tidemark.name" $root }}
+    - name: secrets
+      secret:
+        secretName: {{ $root.Values.existingSecret }}
+        defaultMode: 0440
+    {{- if $worker }}
+    - name: cells
+      secret:
+        secretName: {{ $root.Values.fleet.cellsSecret }}
+        defaultMode: 0440
+    {{- end }}
+    - name: tmp
+      emptyDir: { sizeLimit: 64Mi }
+  {{- with $root.Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $root.Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $root.Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
