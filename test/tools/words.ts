@@ -133,6 +133,7 @@ export function checkRepository(): string[] {
   const paths = [
     'README.md',
     'CHANGELOG.md',
+    'src/ARCHITECTURE.md',
     ...filesBelow('docs', /\.md$/),
     ...filesBelow('deploy', /\.(?:ya?ml|json)$/),
     ...filesBelow('src', /\.ts$/),
