@@ -50,7 +50,7 @@ it('any values in the places of options are loaded or refused in our own words',
       attempt(() => load({ KEY: 'k' }));
       attempt(() => load({ KEY: 'k', TIDEMARK_BASE_URL: 'https://a.example.com', TIDEMARK_API_KEY: 'k' }));
     }),
-    { numRuns: 150 },
+    { numRuns: 80 },
   );
 });
 

@@ -10,7 +10,7 @@ import { body, bodyPair, json, reversedKeys, testDefinition } from '../diff/arbi
 import { applyPatch } from '../diff/json-patch.ts';
 
 const modes = ['default', 'managed', 'all'] as const;
-const runs = { numRuns: 600 };
+const runs = { numRuns: 300 };
 
 function patched(from: JsonObject, fields: readonly FieldChange[]): JsonValue | undefined {
   const operations = patchOperations({
@@ -44,7 +44,7 @@ describe('comparison', () => {
         const ordered = (value: JsonValue): JsonValue => ({ ...(value as JsonObject), set: null });
         expect(equalValues(ordered(result!), ordered(to))).toBe(true);
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_500 },
     );
   });
 

@@ -161,7 +161,7 @@ describe('the diff of two runs', () => {
           mirror.close();
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 
@@ -208,7 +208,7 @@ describe('the diff of two runs', () => {
           mirror.close();
         },
       ),
-      { numRuns: 30 },
+      { numRuns: 15 },
     );
   });
 
@@ -237,7 +237,7 @@ describe('the diff of two runs', () => {
         expect((await mirror.verify()).problems).toEqual([]);
         mirror.close();
       }),
-      { numRuns: 20 },
+      { numRuns: 10 },
     );
   });
 });
