@@ -14,7 +14,7 @@ import type { Logger } from './core/logger.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /**
- * A client that can read and nothing else, limited by the source's rate together with all that use the log beside that path
+ * A client that can read and nothing else, limited by the source's rate together with all processes that use the log beside that path
  * (`Config.rateLogBeside`). Null: limited within this process only. A worker of a fleet has a clock of its own, and a lease without which nothing is
  * sent.
  */
@@ -61,7 +61,7 @@ export function recentRequests(source: SourceConfig, rateLogBeside: string, kind
 
 /** For `doctor` and the like: failures are reported soon, without waiting minutes when the service asks for it. */
 const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
-/** A minute that other processes have used up is waited for all the same: it is our own limit, and ends. */
+/** A minute that other processes have used up is waited for even so: it is our own limit, and ends. */
 const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 

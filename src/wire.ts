@@ -1,6 +1,6 @@
 /**
  * The composition root: where configuration becomes clients, mirrors and loggers. Nothing else constructs them, so that
- * a command, the daemon and a test get the same whole. Clients and loggers are in `wire-client.ts`: commands that only
+ * a command, the daemon and a test get the same objects. Clients and loggers are in `wire-client.ts`: commands that only
  * read the mirror start without loading HTTP.
  */
 import { hostname } from 'node:os';

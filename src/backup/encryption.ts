@@ -37,7 +37,7 @@ export function encryption(recipients: readonly string[]): Stage {
 }
 
 /**
- * Decrypts with whichever of these identities fits. The stage throws `usage` where none does, and `mirror_corrupt` where
+ * Decrypts with whichever of these identities fits. The stage throws `usage` if none does, and `mirror_corrupt` where
  * the content is not what was encrypted. `subject` names the file in both.
  * @throws TidemarkError `usage` for what is not an age identity
  */

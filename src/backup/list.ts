@@ -31,7 +31,7 @@ export interface Backup {
   readonly isEncrypted: boolean;
   readonly bytes: number;
   readonly state: BackupState;
-  /** Why it is not whole; null where it is. */
+  /** Why it is not complete; null if it is. */
   readonly reason: string | null;
   readonly manifest: BackupManifest | null;
 }

@@ -14,7 +14,7 @@ export interface BackupManifest {
   /** The latest published run, and the seal of it, which binds all before it. */
   readonly run: number;
   readonly root: string;
-  /** The latest entry of the audit log, and its hash; null where there is none. */
+  /** The latest entry of the audit log, and its hash; null if there is none. */
   readonly audit_log?: { readonly entry: number; readonly hash: string } | null;
   /** The latest published run of each source. */
   readonly sources: readonly {

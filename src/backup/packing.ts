@@ -74,7 +74,7 @@ export async function pack(
 /**
  * Unpacks the backup `from` into `to`, a new file of mode 0600; null reads it only. Never more than `mostBytes`: a small file
  * may unpack to more than any disk holds.
- * @throws TidemarkError `mirror_corrupt` for a damaged backup, `usage` without a fitting identity or for a file that is no
+ * @throws TidemarkError `mirror_corrupt` for a damaged backup, `usage` without a fitting identity or for a file that is not a
  *   backup, or about `to`, which may be there in part then
  */
 export async function unpack(

@@ -1,7 +1,7 @@
 /**
- * Copying and verifying read the whole mirror, and syncing the disk may take seconds: a child process does that, so that
+ * Copying and verifying read the entire mirror, and syncing the disk may take seconds: a child process does that, so that
  * the daemon keeps answering, and the work can be stopped at any time. Not a thread: terminating one that has a SQLite
- * file open can crash the whole process (WiseLibs/better-sqlite3, issue 1476).
+ * file open can crash the entire process (WiseLibs/better-sqlite3, issue 1476).
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { type ErrorMessage, fromErrorMessage, workInChild } from '../core/child-process.ts';
@@ -42,7 +42,7 @@ const OF_S3 = /^AWS_/;
  */
 const YOUNG_GENERATION = '--max-semi-space-size=1';
 
-/** Signals by which a terminal or the system stops a whole process group, this process included. */
+/** Signals by which a terminal or the system stops an entire process group, this process included. */
 const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**

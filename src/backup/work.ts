@@ -35,7 +35,7 @@ export interface BackupWorkProgress {
   readonly share: number;
 }
 
-/** What became of the backup in a target. */
+/** The outcome of the backup in a target. */
 export interface StoredBackup {
   readonly address: string;
   /** Path or address of the backup there; null where it could not be stored. */
@@ -59,7 +59,7 @@ export type BackupWork = (
 /**
  * Makes a backup: takes it, verifies it by opening it, packs it, reads what was packed back, and stores it in each target,
  * where it is read back again before it gets its name. Targets that fail do not keep the others from having it.
- * @throws TidemarkError as its steps do, or as the first target did where none could take it
+ * @throws TidemarkError as its steps do, or as the first target did if none could take it
  */
 export async function createBackup(
   job: BackupJob,

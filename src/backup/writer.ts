@@ -36,7 +36,7 @@ export interface BackupWriterOptions {
   readonly work?: BackupWork;
 }
 
-/** What became of the backup in one target. */
+/** The outcome of the backup in one target. */
 export interface TargetOutcome extends StoredBackup {
   /** Names of the backups that retention removed there. */
   readonly removed: readonly string[];
@@ -58,7 +58,7 @@ export interface BackupOutcome {
 
 export interface BackupWriter {
   /**
-   * Makes a backup for the targets that need one when one of these runs was complete; null where none does.
+   * Makes a backup for the targets that need one when one of these runs was complete; null if none does.
    * @throws TidemarkError as `make` does
    */
   afterCompleteRun(
@@ -71,7 +71,7 @@ export interface BackupWriter {
    * Errors of single targets, of retention and of the command are part of the result: the backup exists.
    * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another backup is
    *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`, and as the first target
-   *   does where none could take it
+   *   does if none could take it
    */
   readonly make: (
     signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** The catalog: every kind of the interface, parents before children. */
+/** The catalog: every kind of the API, parents before children. */
 import { type Scope, SCOPE_KEYS } from './definition.ts';
 import { type Kind, type KindRow, KINDS, ROWS } from './kinds.ts';
 import { type ResourceDefinition, compileDefinition } from './resource-definition.ts';

@@ -40,7 +40,7 @@ export interface FieldDefinition {
   readonly isSecret: boolean;
   /** JSON pointers below this field that hold secrets which the service omits or masks; `*` matches one segment. */
   readonly secretPointers: readonly string[];
-  /** Which of these a value needs when it is sent whole; null where that is not known. */
+  /** Which of these a value needs when it is sent completely; null if that is not known. */
   readonly secretsNeeded: SecretsNeeded | null;
   /** Accepted when a record is created, never afterwards; compared as managed only where it is writable too. */
   readonly isCreateOnly: boolean;
@@ -78,8 +78,8 @@ export interface Operation {
 
 /** How the kind is read. */
 type Reading =
-  | 'list' // listed whole in every run
-  | 'feed' // many and newest first: walked from the head, whole on its own cadence
+  | 'list' // listed completely in every run
+  | 'feed' // many and newest first: walked from the head; completely at its own interval
   | 'each'; // a single object per parent record, within a budget per run
 
 /**
@@ -133,7 +133,7 @@ export interface KindDefinition<Name extends string> {
   readonly scope: readonly ScopeKey[];
   /**
    * The kind whose records each have a collection of this one, or a single object where it is read `each`; `root`: one
-   * collection in the whole source.
+   * collection in the entire source.
    */
   readonly discovery: { readonly from: 'root' | Name };
   readonly reading: Reading;
@@ -272,7 +272,7 @@ export interface RestoreRules<Name extends string> {
   readonly refusesLetterCase: boolean;
   /**
    * Where the service takes a natural key once, ignoring case, and refuses it for a second record: in a collection, or in
-   * the whole source; null where several records may have it.
+   * the entire source; null where several records may have it.
    */
   readonly uniqueName: 'collection' | 'source' | null;
   /** True where creating a record takes the place of the one of that name: created first, none is lost if that is refused. */

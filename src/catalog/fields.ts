@@ -1,7 +1,7 @@
 /** Short forms in which the kinds declare their fields, operations and permissions. */
 import type { FieldDefinition, FieldType, Method, Operation, SecretsNeeded, Severity } from './definition.ts';
 
-// The permissions of the interface that several kinds share. Roles and role memberships, which interface.md does not list, use
+// The permissions of the API that several kinds share. Roles and role memberships, which interface.md does not list, use
 // the organization's (wire-notes.md, Errors).
 export const ORGANIZATION = { read: 'organization:read', write: 'organization:write' };
 export const MEMBER = { read: 'organization_member:read', write: 'organization_member:write' };

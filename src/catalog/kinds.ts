@@ -39,7 +39,7 @@ export const ROWS = [
   recordingSharing,
 ] as const;
 
-/** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
+/** The kinds of the API, named by their path segment (interface.md, Endpoints). */
 export const KINDS = ROWS.map(({ kind }) => kind);
 
 export type Kind = (typeof ROWS)[number]['kind'];

@@ -26,7 +26,7 @@ const SECRET_NAME =
 /** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
 const SECRET_WORD = /pass|pwd|secret|key|token|credential|authorization|cookie|connection|dsn|webhook/i;
 
-/** True where a member of that name holds a secret, by all that its name says. */
+/** True where a member of that name holds a secret, judging by its name. */
 export function isSecretName(name: string): boolean {
   if (!SECRET_WORD.test(name)) return false;
   return SECRET_NAME.test(
@@ -37,7 +37,7 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** Replaces the password in every `scheme://user:password@host` of a text; the same text where there is none. */
+/** Replaces the password in every `scheme://user:password@host` of a text; the same text if there is none. */
 export function withoutPasswords(text: string, mask: string): string {
   return text.includes('://') ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+@/g, `$1${mask}@`) : text;
 }

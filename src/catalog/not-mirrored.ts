@@ -1,5 +1,5 @@
 /**
- * Operations of the interface whose answers are not part of the mirror, each with its reason. A test holds that every
+ * Operations of the API whose answers are not part of the mirror, each with its reason. A test holds that every
  * method and path of interface.md is either a list, retrieve or write of a kind, or listed here.
  */
 import type { Method } from './definition.ts';

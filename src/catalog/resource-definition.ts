@@ -55,7 +55,7 @@ class Compiled {
     return this.#secretPlaces;
   }
 
-  /** The operation of that role, if the interface offers it. */
+  /** The operation of that role, if the API offers it. */
   operation(role: Exclude<OperationRole, 'action'>): Operation | undefined {
     return this.#operations.get(role);
   }

@@ -1,4 +1,4 @@
-/** Files that are there whole or not at all: written to a temporary file beside the final path, synced, then renamed. */
+/** Files that appear complete or not at all: written to a temporary file beside the final path, synced, then renamed. */
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -57,7 +57,7 @@ export async function writeIfDifferent(
   return true;
 }
 
-/** The text of a file; undefined where there is none. */
+/** The text of a file; undefined if there is none. */
 export async function textOf(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8');

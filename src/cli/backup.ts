@@ -77,7 +77,7 @@ function listText({ target, backups }: Listed, context: CommandContext): string 
   return `${address}\n${table}`;
 }
 
-/** The target of this address, or those that are configured. @throws TidemarkError `usage` where there is none */
+/** The target of this address, or those that are configured. @throws TidemarkError `usage` if there is none */
 export async function targetsOf(
   context: CommandContext,
   address: string | undefined,

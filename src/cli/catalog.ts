@@ -42,7 +42,7 @@ const READING = {
   each: 'one by one, in turns',
 } as const;
 
-/** The first source's definitions where there is a configuration; else the unchanged catalog. */
+/** The first source's definitions if there is a configuration; else the unchanged catalog. */
 function effectiveDefinitions(context: CommandContext): readonly ResourceDefinition[] {
   try {
     return readLoadedConfig(context, context.options).sources[0]?.definitions ?? CATALOG;

@@ -235,7 +235,7 @@ interface Period {
 
 /**
  * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`).
- * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for what is no such text
+ * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for any other text
  */
 function choosePeriod(mirror: Mirror, since: string, until: string | undefined, nowMs: number): Period {
   const from = bound(mirror, since, nowMs, 'since');

@@ -43,7 +43,7 @@ export interface MirrorLoop {
   readonly isReport?: true;
   /** True where the text names its source: no line of it is put before. */
   readonly isNamed?: true;
-  /** True where one thing is looked for: mirrors without it are no failure where another one has it. */
+  /** True where one thing is looked for: a mirror without it is not an error if another one has it. */
   readonly isSearch?: true;
   /** Values of `--format` of which several may follow one another; JSON is joined. */
   readonly formats?: readonly string[];

@@ -101,7 +101,7 @@ export function printNote(
 }
 
 /**
- * Says why a command ends with 1, 3, 5 or 6: a line each on stderr, also with `--quiet` and `--json`, since a cron
+ * Says why a command exits with 1, 3, 5 or 6: a line each on stderr, also with `--quiet` and `--json`, since a cron
  * job that redirects stdout reports nothing else. Lines that begin with a space belong to the one before.
  */
 export function printReason(

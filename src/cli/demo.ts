@@ -264,7 +264,7 @@ function setBaseline(context: CommandContext): string {
   }
 }
 
-/** The sandbox gives the demo everything; anything but a whole run is a defect worth stopping at. */
+/** The sandbox gives the demo everything; anything but a complete run is a defect. */
 function requireDone(code: ExitCode): void {
   if (code !== EXIT.done) throw new TidemarkError('internal', `the demo's sync ended with ${code}`);
 }
@@ -275,7 +275,7 @@ function requireDrift(code: ExitCode): void {
     throw new TidemarkError('internal', `the demo's drift report ended with ${code}`);
 }
 
-/** What the demo breaks can be put back: anything else is a defect. */
+/** Everything that the demo breaks can be restored; anything else is a defect. */
 function requireCode(what: string, code: ExitCode, expected: ExitCode): void {
   if (code !== expected) throw new TidemarkError('internal', `the demo's ${what} ended with ${code}`);
 }

@@ -63,7 +63,7 @@ interface DiffOptions extends ComparisonOptions {
 }
 
 /**
- * Exit 0 no differences, 2 differences, 3 something could not be compared, 1 nothing was, 5 all that was asked was
+ * Exit 0 no differences, 2 differences, 3 something could not be compared, 1 nothing was, 5 everything that was asked was
  * refused. With several sources and none named, each is compared, and the codes become one (3 before 2 before 0).
  */
 export async function diff(context: CommandContext, options: DiffOptions): Promise<ExitCode> {

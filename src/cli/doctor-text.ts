@@ -228,7 +228,7 @@ function mebibytes(bytes: number): string {
 
 // The mirror opened for the part about this machine.
 
-/** The mirror for reading; null where there is none or it cannot be opened, with the reason. The caller closes it. */
+/** The mirror for reading; null if there is none or it cannot be opened, with the reason. The caller closes it. */
 export function openToInspect(
   context: CommandContext,
   config: Config,

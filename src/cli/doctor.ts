@@ -203,7 +203,7 @@ function render(contract: Contract, width: number | undefined): string {
 
 // The definitions that a command about kinds speaks of.
 
-/** What the first source mirrors, where there is a configuration; else the whole catalog. Needs no key. */
+/** What the first source mirrors, if there is a configuration; else the entire catalog. Needs no key. */
 function mirroredDefinitions(context: CommandContext): readonly ResourceDefinition[] {
   try {
     const [source] = readLoadedConfig(context, context.options, 'unused').sources;

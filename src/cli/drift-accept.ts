@@ -33,7 +33,7 @@ interface AcceptOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such record. */
+/** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such a record. */
 export async function acceptDrift(context: CommandContext, options: AcceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const now = systemClock.now();

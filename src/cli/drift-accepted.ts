@@ -81,7 +81,7 @@ interface UnacceptOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such record. */
+/** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such a record. */
 export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const config = readConfig(context, context.options, 'unused');

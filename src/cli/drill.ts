@@ -1,4 +1,4 @@
-/** `tidemark drill [FROM]`: practises a restore in a sandbox and says what would come back. Needs no network and no key. */
+/** `tidemark drill [FROM]`: rehearses a restore in a sandbox and reports what would come back. Needs no network and no key. */
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';

@@ -32,7 +32,7 @@ interface Failure {
 }
 
 /**
- * Calls the command once per mirror. An error of one is told, with its source, and does not stop the others; wrong usage
+ * Calls the command once per mirror. An error of one is reported with its source and does not stop the others; wrong usage
  * and an interruption do. Exit codes count together as those of several sources do.
  * @throws TidemarkError `usage` where an option holds the result of one source only; the error that all mirrors have
  */

@@ -1,6 +1,6 @@
 /**
- * An export into a directory: afterwards it holds exactly this export, beside whatever else stood there. Files appear
- * whole or not at all, unchanged records keep their file, and what an earlier export wrote and this one did not goes.
+ * An export into a directory: afterwards it holds exactly this export, beside the files of others. Files appear
+ * complete or not at all, unchanged records keep their file, and what an earlier export wrote and this one did not goes.
  */
 import { mkdir, readdir, rm, stat, opendir, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -214,7 +214,7 @@ interface Manifest {
   readonly format: ExportFormat;
   /** Names in the directory: files (`members.csv`), or folders of record files, which end in a slash (`members/`). */
   readonly paths: readonly string[];
-  /** What the export was narrowed with, and which collections it holds whole; left out after an export that failed half-way. */
+  /** What the export was narrowed with, and which collections it holds completely; left out after an export that failed half-way. */
   readonly extent?: ExportExtent;
 }
 

@@ -10,13 +10,13 @@ import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
-/** A collection that the latest look at it did not read whole. */
+/** A collection that the latest look at it did not read completely. */
 export interface StaleCollection {
   readonly source: string;
   readonly kind: Kind;
   readonly scope: CollectionRow['scope'];
   readonly outcome: SweepOutcome | null;
-  /** The latest whole reading: null if there never was one, or if it is not known for an earlier state. */
+  /** The latest complete reading: null if there never was one, or if it is not known for an earlier state. */
   readonly lastComplete: { readonly run: number; readonly at: string | null } | null;
 }
 
@@ -24,7 +24,7 @@ export interface StaleCollection {
 const NAMED = 8;
 
 /**
- * The collections within the filter that the state of `run` (null for the latest) does not hold whole and fresh. For
+ * The collections within the filter that the state of `run` (null for the latest) does not hold completely, or not as of that run. For
  * an earlier state only that run's own sweeps are known.
  */
 export function staleCollections(

@@ -355,8 +355,8 @@ function* kindFiles(
 // How complete an export is, so that a reader knows what the absence of a record means.
 
 /**
- * The filter, and the collections of which the export holds all that there was as of the point (null: the latest of each
- * source). A collection that no sync ever read whole is not among them, nor one of which records were picked by id.
+ * The filter, and the collections of which the export holds every record as of the point (null: the latest of each
+ * source). A collection that no sync ever read completely is not among them, nor one of which records were picked by id.
  */
 function extentOf(
   mirror: Mirror,

@@ -3,7 +3,7 @@ import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/error
 import { printLines, type ProcessContext } from './context.ts';
 
 /**
- * Prints the error on stderr (wrong usage not where there is a document of it) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
+ * Prints the error on stderr (wrong usage only if no document is printed) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
  * place of the result; behind a result that has begun (`hasBegun`) it would spoil it. Stack traces only where `isVerbose`.
  */
 export function reportFailure(

@@ -100,7 +100,7 @@ class Lease {
   }
 
   require(): void {
-    // By both clocks: one may be set back, and the other stands still while the machine sleeps.
+    // By both clocks: one may be set back, and the other stops while the machine sleeps.
     if (systemClock.now() > this.#until || systemClock.monotonicMs() > this.#untilMonotonicMs) this.#leave();
   }
 }

@@ -68,7 +68,7 @@ export async function fleetStatus(
   });
 }
 
-/** @throws TidemarkError `usage` for a name that is no cell's */
+/** @throws TidemarkError `usage` for a name that is not a cell's */
 async function chosenCells(
   registry: Registry,
   names: readonly string[] | undefined,
@@ -186,7 +186,7 @@ function workerLines(workers: readonly WorkerOverview[]): string[] {
   });
 }
 
-/** Always exit 0: `fleet status` tells whether something is wrong. */
+/** Always exit 0: `fleet status` shows whether something is wrong. */
 export async function fleetRuns(
   context: CommandContext,
   options: CellOptions & { readonly failing?: boolean },
@@ -292,7 +292,7 @@ function moreText(
   return total > rows.length ? `… ${plural(total - rows.length, `more ${one}`)} (--limit ${total})\n` : '';
 }
 
-/** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was never compared with a baseline, 1 where none was. */
+/** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was never compared with a baseline, 1 if none was. */
 export async function fleetDrift(
   context: CommandContext,
   options: CellOptions & { readonly severity?: Severity },
@@ -353,7 +353,7 @@ function valueText(value: unknown): string {
   return text.length > VALUE_CHARACTERS ? `${text.slice(0, VALUE_CHARACTERS)}…` : text;
 }
 
-/** Exit 0 once the worker is told; it leaves when its jobs are done. */
+/** Exit 0 once the worker has the message; it leaves when its jobs are done. */
 export async function fleetDrain(
   context: CommandContext,
   { worker }: { readonly worker: string },

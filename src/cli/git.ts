@@ -17,7 +17,7 @@ interface GitCommandOptions {
 
 type GitSource = SourceConfig & { readonly git: GitConfig };
 
-/** Exit 0 where every source is committed, also where nothing was to be; 1 where one could not be; 4 where none has a repository. */
+/** Exit 0 where every source is committed, also where nothing was to be; 1 where one could not be; 4 if none has a repository. */
 export async function git(context: CommandContext, options: GitCommandOptions): Promise<ExitCode> {
   const loaded = readLoadedConfig(context, context.options, 'unused');
   const sources = loaded.sources.filter((source): source is GitSource => source.git !== null);

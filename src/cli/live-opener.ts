@@ -18,7 +18,7 @@ import type { StateFilter } from '../state/filter.ts';
 export interface LiveChoice {
   readonly source: SourceConfig;
   readonly command: string;
-  /** Null where there is none yet. */
+  /** Null if there is none yet. */
   readonly mirror: Mirror | null;
   /** Where the mirror is, or is to be: beside it is the log of requests. */
   readonly rateLogBeside: string;

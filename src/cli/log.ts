@@ -27,7 +27,7 @@ export interface LogOptions extends RecordQuestion {
   readonly showSecrets?: boolean;
 }
 
-/** Fields of a revision that brought or took the whole record: more would bury the history. */
+/** Fields of a revision that added or removed the entire record: more would bury the history. */
 const FIELDS_SHOWN = 4;
 
 export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {

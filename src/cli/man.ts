@@ -18,12 +18,12 @@ export function man(rows: readonly CommandRow[]): CommandAction<unknown> {
 
 // The manual page tidemark(1), written from the command table, the options table and the exit codes.
 
-/** The whole page as roff; without a date, so that the same version always makes the same page. */
+/** The entire page as roff; without a date, so that the same version always makes the same page. */
 export function manPage(version: string, rows: readonly CommandRow[]): string {
   const commands = namedCommands(rows);
   return [
     `.TH TIDEMARK 1 "" ${JSON.stringify(`Tidemark ${version}`)} "User Commands"`,
-    // Left-aligned and not hyphenated: option names and paths stay whole.
+    // Left-aligned and not hyphenated: option names and paths are not broken.
     '.ad l',
     '.nh',
     section('NAME'),

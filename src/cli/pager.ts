@@ -26,7 +26,7 @@ function pagerOf({ env, options, setPaging }: CommandContext): string | null {
 
 const NOT_FOUND: ReadonlySet<number | null> = new Set([126, 127]); // exit codes of a shell that cannot run a command
 
-/** False where the pager could not be started. A reader who leaves early is no failure. */
+/** False where the pager could not be started. A reader who leaves early is not a failure. */
 async function showIn(command: string, text: string, context: CommandContext): Promise<boolean> {
   context.setPaging?.(true);
   try {

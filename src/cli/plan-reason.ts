@@ -1,4 +1,4 @@
-/** Why a plan or a restore ends with 3, 5 or 6, a line each for stderr; nothing where it ends well. */
+/** Why a plan or a restore exits with 3, 5 or 6, a line each for stderr; nothing if it ends well. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -121,7 +121,7 @@ function sumOf(firstReads: readonly FirstRead[]): number {
   return firstReads.reduce((sum, { records }) => sum + records, 0);
 }
 
-// One line for what befell many collections alike: fifty organizations without a permission are one finding.
+// One line for what happened to many collections alike: fifty organizations without a permission are one finding.
 
 /** Gathers what has the same key, in the order of first appearance; no group is empty. */
 export function groupAlike<T>(items: readonly T[], key: (item: T) => string): [T, ...T[]][] {

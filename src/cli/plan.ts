@@ -112,7 +112,7 @@ interface ConsentOptions {
 const RISKIEST_SHOWN = 5;
 
 /**
- * Checks before anything is read or sent that there is `--yes` or a terminal.
+ * Checks, before anything is read or sent, for `--yes` or a terminal.
  * @throws TidemarkError `usage` without both
  */
 export function requireConsent(context: CommandContext, { yes }: ConsentOptions, command: string): void {
@@ -234,7 +234,7 @@ function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
   ]);
 }
 
-/** Saves the plan, whole: it is what `apply` takes, and holds no secret value. */
+/** Saves the complete plan: it is what `apply` takes, and holds no secret value. */
 export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
   await writeWhole(resolve(context.cwd, file), [`${JSON.stringify(planDocument(plan), null, 1)}\n`], context);
   const sends = plan.steps.some(isExecutable) && plan.refused.length === 0;

@@ -16,7 +16,7 @@ import { wrapLines } from '../core/wrap.ts';
 
 /**
  * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the
- * whole table, unless the command line is only to be understood.
+ * entire table, unless the command line is only to be parsed.
  */
 export async function runCommandLine(
   argv: readonly string[],

@@ -18,10 +18,10 @@ export interface ProgressView {
   /** Under way, in catalog order. */
   readonly kinds: readonly KindView[];
   readonly kindsDone: number;
-  /** Of those done: not read whole. */
+  /** Of those done: not read completely. */
   readonly kindsUnread: number;
   readonly kindsToCome: number;
-  /** Of the whole run's requests, 0 to 1; null if unknown. */
+  /** Of the entire run's requests, 0 to 1; null if unknown. */
   readonly share: number | null;
   readonly records: number;
   readonly recordsPerSecond: number;
@@ -166,7 +166,7 @@ export function requestsLeft(sweep: OpenSweep): number | null {
 }
 
 interface Pace {
-  /** Milliseconds that a request takes while requests flow, all that run side by side together; null before the first answers. */
+  /** Milliseconds that a request takes while requests flow, of all requests under way together; null before the first answers. */
   readonly requestMs: number | null;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
@@ -201,7 +201,7 @@ export function timeLeft(requests: number, pace: Pace): number | null {
 
 /**
  * The time that a rolling window alone takes. Requests beyond it start evenly, or in bursts when it opens: after `waitMs`
- * the first, after a whole window each further one; at least the time of the even pace.
+ * the first, after an entire window each further one; at least the time of the even pace.
  */
 function windowMs(requests: number, { used, limit }: WindowUse, lengthMs: number, waitMs: number): number {
   if (limit === 0) return 0;

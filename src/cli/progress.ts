@@ -150,7 +150,7 @@ const NARROWEST_BAR = 5;
 
 /**
  * At most `rows - 1` lines (the cursor needs one), none wider than `columns`. First one line on what is done and to come,
- * then the kinds under way, then two lines (or one) on the whole.
+ * then the kinds under way, then one or two lines on the sync as a whole.
  * @internal
  */
 export function progressLines(view: ProgressView, columns: number, rows: number): string[] {

@@ -9,7 +9,7 @@ import { idsMaskedAs, idsNamed, recordNote, recordsNear, throwSeveral } from './
 
 /** Whom to ask. */
 export interface KnownTo {
-  /** Called only where it is needed; null where there is none. */
+  /** Called only where it is needed; null if there is none. */
   readonly mirror: () => Mirror | null;
   /** Whose records; none named: every source's. */
   readonly sources: readonly string[];
@@ -23,7 +23,7 @@ export interface KnownTo {
 const ID = /^(?:\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
 
 /**
- * The options with each masked id, and each name that is no id, replaced by the real one, and each part of the name of
+ * The options with each masked id, and each name that is not an id, replaced by the real one, and each part of the name of
  * one record only. What the mirror does not know stays: it may be the id of a record that only the service or an export has.
  * @throws TidemarkError `reference_unknown` for a masked id that no record of the mirror has, now or before, and for a text
  * that resembles a name; `usage` for a name, or a part of the names, of several records

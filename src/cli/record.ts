@@ -25,7 +25,7 @@ import { isColoured, type CommandContext } from './context.ts';
 /** What the user asks for. */
 export interface RecordQuestion {
   readonly kind: string;
-  /** Remote id, a secret one as reports mask it too, or the record's whole name. */
+  /** Remote id, a secret one as reports mask it too, or the record's complete name. */
   readonly id: string;
   readonly organization?: readonly string[];
   readonly project?: readonly string[];

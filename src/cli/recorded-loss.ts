@@ -16,7 +16,7 @@ import { changesBetween } from './run.ts';
 /** Runs that are looked through for losses, newest first. */
 const RUNS_SEARCHED = 20;
 
-/** A run that recorded a loss which was not put back since. */
+/** A run that recorded a loss which was not restored since. */
 interface RecordedLoss {
   readonly run: RunRow;
   /** The run before it: its state still has what was lost. */
@@ -37,7 +37,7 @@ interface LossQuestion {
   readonly since?: string;
 }
 
-/** The newest run, of the last few, that recorded a loss in kinds that a restore writes; null where none did. */
+/** The newest run, of the last few, that recorded a loss in kinds that a restore writes; null if none did. */
 export function latestLoss(
   mirror: Mirror,
   { config, source, definitions, filter: asked, since }: LossQuestion,
@@ -52,7 +52,7 @@ export function latestLoss(
     const found = changesBetween(mirror, config, { from: before, to: run }, filter);
     const isBack = (kind: Kind, id: string): boolean => newId(kind, id) !== undefined;
     if (lossesIn(found, isBack).text === '') continue;
-    // What was put back since then is no loss.
+    // What was restored since then is not a loss.
     const later = changesBetween(mirror, config, { from: before, to: runs[0] ?? run }, filter);
     const open = new Set(later.changes.map(recordKey));
     const written = writtenByRestores(mirror, { from: before, to: run });

@@ -202,7 +202,7 @@ async function write(
   ]);
 }
 
-/** Something could not be compared goes before differences; only when nothing at all could be, a failure's own code. */
+/** What could not be compared takes precedence over differences; only when nothing at all could be, a failure's own code. */
 function exitCodeOf(
   reports: readonly SourceReport[],
   failures: readonly { readonly error: TidemarkError }[],

@@ -20,7 +20,7 @@ export interface RestoreSession {
   readonly config: Config;
   readonly source: SourceConfig;
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** Null where there is none and none is needed. */
+  /** Null if there is none and none is needed. */
   readonly mirror: Mirror | null;
   readonly parentName: ((kind: Kind, id: string) => string | undefined) | undefined;
   /** A state of the source; closed with the session. */
@@ -133,7 +133,7 @@ export function restoreNumber(text: string): number {
 
 /**
  * For writing, under the lock, by this user or the name given with `--as`.
- * @throws TidemarkError `mirror_missing` where there is none, and as `openMirror` does
+ * @throws TidemarkError `mirror_missing` if there is none, and as `openMirror` does
  */
 export function openExistingMirror(config: Config, command: string, pid: number, as?: string): Mirror {
   openConfiguredMirror(config, 'read', command, pid).close();

@@ -151,7 +151,7 @@ function timeText({ startedAt, finishedAt, outcome }: RunRow): string {
     : `began ${localTime(startedAt)}, its end is not known`;
 }
 
-/** Each error once, with the collections that it befell. */
+/** Each error once, with the collections that it concerns. */
 function sweepErrorLines(sweeps: readonly SweepRow[]): string[] {
   const failed = sweeps.filter(({ error }) => error !== null);
   return groupAlike(failed, ({ kind, outcome, error }) => JSON.stringify([kind, outcome, error])).map(

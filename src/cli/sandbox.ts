@@ -1,4 +1,4 @@
-/** `tidemark sandbox`: the embedded server of the whole interface. Runs until it is stopped. */
+/** `tidemark sandbox`: the embedded server of the entire interface. Runs until it is stopped. */
 import { profileOption } from '../config/profile.ts';
 import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';

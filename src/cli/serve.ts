@@ -63,7 +63,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   return EXIT.done;
 }
 
-/** What there is to serve, before anything listens. */
+/** What is to be served; before anything listens. */
 function startingPoint(
   config: Config,
   openMirror: () => Mirror,

@@ -45,7 +45,7 @@ export class StateOpener {
     return this.#mirror;
   }
 
-  /** The mirror where there is one: it knows names of parents and the last hour's requests, which are useful, not needed. */
+  /** The mirror if there is one: it knows names of parents and the last hour's requests, which are useful, not needed. */
   mirrorIfAny(): Mirror | null {
     try {
       return this.mirror();

@@ -215,7 +215,7 @@ function worstTone(answers: readonly Answer[]): Answer['tone'] {
   return TONES_WORST_FIRST.find((tone) => answers.some((answer) => answer.tone === tone)) ?? 'plain';
 }
 
-/** A mirror that cannot be opened is told with its source, and the others are shown. */
+/** A mirror that cannot be opened is reported with its source, and the others are shown. */
 async function mirrorLine(context: CommandContext, config: Config): Promise<MirrorLine> {
   const source = config.sources.map(({ name }) => name).join(', ');
   let mirror: Mirror | null = null;
@@ -333,7 +333,7 @@ function sourceLines(status: SourceStatus, { mirror, snapshot }: StatusFacts, is
   ];
 }
 
-/** Who works on the mirror while a run has not ended: null if nobody does, undefined if that cannot be told. */
+/** Who works on the mirror while a run has not ended: null if nobody does, undefined if that is not known. */
 function writerFor({ path }: Mirror, { lastRun }: SourceStatus): LockHolder | null | undefined {
   if (lastRun?.outcome !== 'running') return undefined;
   try {

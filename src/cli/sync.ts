@@ -43,7 +43,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   return syncExitCode(reports, options.kind ?? null);
 }
 
-/** The configuration narrowed to a schedule's sources. @throws TidemarkError `usage` for one that there is not, or is off */
+/** The configuration narrowed to a schedule's sources. @throws TidemarkError `usage` for one that does not exist, or is off */
 function scheduled(config: LoadedConfig, name: string | undefined): LoadedConfig {
   if (name === undefined) return config;
   const known = SCHEDULE_NAMES.find((each) => each === name);
@@ -73,7 +73,7 @@ function scheduled(config: LoadedConfig, name: string | undefined): LoadedConfig
   return { ...config, sources };
 }
 
-/** Prints what was not printed as it came, and hands the reports on. */
+/** Prints the reports that were not printed when they arrived, and returns them. */
 async function printed(
   context: CommandContext,
   { mirror }: Config,

@@ -96,7 +96,7 @@ function notOneOf(value: string, choices: readonly string[]): string {
 }
 
 function namesOf(command: Command): string[] {
-  // What only programs call is no suggestion.
+  // What only programs call is not a suggestion.
   const visible = command.createHelp().visibleCommands(command);
   return command.commands.filter((child) => visible.includes(child)).map((child) => child.name());
 }

@@ -222,7 +222,7 @@ function csvTree(text: string, label: string, mistakes: Mistakes): Tree {
   for (const [index, name] of columns.entries()) {
     const isKnown = (COLUMNS as readonly string[]).includes(name);
     const near = suggest(name, COLUMNS);
-    // What stands there may be a key, in a file without a line of names.
+    // The text may be a key, in a file without a line of names.
     if (!isKnown)
       mistakes.addBeside(
         tree,

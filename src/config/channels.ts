@@ -274,7 +274,7 @@ const PING = z.strictObject({
   /** Null for all of them. */
   sources: z.array(t.text).min(1).readonly().nullable().default(null),
   method: z.enum(['POST', 'GET']).prefault('POST'),
-  /** Called when a run begins, when all of it was complete, and when it was not; null where there is none. */
+  /** Called when a run begins, when all of it was complete, and when it was not; null if there is none. */
   start: pingUrl,
   startFile: t.path.optional(),
   success: pingUrl,

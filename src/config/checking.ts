@@ -162,7 +162,7 @@ export function readSecretText(path: string): SecretFile {
 }
 
 /**
- * The trimmed content of a secret file; `isOpen` tells that every user of the machine can read it. A problem is
+ * The trimmed content of a secret file; `isOpen` says that every user of the machine can read it. A problem is
  * returned as the end of a sentence that does not quote the content.
  */
 export function readSecretFile(path: string): SecretFile {
@@ -221,7 +221,7 @@ export function readTextFile(path: string): TextFile {
   try {
     return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
   } catch {
-    // TypeError: the bytes are no UTF-8.
+    // TypeError: the bytes are not UTF-8.
     return { mistake: 'is not UTF-8 text: save it in that encoding', isMissing: false };
   }
 }

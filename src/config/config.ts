@@ -1,4 +1,4 @@
-/** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
+/** Configuration as the rest of the program sees it: parsed once, completely, and frozen. */
 import type { S3Place } from './backup-target.ts';
 import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -108,7 +108,7 @@ export interface KeepOptions {
   readonly keepWithin?: number | undefined;
 }
 
-/** The rules that were given, and no others; empty where there is none. */
+/** The rules that were given, and no others; empty if there is none. */
 export function retentionOf(options: KeepOptions): RetentionPolicy {
   const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
   return {
@@ -163,11 +163,11 @@ export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export interface HttpConfig {
   readonly host: string;
   readonly port: number;
-  /** Null where none is configured, and where `tokenFile` could not be read (a warning says so). */
+  /** Null if none is configured, and where `tokenFile` could not be read (a warning says so). */
   readonly token: Secret | null;
   /** Absolute path; a daemon whose token file gave no token must not start. */
   readonly tokenFile: string | null;
-  /** Starts a sync and opens nothing else. Null where none is configured, and where `triggerTokenFile` could not be read. */
+  /** Starts a sync and opens nothing else. Null if none is configured, and where `triggerTokenFile` could not be read. */
   readonly triggerToken: Secret | null;
   /** True where `/mcp` serves read-only tools. */
   readonly mcp: boolean;
@@ -183,7 +183,7 @@ export interface HttpConfig {
 
 /** What opens the replica: never the token that opens pages and metrics, which mask what records hold. */
 export interface ReplicaConfig {
-  /** Null where none is configured, and where `tokenFile` could not be read (a warning says so). */
+  /** Null if none is configured, and where `tokenFile` could not be read (a warning says so). */
   readonly token: Secret | null;
   /** Absolute path. */
   readonly tokenFile: string | null;
@@ -191,11 +191,11 @@ export interface ReplicaConfig {
 
 /** Many sources on several machines. */
 export interface FleetConfig {
-  /** URL of the registry's database. Null where none is configured, and where it could not be read. */
+  /** URL of the registry's database. Null if none is configured, and where it could not be read. */
   readonly database: Secret | null;
-  /** Why the database that is configured is not known; null where it is, and where none is. */
+  /** Why the database that is configured is not known; null where it is, and if none is. */
   readonly databaseProblem: string | null;
-  /** Where mirrors are between jobs; nothing is removed there by age. Null where none is configured. */
+  /** Where mirrors are between jobs; nothing is removed there by age. Null if none is configured. */
   readonly storage: TargetConfig | null;
   /** age recipients of mirrors in storage; empty for none. */
   readonly recipients: readonly string[];
@@ -212,7 +212,7 @@ export interface FleetConfig {
 }
 
 export interface Config {
-  /** Absolute path of the configuration file; null where there is none. */
+  /** Absolute path of the configuration file; null if there is none. */
   readonly file: string | null;
   /** Absolute path of the mirror: of one file, whatever the configuration says (`mirrorConfigs` of `mirrors.ts`). */
   readonly mirror: string;

@@ -19,7 +19,7 @@ interface OptionRow {
   readonly text: string;
   /** E.g. `TIDEMARK_RATE_PER_MINUTE`. */
   readonly variable: string;
-  /** True for options of a source: their variables define the one source that there is. */
+  /** True for options of a source: their variables define the only source. */
   readonly isOfSource: boolean;
   readonly schema: z.core.$ZodType;
   readonly about: About;
@@ -66,7 +66,7 @@ const SERVICE_LINK = /^TIDEMARK_(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?
 
 /**
  * Writes every option that a `TIDEMARK_…` variable sets into the tree; an empty variable counts as unset. Options of a
- * source apply to the only one there is (made where there is none); with several they are a mistake, unless the file
+ * source apply to the only one there is (made if there is none); with several they are a mistake, unless the file
  * itself refers to the variable.
  */
 export function applyEnvironment(

@@ -22,7 +22,7 @@ export interface GitConfig {
   readonly author: { readonly name: string; readonly email: string } | null;
   /** For an https:// repository; null where git has its credentials elsewhere. */
   readonly token: Secret | null;
-  /** Why the token that is configured is not there; null where it is, and where none is. */
+  /** Why the token that is configured is not there; null where it is, and if none is. */
   readonly tokenProblem: string | null;
   /** In the order of the catalog. */
   readonly kinds: readonly Kind[];

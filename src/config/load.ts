@@ -153,7 +153,7 @@ function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes, fi
 /** The file in messages: relative to the current directory where that is shorter to read. */
 function labelOf(path: string, cwd: string): string {
   const label = relative(cwd, path);
-  // In a container the current directory is often `/`: there the whole path is clearer.
+  // In a container the current directory is often `/`: there the entire path is clearer.
   return cwd === parse(cwd).root || label.startsWith('..') || isAbsolute(label) ? path : label;
 }
 
@@ -227,7 +227,7 @@ function rulesOf(options: KeepOptions): RetentionPolicy | null {
   return Object.keys(rules).length === 0 ? null : rules;
 }
 
-/** Seven days, four weeks and twelve months: two dozen files, of which each holds the whole history. */
+/** Seven days, four weeks and twelve months: two dozen files, of which each holds the entire history. */
 const BACKUP_RETENTION: RetentionPolicy = { daily: 7, weekly: 4, monthly: 12 };
 
 function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): BackupConfig | null {

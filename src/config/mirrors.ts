@@ -13,7 +13,7 @@ import {
 const PLACEHOLDER = '{source}';
 
 /**
- * A configuration as it was loaded, before it is known which mirror is meant. It is no `Config`: what works on a mirror
+ * A configuration as it was loaded, before it is known which mirror is meant. It is not a `Config`: what works on a mirror
  * cannot be given one by mistake.
  */
 export interface LoadedConfig extends Omit<Config, 'mirror' | 'rateLogBeside'> {
@@ -90,7 +90,7 @@ function rateLogOf(mirrorPath: string): string {
 
 /**
  * The `Config` of the only mirror.
- * @throws TidemarkError `usage` (`SeveralMirrors`) where there are several, `config_missing` where each source has its own and there is none
+ * @throws TidemarkError `usage` (`SeveralMirrors`) if there are several, `config_missing` where each source has its own and there is none
  */
 export function onlyMirrorConfig(loaded: LoadedConfig): Config {
   const [config, ...more] = mirrorConfigs(loaded);

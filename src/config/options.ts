@@ -162,7 +162,7 @@ export const DRIFT = section('What counts as drift, for all sources.', {
     }),
 });
 
-/** Every option that there is. */
+/** Every option. */
 export const OPTIONS = section('Tidemark configuration', {
   mirror: t.mirrorPath.prefault('./data/mirror.db').meta({
     description:

@@ -22,7 +22,7 @@ import {
  */
 export function parseTree<S extends z.ZodType>(schema: S, tree: Tree, mistakes: Mistakes): z.output<S> {
   let given: Mapping = tree.root;
-  /** What the rounds before took out: what follows from that is no mistake of its own. */
+  /** What the rounds before took out: what follows from that is not a mistake of its own. */
   const cut = new Set<string>();
   // Each round takes out what the one before refused; the rounds end because the tree gets smaller.
   for (;;) {

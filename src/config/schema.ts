@@ -75,7 +75,7 @@ export function aboutOf(schema: z.core.$ZodType): About {
   return own ?? {};
 }
 
-/** The default as it would be written in YAML; undefined where there is none. */
+/** The default as it would be written in YAML; undefined if there is none. */
 export function defaultOf(schema: z.core.$ZodType): unknown {
   return schema instanceof z.ZodPrefault ? schema._zod.def.defaultValue : undefined;
 }
@@ -286,7 +286,7 @@ export const cronOrOff = z
 export const zone = z
   .string()
   .refine((value) => {
-    // The default; asking for it would load all that Node knows of languages, 10 ms of every command.
+    // The default; asking for it would load everything that Node knows of languages, 10 ms of every command.
     if (value === 'UTC') return true;
     try {
       new Intl.DateTimeFormat('en', { timeZone: value });

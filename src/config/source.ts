@@ -247,8 +247,8 @@ const POINTER = /^\/./;
 type SecretValue = string | { readonly file?: string | undefined };
 
 /**
- * The rules with their values read; a value that is not there is left out, and a warning says so. So is a rule of which
- * not all is known that tells its records: it would give their secrets to others.
+ * The rules with their values read; a value that is not there is left out, and a warning says so. So is a rule whose
+ * `match` is not completely known: it would give their secrets to others.
  */
 function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets']): SecretRule[] {
   const unset = [...checking.tree.unset].map((key) => JSON.parse(key) as Path);

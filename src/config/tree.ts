@@ -15,7 +15,7 @@ export interface Tree {
   readonly templates: Map<string, string>;
   /** The variable that set a value, by `pathKey`. */
   readonly variables: Map<string, string>;
-  /** Where a text stood of which a variable is not set, by `pathKey`: there is no value then. */
+  /** Places of texts with a variable that is not set, by `pathKey`: they have no value. */
   readonly unset: Set<string>;
 }
 
@@ -53,7 +53,7 @@ export function pathText(path: Path): string {
   return text;
 }
 
-/** The value at a path; undefined where there is none. */
+/** The value at a path; undefined if there is none. */
 export function valueAt(root: unknown, path: Path): unknown {
   let value = root;
   for (const part of path) {

@@ -20,9 +20,9 @@ export type ErrorCode =
   | 'timeout' // one of the request's limits passed
   | 'unresponsive' // no request has had an answer for so long that no more are sent
   | 'redirected' // 3xx: never followed, the key would travel
-  | 'malformed' // an answer that is not what the interface promises (HTML, cut JSON, no list)
-  | 'walk_unproven' // a list that ended without proving that it is whole
-  | 'removals_held' // a proven list no longer shows more records than may go unasked: they wait
+  | 'malformed' // an answer that is not what the API promises (HTML, cut JSON, no list)
+  | 'walk_unproven' // a list that ended without proof that it is complete
+  | 'removals_held' // a proven list no longer shows more records than may be removed without approval: they are held
   | 'walk_loop' // repeated pages, a `next` that does not advance, twice the expected requests
   | 'retry_budget' // the run spent its retries
   // this machine
@@ -46,7 +46,7 @@ export type ErrorCode =
   | 'registry_newer'
   | 'registry_version' // made by other migrations, or changed by somebody
   | 'registry_failed'
-  | 'cell_held' // a worker is at work on it, or a person checked it out
+  | 'cell_held' // a worker is working on it, or a person checked it out
   | 'unsafe_plan'
   | 'interrupted'
   | 'internal';
@@ -65,7 +65,7 @@ const LOCAL_CODES: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ]);
 
-/** True for an error of this machine: it ends the whole run, where the service's only ends one sweep or record. */
+/** True for an error of this machine: it ends the entire run, where the service's only ends one sweep or record. */
 export function isLocalError(code: ErrorCode): boolean {
   return LOCAL_CODES.has(code);
 }

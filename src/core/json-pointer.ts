@@ -8,7 +8,7 @@ export function escapeSegment(segment: string): string {
     : segment;
 }
 
-/** The pointer of these segments; the empty pointer is the whole document. */
+/** The pointer of these segments; the empty pointer is the entire document. */
 export function pointerTo(segments: readonly string[]): string {
   return segments.map((segment) => `/${escapeSegment(segment)}`).join('');
 }

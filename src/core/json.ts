@@ -1,5 +1,5 @@
 /**
- * JSON that returns as it came. `JSON.parse` loses integers beyond 2^53 and the text of decimals (`1.10`); here such a
+ * JSON whose values are written as received. `JSON.parse` loses integers beyond 2^53 and the text of decimals (`1.10`); here such a
  * number is kept as a raw JSON value (`JSON.rawJSON`), which `JSON.stringify` writes back digit by digit.
  */
 import { broken, decodeKey, skipSpace, skipString, skipValue } from './json-scan.ts';
@@ -119,7 +119,7 @@ export function getOwn(target: JsonObject, key: string): JsonValue | undefined {
 
 /**
  * The id at the end of a path of member names, as `scanRecord` finds it in the text: strings decoded, numbers digit by
- * digit. Undefined where there is none.
+ * digit. Undefined if there is none.
  */
 export function idAt(body: JsonValue, path: readonly string[]): string | undefined {
   let value: JsonValue | undefined = body;
@@ -219,7 +219,7 @@ export function replaceValues(text: string, replacement: Replacement): string {
   }
 }
 
-/** Up to so many a plain insertion is several times faster than the engine's sort, and allocates nothing. */
+/** Up to this number, a plain insertion is several times faster than the engine's sort, and allocates nothing. */
 const FEW = 40;
 
 /** Sorts names by their code units, in place. */

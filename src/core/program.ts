@@ -32,7 +32,7 @@ export function startProgram(
   });
 }
 
-/** Not when its output is closed: what it left running in the background may hold that open for ever. */
+/** Not when its output is closed: what it left running in the background may hold that open forever. */
 export function programEnd(child: ChildProcess): Promise<ProgramEnd> {
   return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) => resolve({ code: null, signal: null, error }));
@@ -51,13 +51,13 @@ export function endText({ code, signal }: ProgramEnd): string {
   return code === null ? `ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`;
 }
 
-/** `there is no such program`, or what else stood in the way of starting it. */
+/** `there is no such program`, or why else it could not be started. */
 export function startError(error: NodeJS.ErrnoException, otherwise: string): string {
   return error.code === 'ENOENT' ? 'there is no such program' : otherwise;
 }
 
 /**
- * Ends it with all that it started: asked first, then by force.
+ * Ends it with everything that it started: asked first, then by force.
  * @param ended of `programEnd`
  * @param grace resolves when it had enough time to exit on its own
  */
@@ -88,7 +88,7 @@ interface ProgramRun extends Omit<ProgramPlace, 'stdin'> {
   readonly input: Iterable<string | Uint8Array>;
   readonly onStdout: (chunk: Buffer) => void;
   readonly onStderr: (chunk: Buffer) => void;
-  /** True to have all that it wrote to stdout, however long it takes within the limit. */
+  /** True to have everything that it wrote to stdout, however long it takes within the limit. */
   readonly needsOutput: boolean;
   readonly timeoutMs: number;
   /** Between asking it to end and ending it. */
@@ -97,7 +97,7 @@ interface ProgramRun extends Omit<ProgramPlace, 'stdin'> {
 }
 
 /**
- * Runs a program to its end, or ends it with all that it started.
+ * Runs a program to its end, or ends it with everything that it started.
  * @returns null where its time was over
  * @throws the abort reason where the signal was aborted; what `input` throws
  */

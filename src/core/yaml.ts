@@ -49,7 +49,7 @@ export function stringifyYaml(value: JsonValue): string {
 
 /**
  * The value of a small YAML document, such as the head of a record's file. Numbers as JavaScript has them.
- * @throws YAMLParseError for text that is no YAML
+ * @throws YAMLParseError for text that is not YAML
  */
 export function parseYaml(text: string): unknown {
   return parse(text, { schema: 'core', maxAliasCount: 0 });
@@ -62,7 +62,7 @@ interface YamlDocument {
   readonly value: JsonValue;
 }
 
-/** Text that is no YAML, or YAML that says something JSON cannot. */
+/** Text that is not YAML, or YAML that says something JSON cannot. */
 export class YamlMistake extends Error {
   /** From 1. */
   readonly line: number;

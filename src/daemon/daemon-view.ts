@@ -97,7 +97,7 @@ export function unknownSource(asked: string, configured: readonly string[]): Tid
 /** Requested jobs that may wait in addition to one for each source: requests in a loop are refused. */
 const MOST_WAITING = 100;
 
-/** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not; `throttled` where too many wait, `interrupted` while the daemon stops */
+/** @throws TidemarkError `usage` for a job that is not set up, and a source that does not exist; `throttled` where too many wait, `interrupted` while the daemon stops */
 function requestJobs(
   runner: JobRunner,
   work: JobWork | undefined,

@@ -65,7 +65,7 @@ export async function startDaemon(effects: DaemonEffects, options: DaemonOptions
   return daemon;
 }
 
-/** Mirrors that are opened without a pause at the start: other work, such as an answer over HTTP, goes on between. */
+/** Mirrors that are opened without a pause at the start: other work, such as an answer over HTTP, continues in between. */
 const OPENED_AT_ONCE = 10;
 /** Time that looking at the files of one mirror may take on average: with many, each is looked at less often. */
 const LOOK_SHARE_MS = 10;
@@ -212,7 +212,7 @@ class RunningDaemon implements Daemon {
     this.#loop.catch((error: unknown) => this.#failed(error));
   }
 
-  /** Tells the command line, beside each mirror, where HTTP answers. */
+  /** Writes beside each mirror where HTTP answers, for the command line. */
   #setUrl(url: string | null): void {
     this.#url = url;
     for (const cell of this.#cells.values()) cell.setUrl(url);
@@ -299,7 +299,7 @@ class RunningDaemon implements Daemon {
     for (const [path, cell] of this.#cells) if (!this.#beginning.has(path)) yield cell;
   }
 
-  /** All that may still be at work. */
+  /** Everything that may still be running. */
   #atWork(): readonly Cell[] {
     return [...this.#living(), ...[...this.#retiring.values()].map(({ cell }) => cell)];
   }

@@ -180,7 +180,7 @@ function cardPath(mirror: string): string {
   return `${realMirrorPath(mirror)}.daemon`;
 }
 
-/** The text of a file that is no link and belongs to this user or root: other users must not redirect the command line. */
+/** The text of a file that is not a link and belongs to this user or root: other users must not redirect the command line. */
 function ownText(path: string): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {

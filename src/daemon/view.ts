@@ -29,7 +29,7 @@ export interface JobProgress {
   readonly kinds: readonly KindProgress[];
 }
 
-/** A job that is at work at this moment. */
+/** A job that is running now. */
 export interface RunningJob {
   readonly job: number;
   readonly name: JobName;
@@ -74,9 +74,9 @@ export interface DaemonProblem {
   readonly error: TidemarkError;
 }
 
-/** What of a requested sync is to be otherwise than usual. */
+/** How a requested sync differs from a scheduled one. */
 export interface JobRequest {
-  /** Recordings whole. */
+  /** Recordings are read completely. */
   readonly full?: boolean;
   /** Only these kinds; null and left out for all. */
   readonly kinds?: readonly Kind[] | null;
@@ -92,7 +92,7 @@ export interface RequestedJob extends JobIdentity {
   readonly request: number;
 }
 
-/** What became of a request. */
+/** The outcome of a request. */
 export type RequestStatus = JobIdentity &
   (
     | {
@@ -119,7 +119,7 @@ export interface DaemonView {
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   mirror(): Mirror;
-  /** The backups elsewhere, where there are any. */
+  /** The backups elsewhere, if there are any. */
   readonly backups: Pick<BackupCatalog, 'look' | 'known'>;
   /** Those that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
@@ -132,14 +132,14 @@ export interface DaemonView {
   /**
    * Queues a job. An equal job that is queued already is not queued twice.
    * @returns what waits now, one for each source
-   * @throws TidemarkError `usage` for a source that there is not, `throttled` where too many wait, `interrupted` while the daemon stops
+   * @throws TidemarkError `usage` for a source that does not exist, `throttled` where too many wait, `interrupted` while the daemon stops
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /**
    * Executes short work on the mirror, which must not await anything, as soon as nobody else writes.
-   * @throws TidemarkError `mirror_locked` where a job or another process goes on writing
+   * @throws TidemarkError `mirror_locked` if a job or another process continues to write
    */
   change<T>(what: string, actor: Actor, work: (mirror: Mirror) => T): Promise<T>;
-  /** What became of it; null for a request that this daemon does not know, or no longer. */
+  /** The outcome of it; null for a request that this daemon does not know, or no longer. */
   requested(request: number): RequestStatus | null;
 }

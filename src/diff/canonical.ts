@@ -80,7 +80,7 @@ function written(value: JsonValue | undefined, depth: number): string {
   return `${out}}`;
 }
 
-/** Each such level is searched once more: lists of a record's members are no deeper. */
+/** Each such level is searched once more: a list of a record's members is not deeper. */
 const PLAIN_DEPTH = 3;
 
 /** True for lists, of lists, of what JSON writes in one way only: no numbers, and no members that have an order. */

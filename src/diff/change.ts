@@ -60,12 +60,12 @@ export interface StateReference {
 /** A collection, or named records of it, that could not be compared, and why in one line. */
 export interface Skipped {
   readonly kind: Kind;
-  /** Collections whose scope contains these values; empty: the whole kind. */
+  /** Collections whose scope contains these values; empty: the entire kind. */
   readonly scope: Scope;
   readonly reason: string;
   /** Display name of the records, where only these and not their collection are left out. */
   readonly name?: string;
-  /** True where records are missing from a whole list of live and were not all looked up one by one: they count as missing. */
+  /** True where records are missing from a complete list of live and were not all looked up one by one: they count as missing. */
   readonly unconfirmed?: true;
 }
 
@@ -83,11 +83,11 @@ export interface FirstRead extends CollectionKey {
   readonly reason: string;
 }
 
-/** A collection that was compared as it was last read, because the state's own run could not read it whole. */
+/** A collection that was compared as it was last read, because the state's own run could not read all of it. */
 export interface Stale extends CollectionKey {
   /** Which state it is. In TO, the old truth may hide a change; in FROM it only dates one. */
   readonly side: 'from' | 'to';
-  /** True if the state never had the whole collection: records that it does not hold may have existed. */
+  /** True if the state never had the entire collection: records that it does not hold may have existed. */
   readonly is_partial?: true;
   readonly reason: string;
 }
@@ -213,7 +213,7 @@ export class DiffBuilder {
 
 /**
  * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, or TO could not be read
- * whole, or FROM never was, 2 differences, 0 none. 3 goes before 2: what could not be read may hide anything.
+ * completely, or FROM never was, 2 differences, 0 none. 3 takes precedence over 2: what could not be read may hide anything.
  */
 export function diffExitCode(document: DiffDocument): ExitCode {
   if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
@@ -239,7 +239,7 @@ type FieldFilter = (change: RecordChange) => RecordChange | null;
 /**
  * A filter for these pointers; without any, everything passes. A change above a named place passes as well: replacing
  * `/destination` changes `/destination/type`.
- * @throws TidemarkError `usage` when one is no RFC 6901 pointer
+ * @throws TidemarkError `usage` when one is not an RFC 6901 pointer
  */
 export function fieldFilter(pointers: readonly string[]): FieldFilter {
   for (const pointer of pointers) {

@@ -23,7 +23,7 @@ export interface FieldChange {
    */
   readonly from_path?: string;
   /**
-   * The path with `[id=…]` for each index of an element that is matched by its id, given where there is one: names the
+   * The path with `[id=…]` for each index of an element that is matched by its id, given if there is one: it names the
    * same element wherever it is.
    */
   readonly place?: string;
@@ -66,7 +66,7 @@ interface Pending {
  * take no part; members that the catalog does not know are server-owned.
  *
  * The order is that of sorted member names, and within an array changes of elements, then removals from the last to the
- * first, then additions from the first to the last, then the order as the whole array: replayed in this order on FROM, the
+ * first, then additions from the first to the last, then the order as the entire array: replayed in this order on FROM, the
  * changes give TO.
  *
  * In every mode but `all`: a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`), and
@@ -282,7 +282,7 @@ function memberNames(from: JsonObject, to: JsonObject): string[] {
 const SAYS_WHO = ['uuid', 'id', 'email', 'distinct_id'] as const;
 const PERSON: ReadonlySet<string> = new Set([...SAYS_WHO, 'first_name', 'last_name']);
 
-/** True for a user's summary at a position that is known to hold one: a configured value with a name is no user. */
+/** True for a user's summary at a position that is known to hold one: a configured value with a name is not a user. */
 export function isUserAt(
   embedding: Embedding | undefined,
   value: JsonValue | undefined,

@@ -54,7 +54,7 @@ export interface DriftSummary {
   readonly changed: number;
   /** Equal on both sides. */
   readonly unchanged: number;
-  /** They differ, and nothing of that is open: what is below the threshold goes before what was accepted, that before what is ignored. */
+  /** They differ, and nothing of that is open: what is below the threshold takes precedence over what was accepted, that before what is ignored. */
   readonly below_threshold: number;
   readonly accepted: number;
   readonly ignored: number;

@@ -48,7 +48,7 @@ export interface DrillTask extends RecordKey {
   readonly fields: readonly FieldChange[];
   /** Secrets to configure: of each entry any one pointer is enough. */
   readonly needs: readonly (readonly string[])[];
-  /** True where nothing is to be done but to restore again, once what it needs is there. */
+  /** True if it only takes another restore, once what it needs is there. */
   readonly waits: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface DrillDocument {
   readonly score: number;
   /** In catalog order; kinds without a record are left out. */
   readonly kinds: readonly DrillKind[];
-  /** From the snapshot to what the sandbox held afterwards: managed fields; whole bodies where none is known. */
+  /** From the snapshot to what the sandbox held afterwards: managed fields; entire bodies if none is known. */
   readonly remaining: readonly RecordChange[];
   readonly seconds: number;
   /** What the sandbox held before the restore. */

@@ -19,7 +19,7 @@ interface FingerprintOptions {
    * nobody can find a short secret by trying values.
    */
   readonly key: Uint8Array;
-  /** An added record as the default comparison tells it, where the change was made by another one. */
+  /** An added record as the default comparison reports it, if another comparison found the change. */
   readonly whole?: (change: RecordChange) => RecordChange;
 }
 
@@ -55,7 +55,7 @@ function keyParts({ kind, scope, id }: RecordKey): string[] {
 
 /** What a finding says: a field's change (`field` given), or that a record came or went (`field` null). */
 interface FindingValue {
-  /** RFC 6901 pointer; empty for a whole record. */
+  /** RFC 6901 pointer; empty for an entire record. */
   readonly path: string;
   /** As in `FieldChange`. */
   readonly place?: string;
@@ -64,7 +64,7 @@ interface FindingValue {
   readonly to: JsonValue | undefined;
 }
 
-/** Place and values of a finding. A whole record's value is an object of its compared fields, by pointer. */
+/** Place and values of a finding. The value of an entire record is an object of its compared fields, by pointer. */
 export function findingValue(change: RecordChange, field: FieldChange | null): FindingValue {
   if (field === null) return { path: '', from: wholeSide(change, 'from'), to: wholeSide(change, 'to') };
   const { path, place, moved, from, to } = field;

@@ -34,7 +34,7 @@ export interface RenewedId extends Recreated {
 interface HistoryOptions {
   readonly mode: ComparisonMode;
   /**
-   * The last run before this one that read the whole collection; null without one. The replaced revision was still current
+   * The last run before this one that read the entire collection; null without one. The replaced revision was still current
    * then.
    */
   readonly sightingBefore: (run: number) => Sighting | null;

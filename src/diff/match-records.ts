@@ -111,7 +111,7 @@ export function matchRecords(
     toRecords.map((record) => [`${scopeKey(record.scope)} ${record.id}`, record]),
   );
   for (const from of fromRecords) {
-    // A counterpart that is known before (the user named it) goes before the natural key.
+    // A counterpart that is known before (the user named it) takes precedence over the natural key.
     const scope = counterparts.scope(from.scope);
     const id = counterparts.counterpart(definition.kind, from.id);
     const to =

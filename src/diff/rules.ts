@@ -28,7 +28,7 @@ interface IgnoreTest {
 
 /**
  * The rules, ready to be asked.
- * @throws TidemarkError `config_invalid` when a rule has no reason, would hide everything, or has a path that is no
+ * @throws TidemarkError `config_invalid` when a rule has no reason, would hide everything, or has a path that is not a
  * pointer
  */
 export function ignoreTest(rules: readonly IgnoreRule[]): IgnoreTest {

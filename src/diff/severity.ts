@@ -4,7 +4,7 @@
  * | change | severity |
  * |---|---|
  * | of a field | that of its top-level field in the catalog; a field that the catalog does not know: medium |
- * | record added | high when it has a critical field, else medium; low for kinds that fill by themselves (feeds) |
+ * | record added | high when it has a critical field, else medium; low for kinds that users do not configure (feeds) |
  * | record removed | critical when other collections hang from its kind, else high; low for feeds |
  *
  * The severity of a record's change is the highest among its parts. Rules override it, the first that matches.
@@ -28,7 +28,7 @@ export function worst(severities: Iterable<Severity>): Severity {
   return [...severities].sort(compareSeverities)[0] ?? 'low';
 }
 
-/** Overrides a severity. Without `path`, the rule is for additions and removals of whole records. */
+/** Overrides a severity. Without `path`, the rule is for additions and removals of records. */
 export interface SeverityRule {
   readonly kind?: Kind;
   /** A pattern as in `fieldPattern`. */

@@ -160,7 +160,7 @@ function* recordChanges(
       { ...to, body: portableBody(definition, to.body, null) },
       mode,
     );
-    // Named by the whole body: what names a record may be response-only.
+    // Named by the entire body: what names a record may be response-only.
     yield change && { ...change, name: recordName(definition, to.body, to.id) };
   }
   for (const record of match.removed) {

@@ -1,4 +1,4 @@
-/** One look at one collection: a first page of very few records, a second one where there is more, and what they show. */
+/** One look at one collection: a first page of very few records, a second one if there is more, and what they show. */
 import type { ProbeClient, ProbedPage } from '../api/read-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -21,11 +21,11 @@ interface NextLook {
 export interface CollectionProbe {
   readonly scope: Scope;
   readonly state: ProbeState;
-  /** The list's `count`, or the records of a whole list; null if unknown. */
+  /** The list's `count`, or the records of an entire list; null if unknown. */
   readonly records: number | null;
   readonly shape: ListShape | null;
   readonly next: NextLook | null;
-  /** Mean length of a record, bytes; null where none was shown. */
+  /** Mean length of a record, bytes; null if none was shown. */
   readonly recordBytes: number | null;
   /** True where the list answers only without a query string, and the definition does not say so. */
   readonly refusesQuery: boolean;

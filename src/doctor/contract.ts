@@ -24,7 +24,7 @@ interface ContractDifference {
   readonly kind: Kind | null;
   /** Method and path. */
   readonly operation: string;
-  /** Null for whole operations. */
+  /** Null for an entire operation. */
   readonly field: string | null;
   /** What each side says, in words. */
   readonly catalog: string;
@@ -337,7 +337,7 @@ function answerSchema(document: Node, operation: Node): unknown {
   return status === undefined ? undefined : contentSchema(document, responses[status]);
 }
 
-/** JSON where there is any, else the first that there is. */
+/** JSON if there is any, else the first one. */
 function contentSchema(document: Node, value: unknown): unknown {
   const content = resolved(document, value)?.['content'];
   if (!isNode(content)) return undefined;

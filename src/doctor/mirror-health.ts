@@ -63,7 +63,7 @@ const LATE_MS = 5 * 60_000;
 /** Latest deliveries searched for those that were given up. */
 const DELIVERIES = 200;
 
-/** Reads the health; a missing mirror is no failure. */
+/** Reads the health; a missing mirror is not a failure. */
 export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptions): MirrorHealth {
   const isThere = existsSync(config.mirror);
   const damage = mirror === null ? [] : quickCheck(mirror);

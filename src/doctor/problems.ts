@@ -191,7 +191,7 @@ function errorOf(row: KindReach | undefined): CollectionProbe['error'] {
   return row?.probes.find(({ error }) => error !== null)?.error ?? null;
 }
 
-/** Without the root nothing is found, so that leaving it out is no way. */
+/** Without the root nothing is found, so leaving it out does not help. */
 function orWithout(source: SourceConfig, kinds: readonly Kind[]): string {
   const isLeft = mirroredKinds(without(source, kinds)).size > 0;
   return isLeft ? `, or leave them out: ${excluding(source, kinds)}` : '';

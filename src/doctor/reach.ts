@@ -39,7 +39,7 @@ interface ReachOptions {
   readonly knownOrganizations: readonly string[];
   /** Organizations that the mirror holds now. */
   readonly heldOrganizations: number;
-  /** Only these kinds and what leads to them; null for all that the source includes. */
+  /** Only these kinds and what leads to them; null for everything that the source includes. */
   readonly kinds: readonly Kind[] | null;
 }
 

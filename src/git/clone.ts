@@ -26,7 +26,7 @@ export class Clone {
   }
 
   /**
-   * Opens the clone, or makes it where the configuration says from what, and looks whether somebody is at work in it.
+   * Opens the clone, or makes it where the configuration says from what, and checks whether somebody else is using it.
    * @throws TidemarkError `git` for whatever would be in the way of a commit
    */
   static async open(config: GitConfig, options: GitOptions & { readonly pid: number }): Promise<Clone> {
@@ -176,7 +176,7 @@ export class Clone {
     );
   }
 
-  /** Nobody else is at work in it, and the configured branch is checked out. */
+  /** Nobody else is using it, and the configured branch is checked out. */
   async #requireQuiet(): Promise<void> {
     const { branch, directory } = this.#config;
     const names = [

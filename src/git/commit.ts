@@ -26,7 +26,7 @@ export interface CommitOutcome {
   readonly branch: string;
   /** Null where nothing was to be committed, and for a dry run. */
   readonly commit: string | null;
-  /** Of that commit, or of the one that a dry run would make; null where there is none. */
+  /** Of that commit, or of the one that a dry run would make; null if there is none. */
   readonly message: string | null;
   readonly changes: readonly FileChange[];
   readonly isPushed: boolean;
@@ -122,7 +122,7 @@ interface FilePlan {
   readonly manifest: string;
   readonly foreign: readonly string[];
   readonly isFirst: boolean;
-  /** Of the last commit of this source; null where none is known. */
+  /** Of the last commit of this source; null if none is known. */
   readonly lastRun: number | null;
 }
 

@@ -245,7 +245,7 @@ const BREAKS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s"'\\/]+/u;
 /** The shortest start of a secret at the end of a shortened message that is one beyond doubt, characters. */
 const LEAST_START = 4;
 
-/** The text without these values, whole or, where it was cut off at its end, as far as they go. */
+/** The text without these values, also one that is cut off at the end of the text. */
 function scrubbed(text: string, values: readonly string[]): string {
   const known = [...new Set(values)].filter((value) => value.trim() !== '');
   const longestFirst = known.sort((a, b) => b.length - a.length);

@@ -23,7 +23,7 @@ interface Credentials {
   readonly host: string | undefined;
 }
 
-/** Tells who a request comes from. @throws WireError 401, 403 */
+/** Finds who a request comes from. @throws WireError 401, 403 */
 export type Authenticate = (credentials: Credentials) => AccessKey;
 
 /** All keys are compared, by digest: the time that it takes says nothing of a key, nor of which one it was. */

@@ -93,7 +93,7 @@ interface AnsweredRecord {
 
 /**
  * The records in catalog order, parents before children, and the views of a shared table after the family that names a
- * record (pipeline families before plugins, as the catalog lists them). Bodies that are no objects are left out: no
+ * record (pipeline families before plugins, as the catalog lists them). Bodies that are not objects are left out: no
  * service can hold them.
  */
 function seedRecords(records: readonly AnsweredRecord[]): SeedRecord[] {

@@ -1,6 +1,6 @@
 /**
  * The HTTP server under the daemon, `serve` and `sandbox`: Node's, with limits that keep one caller from taking it away from
- * the others. What waits for its client (no whole head yet, a body that does not come, an idle connection) gives way to
+ * the others. What waits for its client (an incomplete head, a body that does not arrive, an idle connection) gives way to
  * newcomers, the oldest first; what is being answered does not.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
@@ -64,7 +64,7 @@ interface Connection {
   request: IncomingMessage | null;
 }
 
-/** True while a body that was announced has not come whole. */
+/** True while a body that was announced is not complete. */
 function isAwaited({ complete, headers }: IncomingMessage): boolean {
   const isAnnounced =
     headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
@@ -96,7 +96,7 @@ class Connections {
     if (connection !== undefined) connection.request = incoming;
   }
 
-  /** Requests that are there whole, and not answered yet. */
+  /** Requests that arrived completely and are not answered yet. */
   countAnswered(): number {
     let count = 0;
     for (const { request } of this.#known.values()) if (request !== null && !isAwaited(request)) count += 1;

@@ -1,4 +1,4 @@
-/** The whole interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
+/** The entire interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Operation, Scope, ScopeKey } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -42,7 +42,7 @@ interface WireRequest {
 export interface WireAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON text, whole or in pieces of UTF-8; null for no body. */
+  /** JSON text, as a string or in pieces of UTF-8; null for no body. */
   readonly body: string | readonly Uint8Array[] | null;
   /** Called when all of the body was handed to the system, and not at all where it was not; does not throw. */
   readonly whenSent?: (() => void) | undefined;
@@ -65,7 +65,7 @@ interface InterfaceOptions {
   readonly read: <T>(query: URLSearchParams, work: (view: StoreView) => T) => T;
   /**
    * JSON text that a GET operation beside list and retrieve answers for a record or collection that exists; null for an
-   * empty answer. Throws `WireError` where there is none to give.
+   * empty answer. Throws `WireError` if there is none to give.
    */
   readonly readingAction: (operation: Operation) => string | null;
   /** Null for a read-only server: everything but GET answers 405. */
@@ -190,7 +190,7 @@ function allowedMethods(match: RouteMatch, isWritable: boolean): string[] {
 
 /** Path and query of a request line, nothing decoded. */
 export function splitTarget(target: string): { path: string; query: URLSearchParams } {
-  // A proxy's request line carries the whole address.
+  // A proxy's request line carries the entire address.
   const local = target.replace(/^https?:\/\/[^/?#]*/i, '');
   const mark = local.indexOf('?');
   if (mark === -1) return { path: local, query: new URLSearchParams() };
@@ -297,7 +297,7 @@ const PATTERNS = buildPatterns();
 
 /**
  * The route of a raw request path (no query), e.g. `/api/organizations/a%2Fb/`: one segment is one value, so an
- * encoded slash, `..` or percent sign addresses one record and nothing else. Undefined where the interface has no such
+ * encoded slash, `..` or percent sign addresses one record and nothing else. Undefined where the API has no such
  * path (also without the trailing slash, or where a segment is empty or not percent-decodable).
  */
 export function matchRoute(rawPath: string): RouteMatch | undefined {
@@ -340,7 +340,7 @@ export function createThrottle(perMinute: number, clock: Clock): Throttle {
     const sentAt = (sentAtByKey.get(key) ?? []).filter((at) => at > now - WINDOW_MS);
     sentAtByKey.set(key, sentAt);
     if (sentAt.length >= perMinute) {
-      // A refused request is not counted: a client that keeps asking is not locked out for ever.
+      // A refused request is not counted: a client that keeps asking is not locked out forever.
       const waitMs = (sentAt[sentAt.length - perMinute] ?? now) + WINDOW_MS - now;
       throw throttled(Math.max(1, Math.ceil(waitMs / 1000)));
     }

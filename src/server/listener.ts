@@ -1,4 +1,4 @@
-/** The one place where the interface meets sockets: Hono on Node's HTTP server. */
+/** The one place where the API meets sockets: Hono on Node's HTTP server. */
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type HttpBindings, getRequestListener } from '@hono/node-server';
@@ -25,11 +25,11 @@ interface Listener {
   close(): Promise<void>;
 }
 
-// A record with a source text is the largest thing sent; the interface itself names no limit.
+// A record with a source text is the largest thing sent; the API itself names no limit.
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 /**
- * The interface as a Hono application, to be mounted or listened on. It routes by the raw request line, since a router
+ * The API as a Hono application, to be mounted or listened on. It routes by the raw request line, since a router
  * that decodes or resolves paths first would let `%2F` and `..` address other records.
  */
 export function createApplication(

@@ -1,4 +1,4 @@
-/** `tidemark sandbox`: the whole interface, read and write, over a store in memory (docs/sandbox.md). */
+/** `tidemark sandbox`: the entire interface, read and write, over a store in memory (docs/sandbox.md). */
 import type { Operation } from '../catalog/definition.ts';
 import type { Profile } from '../config/override-options.ts';
 import type { Clock } from '../core/clock.ts';
@@ -34,7 +34,7 @@ interface SandboxOptions {
   readonly trustedProxies?: readonly string[];
   /** Requests that each key may send; no limit when null or absent. */
   readonly rate?: { readonly perMinute: number } | null;
-  /** The deployment that it answers as; the interface as documented when absent. */
+  /** The deployment that it answers as; the API as documented when absent. */
   readonly profile?: Profile;
 }
 
@@ -43,9 +43,9 @@ interface Sandbox {
   listen(address: { readonly host: string; readonly port: number }): Promise<{ url: string }>;
   /** Stops listening and closes the data file. */
   close(): Promise<void>;
-  /** Reads and writes past the interface: `write` and `discard` know no rules. */
+  /** Reads and writes past the API: `write` and `discard` know no rules. */
   readonly store: MemoryStore;
-  /** Every record as the interface answers it to the first key's user, without regard to permissions. */
+  /** Every record as the API answers it to the first key's user, without regard to permissions. */
   snapshot(): Iterable<StoredRecord>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The boundary between the interface's HTTP side and what it serves. The sandbox uses a store in memory that can
+ * The boundary between the API's HTTP side and what it serves. The sandbox uses a store in memory that can
  * also write; the replica on a mirror that can only be read. Records cross it as JSON text, so that what a store holds
  * reaches the client digit by digit and a page of a thousand records is joined, not rebuilt.
  */
@@ -21,7 +21,7 @@ export interface PageWindow {
 }
 
 export interface StorePage {
-  /** Records in the whole collection. */
+  /** Records in the entire collection. */
   readonly count: number;
   /** JSON text of the window's records, joined by commas; in UTF-8 where the store has it so. */
   readonly records: string | Uint8Array;
@@ -41,7 +41,7 @@ export interface ReadableStore {
   organizationOf(projectId: string): string | undefined;
 }
 
-/** What the writing methods need beside. Every method throws `WireError` when the interface would refuse. */
+/** What the writing methods need beside. Every method throws `WireError` when the API would refuse. */
 export interface WritableStore extends ReadableStore {
   /** Returns the new record's JSON text. */
   create(kind: Kind, scope: Scope, body: JsonValue, viewer: Viewer): string;

@@ -8,7 +8,7 @@ interface WireErrorBody {
   readonly attr: string | null;
 }
 
-/** Thrown wherever the interface refuses a request; becomes that answer. */
+/** Thrown wherever the API refuses a request; becomes that answer. */
 export class WireError extends Error {
   override readonly name = 'WireError';
   readonly status: number;
@@ -106,7 +106,7 @@ export function throttled(waitSeconds: number): WireError {
   );
 }
 
-/** An operation of the interface that this server has no answer for. */
+/** An operation of the API that this server has no answer for. */
 export function notHeld(detail: string): WireError {
   return refusal(501, 'server_error', 'not_implemented', detail);
 }

@@ -27,7 +27,7 @@ interface SourceComparisonRequest {
 type Unread = Extract<Coverage, { how: 'unread' }>;
 
 /**
- * Compares the two. A kind of which one side could not read a collection is skipped whole: which collection of the other
+ * Compares the two. A kind of which one side could not read a collection is skipped entirely: which collection of the other
  * side is its counterpart is not known.
  * @throws TidemarkError as `compareStates`; `usage` when the filter names projects or ids, or organizations of one side only
  */

@@ -242,7 +242,7 @@ function mergeParts(
   };
 }
 
-// Ids that were asked for and that neither state has: nothing was compared for them, which is no "no differences".
+// Ids that were asked for and that neither state has: nothing was compared for them, which is not a "no differences".
 
 /** Shown instead of a secret id that the user gave masked. */
 const MASKED = 'that was given masked';

@@ -130,7 +130,7 @@ function* recordsOf(
   }
 }
 
-/** True for a whole field, and for a secret inside one, which no answer may show. */
+/** True for an entire field, and for a secret inside one, which no answer may show. */
 function isDocumented({ secretPointers }: FieldDefinition, [, ...inside]: Path): boolean {
   return (
     inside.length === 0 ||

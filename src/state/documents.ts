@@ -1,4 +1,4 @@
-/** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all that name a run. */
+/** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all others that name a run. */
 import type { RunRow } from '../mirror/run-rows.ts';
 
 export function runDocument(run: RunRow): object {

@@ -51,15 +51,15 @@ export interface SourceDrift extends Drift {
   readonly fingerprintOf: FingerprintOf;
 }
 
-/** Kinds that drift leaves out unless the filter names them: a new recording is no configuration drift. */
+/** Kinds that drift leaves out unless the filter names them: a new recording is not a configuration drift. */
 export function kindsOutsideDrift(filter: StateFilter): Kind[] {
   return activityKinds().filter((kind) => filter.kinds?.includes(kind) !== true);
 }
 
 /**
  * Compares and classifies, by the ignore rules, severities and acceptances of the source.
- * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null where there is none: nothing
- * is accepted then, and a fingerprint tells the place alone
+ * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null if there is none: nothing
+ * is accepted then, and a fingerprint identifies the place alone
  * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
  * @throws TidemarkError as `compareStates`
  */

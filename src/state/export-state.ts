@@ -25,7 +25,7 @@ const MISTAKES_SHOWN = 10;
 interface ExportChoice {
   readonly path: string;
   readonly cwd: string;
-  /** Whose records to take from an export of several sources; null where none was named. */
+  /** Whose records to take from an export of several sources; null if none was named. */
   readonly source: string | null;
   /** For an export whose secrets are fingerprints: puts those back that are known; null where another key made them. */
   readonly secrets?: (fingerprints: string) => ((record: RecordState) => string) | null;
@@ -92,7 +92,7 @@ function isEmpty(path: string): TidemarkError {
   });
 }
 
-/** The records of the chosen source, or of the only one that there is. */
+/** The records of the chosen source, or of the only one. */
 function ofOneSource(
   records: readonly ExportedRecord[],
   { path, source }: ExportChoice,
@@ -143,7 +143,7 @@ class ExportState implements LoadedState {
   readonly #kinds: ReadonlySet<Kind>;
   readonly #collections = new Map<string, CollectionKey>();
   readonly #keys = new Set<string>();
-  /** Collections that it says are whole. */
+  /** Collections that it declares complete. */
   readonly #whole = new Set<string>();
   readonly #facts: ExportFacts;
   /** The state that it is compared with, where it does not state its extent. */
@@ -317,8 +317,8 @@ function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
 }
 
 /**
- * The collections of a source of which the mirror holds, as of the point, all that there was: one that no sync ever read
- * whole is not among them.
+ * The collections of a source of which the mirror holds, as of the point, every record: one that no sync ever read
+ * completely is not among them.
  */
 export function wholeCollections(
   mirror: Mirror,

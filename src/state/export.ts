@@ -38,7 +38,7 @@ const STDIN = '/dev/stdin';
 
 /**
  * Finds the files of an export.
- * @throws TidemarkError `reference_unknown` when there is no such path, `usage` when it is no export that can be read
+ * @throws TidemarkError `reference_unknown` when there is no such a path, `usage` when it is not an export that can be read
  * back, `file_system` and `read_only` from reading
  */
 export async function findExport(path: string, cwd: string): Promise<ExportFiles> {
@@ -79,7 +79,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
   return { texts: textsOf(readable), ...manifest };
 }
 
-/** Undefined where there is nothing. */
+/** Undefined if nothing is there. */
 async function statOf(absolute: string, path: string): Promise<Stats | undefined> {
   try {
     return await stat(absolute);
@@ -227,7 +227,7 @@ function linesOf(text: string): LocatedValue[] {
   });
 }
 
-/** `{"schema": "tidemark.export/1", "records": […]}`, a bare array of records, or one record by itself. */
+/** `{"schema": "tidemark.export/1", "records": […]}`, a bare array of records, or a single record. */
 function documentOf(text: string): ExportValues {
   let document: JsonValue;
   try {
@@ -257,7 +257,7 @@ function isJsonLine(line: string): boolean {
   try {
     return isJsonObject(parseLossless(line));
   } catch {
-    // SyntaxError: then it is no NDJSON either.
+    // SyntaxError: then it is not NDJSON either.
     return false;
   }
 }

@@ -12,7 +12,7 @@ interface NewlyReadCollection extends FirstRead {
 
 /**
  * Collections of these kinds (null for all) that these runs read for the first time: their records are new to the
- * mirror, which is no change in the service. The first run of a source has none, because there is nothing before it to
+ * mirror, which is not a change in the service. The first run of a source has none, because there is nothing before it to
  * compare with.
  */
 export function readNewlyReadCollections(

@@ -25,7 +25,7 @@ export interface Point {
   readonly forgotten?: ForgottenRuns;
 }
 
-/** Whose runs a reference is about; every source's where none is given. */
+/** Whose runs a reference is about; every source's if none is given. */
 interface PointChoice {
   readonly source?: string;
 }
@@ -42,7 +42,7 @@ interface PointSource {
 /**
  * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
  * @throws TidemarkError `reference_unknown` when it has no known form, or names no run, snapshot, baseline or time that
- * there is a state of; `usage` for `live` and `file:`, which are no states of the mirror; `not_found` when nothing was
+ * there is a state of; `usage` for `live` and `file:`, which are not states of the mirror; `not_found` when nothing was
  * published yet
  */
 export function resolvePoint(

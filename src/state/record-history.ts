@@ -12,7 +12,7 @@ import { RecreatedBetween } from './recreated.ts';
 interface RecordHistory {
   /** Newest first; none if the record was created later. */
   readonly revisions: readonly HistoryRevision[];
-  /** The last published run before `run` that listed the record's whole collection; null where there was none. */
+  /** The last published run before `run` that listed the record's entire collection; null if there was none. */
   readonly sightingBefore: (run: number) => Sighting | null;
   /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
   readonly lastSeen: Sighting | null;
@@ -57,7 +57,7 @@ export function lastSeen(
   { written, removed }: { readonly written: Sighting; readonly removed: Sighting | null },
   until: number,
 ): Sighting {
-  // Only a complete sweep of the whole list shows every record: a walk of the head may have ended before it.
+  // Only a complete sweep of the entire list shows every record: a walk of the head may have ended before it.
   const look = mirror.runs.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
 }

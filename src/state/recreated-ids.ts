@@ -93,7 +93,7 @@ export class RecreatedReferences {
     });
   }
 
-  /** An id as the type that stood there: a number stays a number. */
+  /** An id as the type that was there: a number stays a number. */
   #nameFor(kind: Kind, text: string): string | null {
     const value = parseLossless(text);
     if (value === null || typeof value === 'boolean' || Array.isArray(value) || isJsonObject(value))

@@ -36,11 +36,11 @@ const WORDS = ['latest', 'live', 'baseline'] as const;
 export const POINT_FORMS =
   'latest, baseline, run:N, run:-1 (the run before the latest), snapshot:NAME, an age (30m, 24h, 7d, 2w), yesterday or a time (2026-03-01, 2026-03-01T12:00Z)';
 
-/** What a mistyped reference is told. */
+/** The hint for a mistyped reference. */
 interface ReferenceChoice {
   /** Forms that the command refuses: they are not offered. */
   readonly refuses?: readonly ('live' | 'file')[];
-  /** Names of the snapshots that there are; called only for a text that is no reference. */
+  /** Names of the snapshots that there are; called only for a text that is not a reference. */
   readonly snapshots?: () => readonly string[];
 }
 

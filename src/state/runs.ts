@@ -20,7 +20,7 @@ export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
 /** A killed writer leaves its run without an end until the next one starts: a few of the newest may be such runs. */
 const UNENDED_RUNS = 5;
 
-/** The latest run of a source that read everything whole; null where none did. Retention keeps it (`mirror/retention.ts`). */
+/** The latest run of a source that read everything completely; null if none did. Retention keeps it (`mirror/retention.ts`). */
 export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
   return mirror.runs.list({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
 }

@@ -129,7 +129,7 @@ function stateOf(
 
 // What a person can do about the state of a source: one sentence each, the most pressing first.
 
-/** Empty where nothing is to be done. `hasOthers`: commands then name the source. */
+/** Empty if no action is needed. `hasOthers`: commands then name the source. */
 export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
   const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
   if (!status.isConfigured)

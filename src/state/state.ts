@@ -40,7 +40,7 @@ export interface UnknownRecord {
   /** Asked of ids that the state does not hold. */
   readonly covers: (id: string) => boolean;
   readonly reason: string;
-  /** True where it is for want of an answer, not by choice: a comparison that meets such a record is not whole. */
+  /** True if an answer was missing, not if it was left out by choice: a comparison with such a record is not complete. */
   readonly isUnproven?: true;
   /** True where it is not even known which records these are: whoever names the kind sees them all. */
   readonly isGuess?: boolean;
@@ -57,7 +57,7 @@ export interface LoadedState {
   /** The known collections, complete or not. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;
-  /** True where it certainly read the collection whole: then `coverage`, which costs more, need not be asked. */
+  /** True if it certainly read all of the collection: then `coverage`, which costs more, need not be asked. */
   wasReadWhole?(kind: Kind, scope: Scope): boolean;
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */

@@ -1,6 +1,6 @@
 /** The check of words finds what it is to find, and nothing in the repository. */
 import { describe, expect, it } from 'vitest';
-import { checkLines, checkLiterals, checkRepository, wordsIn } from './words.ts';
+import { checkComments, checkLines, checkLiterals, checkRepository, wordsIn } from './words.ts';
 
 describe('the check of words', () => {
   it.each([
@@ -28,7 +28,15 @@ describe('the check of words', () => {
     ]);
   });
 
-  it('reads literals and templates of a source, not comments and names', () => {
+  it('reads comments of a source, line by line', () => {
+    const source = '/**\n * A list.\n * It tells all.\n */\nexport const stood = 1; // as it came\n';
+    expect(checkComments(source).map(({ line, word }) => [line, word])).toEqual([
+      [3, 'tells'],
+      [5, 'as it came'],
+    ]);
+  });
+
+  it('reads literals and templates of a source', () => {
     const source = [
       '/** The whole story. */',
       "const whole = 'whole';",

@@ -24,7 +24,7 @@ import { damaged, digestOf } from '../packing.ts';
 import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
 
 interface DirectoryTarget extends BackupTarget {
-  /** Null where there is no such file. */
+  /** Null if there is no such a file. */
   bytesOf(name: string): Promise<number | null>;
 }
 
@@ -165,7 +165,7 @@ function isOfBackup(name: string): boolean {
   return parseBackupName(name) !== undefined || backupOfManifest(name) !== undefined;
 }
 
-/** Null where there is no such file. */
+/** Null if there is no such a file. */
 async function bytesOf(path: string): Promise<number | null> {
   try {
     return (await stat(path)).size;

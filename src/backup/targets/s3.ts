@@ -118,7 +118,7 @@ export class S3Target implements BackupTarget {
         onBytes: (read) => onBytes(bytes + read),
       });
       if (readBack.sha256 !== sha256) {
-        // Where it cannot be removed it has no manifest, and so is no backup.
+        // Where it cannot be removed it has no manifest, and so is not a backup.
         await this.#delete(name).catch(() => undefined);
         throw damaged(this.pathOf(name));
       }
@@ -139,7 +139,7 @@ export class S3Target implements BackupTarget {
     const isAbandoned = (at: number): boolean => this.#clock.now() - at > ABANDONED_MS;
     for (const { name, at } of files) {
       if (backupOfManifest(name) !== undefined || names.has(manifestName(name)) || !isAbandoned(at)) continue;
-      // The right to delete need not be given: without a manifest it is no backup.
+      // The right to delete need not be given: without a manifest it is not a backup.
       await this.#delete(name).catch(() => undefined);
     }
     await this.#abortAbandoned(isAbandoned).catch(() => {

@@ -40,7 +40,7 @@ export interface BackupTarget {
   list(): Promise<readonly TargetFile[]>;
   /** Path or address of a file in it. */
   pathOf(name: string): string;
-  /** The start of a small file as text; null where there is none. */
+  /** The start of a small file as text; null if there is none. */
   readText(name: string): Promise<string | null>;
   /** A path where the file can be read: its own, or where it was fetched to in `directory`. */
   fetch(name: string, directory: string, signal: AbortSignal): Promise<string>;

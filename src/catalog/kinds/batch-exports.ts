@@ -49,7 +49,7 @@ export const batchExports = defineKind({
   hasDocumentedFields: true,
   fields: [
     owned('id', 'uuid', 'Identifier of the export.'),
-    // Marked neither writable nor response only, and no request of the interface names it: a profile may open it.
+    // Marked neither writable nor response only, and no request of the API names it: a profile may open it.
     owned('team_id', 'integer', 'Project whose data is exported.', { severity: 'high' }),
     writable('name', 'string', 'Display name.', { severity: 'low' }),
     writable('model', 'string', 'What is exported: events or persons.', {

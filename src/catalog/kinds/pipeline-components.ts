@@ -24,7 +24,7 @@ const componentFields: readonly FieldDefinition[] = [
     'Name of the organization that owns it, as the organization has it.',
   ),
   writable('capabilities', 'any', 'What its code can do.', { severity: 'high' }),
-  // Writable by the interface, yet the service changes it without a request (wire-notes.md, Values): not compared, not restored.
+  // Writable by the API, yet the service changes it without a request (wire-notes.md, Values): not compared, not restored.
   { ...volatile('metrics', 'any', 'Figures that it reports.'), isWritable: true },
   writable('public_jobs', 'any', 'Jobs that people can start.'),
   owned('svc_function_migration_available', 'string', 'Whether it can be moved to the successor.'),

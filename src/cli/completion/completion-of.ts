@@ -182,7 +182,7 @@ interface ParsedWords {
   readonly given: Map<string, string[]>;
 }
 
-/** `words` is all that follows the program's name, up to the cursor; the last one is what is being typed. */
+/** `words` is everything that follows the program's name, up to the cursor; the last one is what is being typed. */
 function positionOf(words: readonly string[], commands: readonly CommandRow[]): Position {
   const root: CommandRow = { name: 'tidemark', description: '', commands };
   const parsed: ParsedWords = {

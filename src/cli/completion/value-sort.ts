@@ -55,7 +55,7 @@ export function valueSortOf(text: string, values: ValueSort | undefined): ValueS
   return placeholder === undefined ? undefined : (values ?? SORT_OF_PLACEHOLDER[placeholder]);
 }
 
-/** `kind` of `--kind <kind>`, `channel` of `[channel...]`; undefined where there is none. */
+/** `kind` of `--kind <kind>`, `channel` of `[channel...]`; undefined if there is none. */
 function placeholderOf(text: string): string | undefined {
   return /[<[]([a-z-]+)(?:\.\.\.)?[>\]]$/.exec(text)?.[1];
 }

@@ -409,7 +409,7 @@ interface RunRequest {
 const MEMBERS = ['job', 'sources', 'full', 'kinds'];
 const MOST_NAMES = 1_000;
 
-/** @throws Refusal 400 for what is no such request */
+/** @throws Refusal 400 for any other request */
 function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
   const body = parsed(text);
   const unknown = Object.keys(body).find((name) => !MEMBERS.includes(name));
@@ -446,7 +446,7 @@ async function triggerBody(context: Context): Promise<string> {
 /**
  * Queues a sync for a webhook; an empty body means all. It joins a sync that is queued already, so that a burst of
  * webhooks causes one. The response has only the numbers of the requests, because the token may not read.
- * @throws Refusal 400 for what is no such request, 403 for anything but a sync
+ * @throws Refusal 400 for any other request, 403 for anything but a sync
  */
 function triggerSync(cells: DaemonCells, text: string): object {
   const { job, sources, full, kinds } = parseRunRequest(text.trim() === '' ? '{}' : text, 'sync');
@@ -465,7 +465,7 @@ function triggerSync(cells: DaemonCells, text: string): object {
   return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
 }
 
-/** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop is told to wait. */
+/** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop gets a 429. */
 const TRIGGERS_PER_MINUTE = 120;
 const MINUTE_MS = 60_000;
 

@@ -107,7 +107,7 @@ export interface RunChanges {
   readonly run: RunRow;
   /** The run that it is compared with; null for the first one kept of its source, in which everything is new. */
   readonly previous: number | null;
-  /** Null for the first run, and where so much changed that only its counts are reported. */
+  /** Null for the first run, and if too much changed, so that only its counts are reported. */
   readonly changes: readonly RecordChange[] | null;
   /** Of the requested kinds. It counts `changes`; if those are cut or left out, all of them. */
   readonly summary: ChangeCounts;
@@ -118,7 +118,7 @@ export interface RunChanges {
 export interface FoundChanges {
   /** Newest first; runs that changed nothing are left out. */
   readonly runs: readonly RunChanges[];
-  /** True where there are more than the limit. */
+  /** True if there are more than the limit. */
   readonly isCut: boolean;
 }
 

@@ -40,7 +40,7 @@ export class EventStreams {
     this.#clock = clock;
   }
 
-  /** The open stream of a new subscriber. @throws Refusal 503 where there are as many as may be, or the server closes */
+  /** The open stream of a new subscriber. @throws Refusal 503 if there are as many as may be, or the server closes */
   open(outgoing: ServerResponse): ReadableStream<Uint8Array> {
     if (this.#subscribers.size >= MOST_SUBSCRIBERS || this.#end.signal.aborted) {
       const hint = 'GET /api/v1/status has the same at one moment';

@@ -1,6 +1,6 @@
 /**
  * The five answers (is the backup fresh, complete, verified, restorable; what drifted), the sentence above them and what
- * needs a person: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
+ * needs attention: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
@@ -16,7 +16,7 @@ import { age } from './wording.ts';
 export interface DriftCounts {
   readonly open: number;
   readonly severities: Readonly<Record<Severity, number>>;
-  /** The run that was compared, where there is one for all sources. */
+  /** The run that was compared, if there is one for all sources. */
   readonly run: number | null;
   /** When that run ended, ISO 8601. */
   readonly at: string | null;
@@ -208,7 +208,7 @@ export interface Need extends HealthReason {
   readonly source: string | null;
 }
 
-/** What needs a person, worst first. A first sync under way needs no action. */
+/** What needs attention, worst first. A first sync under way needs no action. */
 export function needsOf({ health }: HealthSnapshot): Need[] {
   const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
   return [{ source: null, reasons: health.reasons }, ...health.sources]

@@ -63,7 +63,7 @@ export interface SourceFacts {
   readonly firstTriedAt: string | null;
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
-  /** Collections that the latest look did not find whole. */
+  /** Collections that the latest run did not read completely. */
   readonly unread: number;
 }
 
@@ -84,7 +84,7 @@ export interface HealthFacts {
   readonly mirrorProblem: {
     readonly message: string;
     readonly hint: string | null;
-    /** True where there is none yet and the first sync is about to make it. */
+    /** True if there is none yet and the first sync is about to make it. */
     readonly isComing: boolean;
   } | null;
   /** What else is wrong with the daemon itself, and for how long. */

@@ -34,7 +34,7 @@ export function kindFrom(text: string): Kind {
   );
 }
 
-/** All kinds that are named, by several parameters or commas; null where none is. @throws TidemarkError `usage` */
+/** All kinds that are named, by several parameters or commas; null if none is. @throws TidemarkError `usage` */
 export function kindsIn(query: URLSearchParams, name: string): Kind[] | null {
   const texts = query.getAll(name).flatMap((text) => text.split(',').filter((part) => part !== ''));
   return texts.length === 0 ? null : [...new Set(texts.map(kindFrom))];
@@ -67,7 +67,7 @@ export function sourcesIn(query: URLSearchParams, known: readonly string[]): rea
 const MAX_BODY_BYTES = 16 * 1024;
 
 /**
- * The body as text; empty where there is none. From the socket itself: a length may be missing, or untrue.
+ * The body as text; empty if there is none. From the socket itself: a length may be missing, or untrue.
  * @throws Refusal 413 for one that is too large, 400 for one that ends early
  */
 export async function requestText(context: Context): Promise<string> {

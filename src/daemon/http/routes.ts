@@ -228,7 +228,7 @@ class Replicas {
 
   /**
    * What answers a path below `/replica`.
-   * @throws Refusal 404 for a source that there is not, and where the replica has no token
+   * @throws Refusal 404 for a source that does not exist, and where the replica has no token
    */
   at(path: string): Hono<{ Bindings: HttpBindings }> {
     const config = this.#config();

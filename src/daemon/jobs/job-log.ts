@@ -69,7 +69,7 @@ const WORDS = {
 /** Collections that a line names; the rest is a number. */
 const NAMED = 2;
 
-/** What a partial sync could not read whole, and why; null for another job. */
+/** What a partial sync could not read completely, and why; null for another job. */
 function partsLacking(row: JobRow): { readonly count: number; readonly text: string } | null {
   const summary = row.outcome === 'partial' ? summaryOf('sync', row) : null;
   if (summary === null) return null;

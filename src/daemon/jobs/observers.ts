@@ -13,7 +13,7 @@ import type { DaemonView } from '../view.ts';
 
 interface BegunJob {
   readonly row: JobRow;
-  /** Of a sync: the kinds that it is narrowed to; null for all that the source includes. */
+  /** Of a sync: the kinds that it is narrowed to; null for everything that the source includes. */
   readonly kinds: readonly Kind[] | null;
 }
 
@@ -96,7 +96,7 @@ export class Observers {
     for (const observer of this.#all) this.#start(observer, () => observer.ended?.(ended, this.#context()));
   }
 
-  /** Epoch milliseconds of the next wish to be woken; null where there is none. */
+  /** Epoch milliseconds of the next wish to be woken; null if there is none. */
   wakeAt(): number | null {
     const times = this.#all
       .filter((observer) => !this.#awake.has(observer))

@@ -89,7 +89,7 @@ export class RemoteStats {
     };
   }
 
-  /** Without the times of its starts, a window keeps its reported count until the whole window has passed. */
+  /** Without the times of its starts, a window keeps its reported count until the entire window has passed. */
   #use({ used, limit }: WindowUse, windowMs: number): WindowUse {
     if (this.#starts !== null) {
       const since = this.#clock.now() - windowMs;

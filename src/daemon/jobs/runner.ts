@@ -47,7 +47,7 @@ interface RunnerOptions {
 
 interface Current extends RunningEntry {
   readonly startedAt: string;
-  /** The kinds that the request limits it to; null for all that the source includes. */
+  /** The kinds that the request limits it to; null for everything that the source includes. */
   kinds: readonly Kind[] | null;
   number: number;
   client: Pick<ReadClient, 'stats'> | null;
@@ -97,7 +97,7 @@ export class JobRunner implements SlotUser {
     return tickets;
   }
 
-  /** What became of a ticket; null for one that is not known, or known no longer. */
+  /** The outcome of a ticket; null for one that is not known, or known no longer. */
   statusOf(ticket: number): RequestStatus | null {
     const { slots } = this.#options;
     const working = this.#current === null ? slots.working() : [this.#current.job];
@@ -448,7 +448,7 @@ class RequestLog {
     if (this.#ended.size > KEPT && oldest !== undefined) this.#ended.delete(oldest);
   }
 
-  /** What became of a ticket; null for one that is not known, or known no longer. */
+  /** The outcome of a ticket; null for one that is not known, or known no longer. */
   statusOf(
     ticket: number,
     atWork: RunningEntry | null,

@@ -1,5 +1,5 @@
 /**
- * Which cell may start a job: at most so many at a time over all cells, and one at a time of those that send requests to one
+ * Which cell may start a job: at most `daemon.slots` at a time over all cells, and one at a time of those that send requests to one
  * origin with one key. Requests by people go first, in order of arrival; then the job whose last execution started longest
  * ago.
  */

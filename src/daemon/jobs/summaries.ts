@@ -68,7 +68,7 @@ export interface SyncSummary {
   readonly kinds: readonly KindSweeps[];
   /** At most `NAMED_SWEEPS`, in the order of the run. */
   readonly unread: readonly UnreadSweep[];
-  /** Likewise; left out where there is none. */
+  /** Likewise; left out if there is none. */
   readonly unfinished?: readonly UnfinishedSweep[];
 }
 
@@ -115,7 +115,7 @@ export interface VerifySummary {
   readonly problems: number;
   /** One line each, at most `NAMED_PROBLEMS`; ids that are secrets are replaced. */
   readonly found: readonly string[];
-  /** Hex; of the newest sealed run. Null where none is. */
+  /** Hex; of the newest sealed run. Null if none is. */
   readonly root: string | null;
   readonly durationMs: number;
   /** What to do about the problems; left out by older versions, and without problems. */

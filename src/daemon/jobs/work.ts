@@ -20,7 +20,7 @@ export interface QueuedJob {
   readonly trigger: JobTrigger;
   /** The schedule whose tick it is; null for one that was asked for. */
   readonly schedule: ScheduleName | null;
-  /** Of a sync: recordings whole. */
+  /** Of a sync: recordings are read completely. */
   readonly full: boolean;
   /** Of a sync: null for all. */
   readonly kinds: readonly Kind[] | null;

@@ -98,7 +98,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** 29 February can be eight years away. */
 const MOST_DAYS = 9 * 366;
 
-/** The first wall time after `after` that fits; whole seconds. @throws RangeError where there is none within years */
+/** The first wall time after `after` that fits; whole seconds. @throws RangeError if there is none within years */
 function nextOnWall(fields: CronFields, after: WallMs): WallMs {
   const from = Math.floor(after / 1000) * 1000 + 1000;
   let day = Math.floor(from / DAY_MS) * DAY_MS;

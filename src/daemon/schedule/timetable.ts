@@ -29,7 +29,7 @@ interface Entry {
   readonly isRunning: boolean;
   /** Epoch milliseconds, jitter included. */
   dueAt: number;
-  /** True where the due time is no tick that was missed: the first start of all, or work that was cut short. */
+  /** True where the due time is not a tick that was missed: the first start of all, or work that was cut short. */
   isExtra: boolean;
   skipped: number;
   missed: number;

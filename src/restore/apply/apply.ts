@@ -227,7 +227,7 @@ async function applyLevels(
   }
 }
 
-/** The step that it depends on and that was not applied; null where there is none. */
+/** The step that it depends on and that was not applied; null if there is none. */
 function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): string | null {
   const missing = step.after.find(
     (n) => journal.row(n).outcome !== 'applied' && !isAlreadyApplied(journal.row(n)),

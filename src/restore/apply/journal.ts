@@ -54,7 +54,7 @@ export class RestoreJournal {
     this.#rows = new Map(mirror.restores.steps(restore).map((row) => [row.n, row]));
   }
 
-  /** Writes the whole plan down. */
+  /** Writes the entire plan down. */
   static begin({ mirror, clock, source, plan, approved, undoes }: JournalStart): RestoreJournal {
     const start: RestoreStart = {
       source,

@@ -100,7 +100,7 @@ export class LiveRecords {
   /**
    * Ids of the collection's records, those of a natural key where one is asked for.
    * @param isFresh false if a list that is some seconds old is enough
-   * @throws TidemarkError when the collection cannot be read whole
+   * @throws TidemarkError when the collection cannot be read completely
    */
   async idsOf(
     definition: ResourceDefinition,
@@ -115,7 +115,7 @@ export class LiveRecords {
 
   /**
    * Ids of the collection's records whose bodies match: the list is read again every time, and one page held at a time.
-   * @throws TidemarkError when the collection cannot be read whole
+   * @throws TidemarkError when the collection cannot be read completely
    */
   async idsWhere(
     definition: ResourceDefinition,

@@ -168,13 +168,13 @@ export function movedError(message: string): StepError {
 
 /** What the step would make true and live shows already. */
 interface AlreadyApplied {
-  /** The id of the record that a creation would have made again; null for the other actions. */
+  /** The id of the record that a creation recreates; null for the other actions. */
   readonly newId: string | null;
   readonly digest: string | null;
 }
 
 /**
- * Null where there is something to send; always for a restore that is not gone on with, whose plan is as new as its look.
+ * Null if there is something to send; always for a restore that is not resumed, whose plan is as recent as its check.
  * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows.
  * @throws TidemarkError when that cannot be found out
  */

@@ -35,7 +35,7 @@ export interface StepContext {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly secrets: SecretLookup;
   readonly desired: DesiredLookup;
-  /** The id that a record has since an earlier restore made it again; undefined where none did. */
+  /** The id that a record has since an earlier restore recreated it; undefined if none did. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
   /** Live ids that the plan found to be desired records under another id, as `kind id`. */
   readonly adopted: ReadonlySet<string>;

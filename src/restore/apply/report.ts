@@ -52,7 +52,7 @@ export interface StepReport {
   readonly name: string;
   /** `planned`: not reached when the restore was interrupted. `sent`: it may or may not have been done. */
   readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
-  /** HTTP status of the last answer; null where none came. */
+  /** HTTP status of the last answer; null if none came. */
   readonly status: number | null;
   /** The id that the service gave to a created record. */
   readonly new_id: string | null;

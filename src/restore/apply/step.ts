@@ -272,7 +272,7 @@ class StepRun {
         return keepAsSent(this.#context, step, cause, `it was refused (${error.message})`);
       }
     }
-    // A refused request had no effect: a creation that succeeds later is no duplicate.
+    // A refused request had no effect: a creation that succeeds later is not a duplicate.
     if (id === null) journal.note(step.n, { attempts: this.#before.attempts });
     return fail(this.#context, step, stepError(error), status);
   }

@@ -75,7 +75,7 @@ interface Passes extends DrillOptions {
 
 /**
  * Restores until nothing is left that could be sent, or nothing more is achieved.
- * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the service cannot be read whole
+ * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the service cannot be read completely
  */
 export async function restoreInPasses(
   options: DrillOptions,
@@ -181,7 +181,7 @@ function planInput(options: Passes, live: PlanState): PlanInput {
     secrets,
     options: {
       prune: null,
-      // Everything is to be put back: shares say nothing here.
+      // Everything is to be restored: shares say nothing here.
       limits: { maxShare: 1, minRecords: 1 },
       createOrganizations: false,
       inviteMissing: false,

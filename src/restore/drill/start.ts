@@ -17,7 +17,7 @@ import { familyRecordKey } from '../records.ts';
 import type { DrillSnapshot } from './snapshot.ts';
 
 export interface DrillService {
-  /** The interface, over HTTP. */
+  /** The API, over HTTP. */
   readonly baseUrl: URL;
   /** A key of the user that the service was opened for, with every permission. */
   readonly apiKey: Secret;
@@ -179,7 +179,7 @@ interface DamageOptions {
 }
 
 /**
- * Damages that share of the records: every second one is removed, with all that hangs from it or refers to it, the others
+ * Damages that share of the records: every second one is removed, with everything that hangs from it or refers to it, the others
  * get another value in one of the fields that the service lets people change. Organizations are altered, never removed.
  * @internal
  */

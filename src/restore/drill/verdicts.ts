@@ -232,7 +232,7 @@ interface Remaining {
 }
 
 /**
- * Compares managed fields, as a restore does, or whole bodies for kinds without known writable fields. For a kind that only
+ * Compares managed fields, as a restore does, or entire bodies for kinds without known writable fields. For a kind that only
  * shows another kind's records, only their presence counts.
  */
 export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
@@ -257,7 +257,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const changes: RecordChange[] = [];
   for (const { kind } of CATALOG) {
     for (const change of found.filter((each) => each.kind === kind)) {
-      // Additional records in the sandbox are no loss: the key's user in an organization without members, say.
+      // Additional records in the sandbox are not a loss: the key's user in an organization without members, say.
       if (change.change === 'added') continue;
       const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
       if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))

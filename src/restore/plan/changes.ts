@@ -45,7 +45,7 @@ import {
   blocked,
 } from './steps.ts';
 
-/** Plans one record that both states have; false where there is nothing to do. */
+/** Plans one record that both states have; false if there is nothing to do. */
 export function planChange(
   planning: Planning,
   definition: ResourceDefinition,
@@ -356,7 +356,7 @@ function separateFields(
 interface SortedFields {
   readonly send: FieldDefinition[];
   readonly act: ActionField['actions'][number] | null;
-  /** Fields that cannot be put back by a request, each with the reason. */
+  /** Fields that cannot be restored by a request, each with the reason. */
   readonly blocked: {
     readonly name: string;
     readonly obstacle: 'immutable' | 'no_value';
@@ -364,7 +364,7 @@ interface SortedFields {
     /** The blocked paths inside the field; left out where all of it is blocked. */
     readonly paths?: readonly string[];
   }[];
-  /** Fields that wait for a person. */
+  /** Fields that need manual work. */
   readonly waiting: string[];
   /** Names that differ in letter case only: those to be renamed by hand, and those that cannot be changed. */
   readonly letters: { readonly byHand: string[]; readonly lasting: string[] };

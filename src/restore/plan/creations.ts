@@ -301,7 +301,7 @@ function planPersonAfter(
 
 const COMES_BACK = 'invited: comes back when the invite is accepted';
 
-/** The text at a place in lower case; empty where there is none. */
+/** The text at a place in lower case; empty if there is none. */
 function textAt(body: JsonValue, pointer: string): string {
   const value = resolvePointer(body, pointer);
   return typeof value === 'string' ? value.toLowerCase() : '';
@@ -360,7 +360,7 @@ function invitedAs(
   const address = Object.keys(fields)[0] ?? '';
   const to = textAt(body, memberPointer(address));
   const organization = matching.liveScope(desired.scope)?.organization_id;
-  // An expired one is no reason to wait; the service removes it.
+  // An expired one is not a reason to wait; the service removes it.
   const open = (matching.kinds.get(kind)?.live ?? []).find(
     (other) =>
       to !== '' &&

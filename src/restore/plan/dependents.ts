@@ -27,7 +27,7 @@ function isBelow({ scope }: ResourceDefinition, kind: Kind): boolean {
   return key !== undefined && scope.includes(key);
 }
 
-/** Pointers by which a kind that has no PATCH names the records of another: what it links is all that it is. */
+/** Pointers by which a kind that has no PATCH names the records of another: such a record is nothing but that link. */
 function linksTo(other: ResourceDefinition, { kind, idPath }: ResourceDefinition): string[] {
   if (other.operation('update') !== undefined) return [];
   const references = other.references.filter(

@@ -207,7 +207,7 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
   return { ...whole, records, collections };
 }
 
-/** The kinds that the user named, or those of the records that were named, or all that the configuration includes. */
+/** The kinds that the user named, or those of the records that were named, or everything that the configuration includes. */
 function askedKinds(
   { request: { filter }, desired, definitions, source, idMap }: GatherOptions,
   idsOf: ReturnType<typeof idChoice> | null,
@@ -274,7 +274,7 @@ export function ownUserIn(
 // `--field`: the fields that steps may change.
 
 /**
- * True for a place at, below or above one of the pointers; null where none is named: every field.
+ * True for a place at, below or above one of the pointers; null if none is named: every field.
  * @throws TidemarkError `usage` when one is not a pointer
  */
 function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {

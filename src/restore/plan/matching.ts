@@ -26,7 +26,7 @@ export interface Matching {
   readonly adopted: readonly Adopted[];
   /** The kind under which a desired record was kept. */
   recordedKind(desired: ParsedRecord): Kind;
-  /** The live id of a desired record's id; undefined where none is known. */
+  /** The live id of a desired record's id; undefined if none is known. */
   liveId(kind: Kind, desiredId: string): string | undefined;
   /** A desired scope in live ids; null where a parent has none. */
   liveScope(scope: Scope): Scope | null;

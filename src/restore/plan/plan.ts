@@ -63,7 +63,7 @@ type Precondition<R = number> =
   /** An earlier step of the same record was applied. */
   | { readonly state: 'after'; readonly step: R };
 
-/** What puts back what the step overwrites. Secrets are left out and named. */
+/** What restores what the step overwrites. Secrets are left out and named. */
 export type Inverse =
   | { readonly action: 'remove' }
   | { readonly action: 'create'; readonly body: JsonObject; readonly withheld: readonly string[] }
@@ -121,7 +121,7 @@ export interface PlanStep<R = number> {
   readonly kind: Kind;
   /** Live ids, as far as known; else those of the desired record. */
   readonly scope: Scope;
-  /** The live id; the desired record's where there is none yet. */
+  /** The live id; the desired record's if there is none yet. */
   readonly id: string;
   readonly name: string;
   /** From live to desired; secrets replaced by `[secret]`. */
@@ -209,7 +209,7 @@ export interface Plan {
   readonly cost: {
     readonly requests: number;
     readonly minutes: number;
-    /** Of the requests, those for removals; left out where there are none. */
+    /** Of the requests, those for removals; left out if there are none. */
     readonly removals?: number;
   };
 }
@@ -240,7 +240,7 @@ export function planDocument({ hash, ...rest }: Plan): PlanDocument {
 // A saved plan, read back: it is what was approved, or it is refused.
 
 /**
- * The plan of a `tidemark.plan/1` document. All that apply relies on is pinned by its hash, so that an edited plan is
+ * The plan of a `tidemark.plan/1` document. Everything that apply relies on is pinned by its hash, so that an edited plan is
  * refused.
  * @throws TidemarkError `usage` when the text is not a plan, `unsafe_plan` when its hash is another one
  */
@@ -301,7 +301,7 @@ function notAPlan(cause?: unknown): TidemarkError {
 // The hash that pins a plan: equal exactly when the plans would do the same to the same.
 
 /**
- * SHA-256 (hex) of the canonical text of all that apply relies on and a person agrees to: the steps (requests,
+ * SHA-256 (hex) of the canonical text of everything that apply relies on and a person agrees to: the steps (requests,
  * preconditions with digests of the live records, digests of the desired bodies), what guards refuse, records found under
  * another id, what was not read, and the sources and states that are meant. When it was made and what it costs
  * takes no part.
@@ -321,7 +321,7 @@ export function planHash(plan: Omit<Plan, 'hash'>): string {
 
 // What the planner is given. It reads nothing else: no clock, no network, no mirror.
 
-/** A collection of a state. What is not whole proves nothing about what is absent from it. */
+/** A collection of a state. One that is not complete proves nothing about what is absent from it. */
 export interface PlanCollection extends CollectionKey {
   readonly isComplete: boolean;
   /** True where the service has no such collection: then nothing is in it. */
@@ -374,7 +374,7 @@ export interface PlanInput {
   readonly idMap: (kind: Kind, id: string) => string | undefined;
   /**
    * The run that found a desired record gone, whose removal the mirror holds back; undefined for every other one. Its
-   * namesake that came since may be that record, made again. None when left out.
+   * namesake that came since may be that record, recreated. None when left out.
    */
   readonly goneSince?: (record: ParsedRecord) => number | undefined;
   readonly secrets: SecretLookup;

@@ -30,7 +30,7 @@ export interface References {
   };
   /** Pointer to the id in a body of the kind. */
   idPointer(kind: Kind): string;
-  /** True where the live collection was read whole. */
+  /** True where the live collection was read completely. */
   isRead(kind: Kind, liveScope: Scope): boolean;
 }
 
@@ -161,7 +161,7 @@ function isNumber(value: JsonValue): boolean {
   return typeof value === 'number' || isRawNumber(value);
 }
 
-/** An id as the type that stood there: a number stays a number. */
+/** An id as the type that was there: a number stays a number. */
 export function asId(id: string, like: JsonValue): JsonValue {
   return isNumber(like) && /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
 }

@@ -98,7 +98,7 @@ export function planDependentRemovals(planning: Planning): void {
   }
 }
 
-/** True for a record that the desired state does not have, and that the interface lets remove. */
+/** True for a record that the desired state does not have, and that the API lets remove. */
 function canGo(
   { matching, drafts }: Planning,
   definition: ResourceDefinition,
@@ -111,7 +111,7 @@ function canGo(
   return isExtra && isRemovable && definition.operation('remove') !== undefined;
 }
 
-/** Live collections of which both sides are whole: only there absence means something. */
+/** Live collections of which both sides are complete: only there does absence mean something. */
 function coveredCollections(planning: Planning): ReadonlySet<string> {
   const { input, matching, references } = planning;
   const covered = new Set<string>();

@@ -18,7 +18,7 @@ const GIVEN =
 /** True for a member that is probably a setting, and that no request sets. */
 function isSilent(definition: ResourceDefinition): (name: string) => boolean {
   const { family, idPath, restore } = definition;
-  // What the same component takes under a kind that the interface shows.
+  // What the same component takes under a kind that the API shows.
   const sibling = CATALOG.find((each) => each.family === family && each.hasDocumentedFields);
   const shown = family === null || sibling === undefined ? null : sibling.fieldsByName;
   const settable = new Set(
@@ -82,7 +82,7 @@ export function unmanagedReason(planning: Planning, definition: ResourceDefiniti
   return `nothing says that these may be written, so they stay as the service sets them; to allow it, add ${line}`;
 }
 
-/** Why nothing of a missing record can be sent, and what would bring it back whole: what it goes by is named first. */
+/** Why nothing of a missing record can be sent, and what would bring all of it back; the name that identifies it comes first. */
 export function closedReason(planning: Planning, definition: ResourceDefinition): string {
   const names = new Set([...definition.naturalKey.map(topMember), ...silentNames(planning, definition)]);
   return `${CLOSED}; to allow it: ${allowingLine(definition, [...names])}`;

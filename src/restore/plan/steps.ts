@@ -153,14 +153,14 @@ export function manual(draft: Draft, obstacle: Obstacle, reason: string): Draft 
   return { ...blocked(draft, obstacle, reason), action: 'manual' };
 }
 
-/** Reasons as one text; null where none is given. */
+/** Reasons as one text; null if none is given. */
 export function joinedReasons(reasons: readonly (string | null)[]): string | null {
   return reasons.filter((reason) => reason !== null).join('; ') || null;
 }
 
 /**
  * What a person has to do, and what to restore afterwards.
- * @param due what is to be done; empty: all that the kind has
+ * @param due what is to be done; empty: everything that the kind has
  * @param live the record's live body; null where it is yet to be created
  * @param name what the record goes by
  * @param waiting fields that can be set only then

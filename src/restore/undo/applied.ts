@@ -78,7 +78,7 @@ export interface UndoChain {
   places(record: RecordKey): readonly RecordKey[];
   /** Digest of a record at its latest place, as the restore and its chain left it; null where that was not read. */
   digest(record: RecordKey): string | null;
-  /** The undo of the record's change, if it is still in effect; undefined if the change was made again. */
+  /** The undo of the record's change, if it is still in effect; undefined if the change was made a second time. */
   takenBackBy(record: RecordKey): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
   idSince(record: RecordKey): string | undefined;

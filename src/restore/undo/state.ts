@@ -193,7 +193,7 @@ class BeforeRestore {
   #tellAbsent(applied: AppliedStep, inverse: Inverse): void {
     const { kind, scope, id, name } = applied;
     const isCreated = this.#created.has(recordKey(applied));
-    // Its creation tells of it.
+    // Its creation names it.
     if (isCreated && inverse.action !== 'remove') return;
     const undo = this.#chain.takenBackBy(applied);
     if (isCreated || undo !== undefined) {
@@ -325,7 +325,7 @@ class UndoUnread {
   readonly #skipped = new Map<string, Omit<Skipped, 'name'> & { readonly names: Set<string> }>();
   #isAnyKnown = false;
 
-  /** @param live null where it is known whole */
+  /** @param live null if all of it is known */
   constructor(live: LiveKnowledge | null) {
     this.#live = live;
   }
@@ -368,7 +368,7 @@ class UndoUnread {
     });
   }
 
-  /** Why the record may be there all the same; null where it is gone. */
+  /** Why the record may still be there; null if it is gone. */
   #doubt({ kind, scope, id }: RecordKey): string | null {
     if (this.#live === null) return null;
     const coverage = this.#live.coverage(kind, scope);

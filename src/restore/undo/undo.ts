@@ -141,7 +141,7 @@ function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanS
 }
 
 /**
- * The undos of a restore as text: `restore 1 was undone by restore 2 and done again by restore 3`; null where none undid
+ * The undos of a restore as text: `restore 1 was undone by restore 2 and done again by restore 3`; null if none undid
  * anything of it.
  * @throws TidemarkError as `planUndo`
  */
@@ -179,7 +179,7 @@ export function existingNamesakes(
   return ofKinds.filter((record) => !isMade(record) && names.has(nameOf(record))).map(recordKey);
 }
 
-/** The places that an undo's plan knows as desired: what its steps make, and what stood there (`existingNamesakes`). */
+/** The places that an undo's plan knows as desired: what its steps create, and what was there (`existingNamesakes`). */
 export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
   const made = plan.steps.flatMap(({ desired }) => (desired === null ? [] : [recordKey(desired)]));
   return new Set([...made, ...standing]);

@@ -1,6 +1,6 @@
 /**
  * The state of a sandbox in a file: one JSON line for each request that changed something, so that a write costs what it
- * changed and a cascade is there whole or not at all. Opening folds the lines and writes the result again, beside the old
+ * changed and a cascade is stored completely or not at all. Opening folds the lines and writes the result again, beside the old
  * file and then over it.
  */
 import {
@@ -74,7 +74,7 @@ export class DataFile {
     if (lineNumber === 0) throw this.#unusable('is not a sandbox data file');
   }
 
-  /** Rewrites the file with the whole state (mode 0600) and keeps it open for `append`. If that fails, no new file is left. */
+  /** Rewrites the file with the entire state (mode 0600) and keeps it open for `append`. If that fails, no new file is left. */
   rewrite(commits: Iterable<Commit>): void {
     const temporary = `${this.#path}.new`;
     // What a crash left there.

@@ -221,7 +221,7 @@ export class MemoryStore implements WritableStore {
     }
   }
 
-  /** The whole state as commits, for rewriting the data file. */
+  /** The entire state as commits, for rewriting the data file. */
   *commits(): Iterable<Commit> {
     for (const table of this.#tables.names()) {
       for (const each of this.#tables.all(table)) {
@@ -276,7 +276,7 @@ function noteFor(kind: Kind): RowNote | undefined {
   return RULES[kind].view?.note;
 }
 
-/** @throws WireError 404 where there is no such record, 403 where it belongs to another organization */
+/** @throws WireError 404 if there is no such a record, 403 where it belongs to another organization */
 function writableTarget(writing: Writing, kind: Kind, scope: Scope, id: string): Target {
   const found = writing.hasParents(scope) ? writing.find(kind, scope, id) : undefined;
   if (found === undefined) throw notFound();

@@ -35,7 +35,7 @@ export class ProfiledStore extends MemoryStore {
     return this.#completed(kind, scope, id, this.#further(kind, body, false), [], viewer) ?? text;
   }
 
-  /** The record with these members set and those dropped, as answered; undefined where there is nothing to do. */
+  /** The record with these members set and those dropped, as answered; undefined if there is nothing to do. */
   #completed(
     kind: Kind,
     scope: Scope,

@@ -203,7 +203,7 @@ export class HeldMirror<Memory> {
 
   /**
    * Reads in one moment of the mirror.
-   * @throws WireError 503 where there is none that can be read; other errors of `work` pass
+   * @throws WireError 503 if there is none that can be read; other errors of `work` pass
    */
   use<T>(work: (mirror: Mirror, memory: Memory) => T): T {
     try {
@@ -278,7 +278,7 @@ export class HeldMirror<Memory> {
   }
 }
 
-/** What callers are reported; the log has the rest, paths of this machine among it. */
+/** What callers are reported; the log has the rest, including paths of this machine. */
 const REASONS: Partial<Record<ErrorCode, string>> = {
   mirror_missing: 'it is not there',
   mirror_locked: 'it is being written',

@@ -1,5 +1,5 @@
 /**
- * The mirror served over the interface's own paths, read-only (docs/replica.md). One function from a request to an
+ * The mirror served over the API's own paths, read-only (docs/replica.md). One function from a request to an
  * answer, for `serve` and for the daemon.
  */
 import type { Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
@@ -179,9 +179,9 @@ function rootOf(run: RunRow | undefined): string {
   return run?.root ?? '';
 }
 
-// A state of the mirror as the interface's store: what was never read is refused, never shown as empty.
+// A state of the mirror as the API's store: what was never read is refused, never shown as empty.
 
-/** False on a list of which no reading was ever whole: records may be missing from it. */
+/** False on a list that was never read completely: records may be missing from it. */
 const COMPLETE_HEADER = 'X-Tidemark-Complete';
 
 class MirrorStore implements ReadableStore {
@@ -285,7 +285,7 @@ function agrees(above: Scope, scope: Scope): boolean {
 
 /**
  * A collection that no run up to that state has read: 403 where the service denied it, else 404.
- * @param seen what the last run knew of it; null where none has tried
+ * @param seen what the last run knew of it; null if none has tried
  */
 function neverRead(
   definition: ResourceDefinition,
@@ -307,7 +307,7 @@ function neverRead(
   }
 }
 
-/** A record that the mirror does not hold, of a collection that it never saw whole. */
+/** A record that the mirror does not hold, of a collection that it never read completely. */
 function noneHeld({ title, reading }: ResourceDefinition): WireError {
   return notFound(
     reading === 'each'

@@ -187,7 +187,7 @@ export const roles: KindRules = {
     return { ...target.body, ...accepted };
   },
   remove: (transaction, target) => transaction.discardScope('role_id', target.id),
-  // User uuids and no membership ids: a membership that is made again leaves its role as it was.
+  // User uuids and no membership ids: a membership that is recreated leaves its role as it was.
   present: (reading, scope, { body }) => {
     if (!('members' in body)) return body;
     const memberships = reading.bodies('role_memberships', { ...scope, role_id: valueText(body['id']) });

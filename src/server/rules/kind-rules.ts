@@ -53,14 +53,14 @@ export interface Transaction extends Reading {
 
 export type Counter = Kind | 'components' | 'users';
 
-/** Tells whether the changed record or nothing is answered. */
+/** Whether the changed record is the answer, or nothing. */
 type RecordAction = (transaction: Transaction, target: Target, body: JsonValue) => 'record' | 'nothing';
 /** Answers nothing. */
 type CollectionAction = (transaction: Transaction, scope: Scope, body: JsonValue) => void;
 
 export interface KindRules {
   readonly order: Order;
-  /** Null for kinds that are never created or changed through the interface. */
+  /** Null for kinds that are never created or changed through the API. */
   readonly request: RequestRules | null;
   readonly create?: (transaction: Transaction, scope: Scope, accepted: JsonObject) => NewRecord;
   /** The record after the change; both without regard to what is answered. */

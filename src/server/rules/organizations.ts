@@ -186,7 +186,7 @@ function withSaml(domain: JsonObject): JsonObject {
   return { ...domain, has_saml: parts.every((part) => typeof part === 'string' && part !== '') };
 }
 
-/** wire-notes.md, Restore: unique over the whole instance. */
+/** wire-notes.md, Restore: unique over the entire instance. */
 function refuseTakenDomain(
   transaction: Transaction,
   domain: JsonValue | undefined,

@@ -15,7 +15,7 @@ export interface RequestRules {
 }
 
 /**
- * The accepted members of a body, in the order of the documentation. Values are taken as they came.
+ * The accepted members of a body, in the order of the documentation. Values are taken as received.
  * @param prefix the body's path in the request, e.g. `2__` for the third of a list
  * @throws WireError 400 for the first field that is missing or wrong
  */

@@ -8,7 +8,7 @@ import type { SeedRecord } from './seed.ts';
 interface CarelessAction {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
-  /** Sent as JSON, where there is one. */
+  /** Sent as JSON, if there is one. */
   readonly body?: JsonObject;
   /** For people: one sentence in the past tense. */
   readonly says: string;
@@ -16,7 +16,7 @@ interface CarelessAction {
 
 /**
  * The requests, in order; their ids are those of `demoSeed`. They need a key with every permission. Each leaves something
- * for a diff to find. What was taken or altered can be put back through the interface (re-created exports need their
+ * for a diff to find. What was taken or altered can be restored through the API (re-created exports need their
  * secrets), what was added can be removed.
  */
 export function carelessAdmin(): readonly CarelessAction[] {

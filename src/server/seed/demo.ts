@@ -19,7 +19,7 @@ const RECORDINGS: readonly (readonly [projectId: number, count: number])[] = [
   [4, 300],
 ];
 
-/** The whole demo. */
+/** The entire demo. */
 export function demoSeed(): Seed {
   const { users, records } = demoConfiguration();
   return { users, records: withRecordings(records) };
