@@ -1,5 +1,5 @@
 /** The work on one cell, in the process that a worker keeps for it: bring the mirror, do what is due, store it, report. */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import { type Backup, listNewestFenced } from '../backup/list.ts';
@@ -9,14 +9,14 @@ import { openTarget } from '../backup/targets/open.ts';
 import { openWorkDirectory } from '../backup/work-directory.ts';
 import { answered, createBackup } from '../backup/work.ts';
 import { removeOldBackups } from '../backup/writer.ts';
-import type { Config, SourceConfig } from '../config/config.ts';
+import type { Config, SourceConfig, TargetConfig } from '../config/config.ts';
 import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { Secret } from '../core/secret.ts';
-import { plural } from '../core/wording.ts';
+import { duration, plural } from '../core/wording.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -49,6 +49,9 @@ const KEY_VARIABLE = 'CELL_API_KEY';
 const LOOKED_AT = 4;
 /** How long the storage may take to answer, before it counts as away: its requests are given minutes, which would be a slot's. */
 const STORAGE_ANSWERS_MS = 20_000;
+/** How long storing or fetching a mirror may take, and how many bytes a second more: a storage may stop in the middle as well. */
+const STORAGE_LIMIT_MS = 120_000;
+const STORAGE_BYTES_PER_SECOND = 500_000;
 /** Old backups are looked for after each of these many runs: looking reads all manifests. */
 const CLEANED_EVERY = 8;
 
@@ -73,8 +76,9 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
       report: { chain, lostRuns, ...report, storage, requests: exportRateLog(order.rateLog, effects.clock) },
     };
   } catch (thrown) {
-    const status = thrown instanceof Unworkable ? thrown.status : 'failed';
-    return { status, error: toErrorMessage(thrown instanceof Unworkable ? thrown.error : thrown) };
+    if (!(thrown instanceof Unworkable)) return { status: 'failed', error: toErrorMessage(thrown) };
+    const { status, error, isOfStorage } = thrown;
+    return { status, error: toErrorMessage(error), isOfStorage };
   }
 }
 
@@ -82,11 +86,13 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
 class Unworkable extends Error {
   readonly status: 'left' | 'quarantined';
   readonly error: TidemarkError;
+  readonly isOfStorage: boolean;
 
-  constructor(status: 'left' | 'quarantined', error: TidemarkError) {
+  constructor(status: 'left' | 'quarantined', error: TidemarkError, isOfStorage = false) {
     super(error.message);
     this.status = status;
     this.error = error;
+    this.isOfStorage = isOfStorage;
   }
 }
 
@@ -335,7 +341,7 @@ async function storedBackups(
     const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
     return backups.filter(({ state }) => state === 'whole');
   } catch (thrown) {
-    throw new Unworkable('left', asTidemarkError(thrown));
+    throw new Unworkable('left', asTidemarkError(thrown), true);
   }
 }
 
@@ -354,15 +360,46 @@ async function fetchOne(
   { clock, signal, host, pid }: CellEffects,
 ): Promise<void> {
   try {
-    await restoreBackup(backup, to, {
-      identities: identities.map((each) => new Secret(each)),
-      clock,
-      signal,
-      holder: holderOf({ clock, host, pid }),
-    });
+    await withinStorageLimit(backup.path, backup.bytes, { clock, signal }, (limited) =>
+      restoreBackup(backup, to, {
+        identities: identities.map((each) => new Secret(each)),
+        clock,
+        signal: limited,
+        holder: holderOf({ clock, host, pid }),
+      }),
+    );
   } catch (thrown) {
     const error = asTidemarkError(thrown);
     throw error.code === 'mirror_corrupt' ? error : new Unworkable('left', error);
+  }
+}
+
+/**
+ * Ends work with the storage that takes too long for so many bytes.
+ * @throws TidemarkError `timeout` then, and as the work does
+ */
+async function withinStorageLimit<T>(
+  subject: string,
+  bytes: number,
+  { clock, signal }: Pick<CellEffects, 'clock' | 'signal'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limitMs = STORAGE_LIMIT_MS + (bytes / STORAGE_BYTES_PER_SECOND) * 1000;
+  const [late, over] = [new AbortController(), new AbortController()];
+  void clock.sleep(limitMs, over.signal).then(
+    () => late.abort(),
+    () => undefined,
+  );
+  try {
+    return await work(AbortSignal.any([signal, late.signal]));
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    throw new TidemarkError('timeout', `${subject}: the storage took longer than ${duration(limitMs)}`, {
+      hint: 'check that it works, and that this machine reaches it',
+      isRetryable: true,
+    });
+  } finally {
+    over.abort();
   }
 }
 
@@ -458,7 +495,12 @@ export async function storeMirror(
         fence,
         answersWithinMs: STORAGE_ANSWERS_MS,
       };
-      const { manifest } = await createBackup(job, { clock, signal, onProgress: () => undefined });
+      const { manifest } = await withinStorageLimit(
+        storageAddress(target),
+        statSync(path).size,
+        { clock, signal },
+        (limited) => createBackup(job, { clock, signal: limited, onProgress: () => undefined }),
+      );
       if (manifest.run % CLEANED_EVERY === 0) {
         const { cleanupError } = await removeOldBackups(target, manifest, clock, fence);
         if (cleanupError !== null) effects.log.warn({ cell, code: cleanupError.code }, cleanupError.message);
@@ -472,6 +514,10 @@ export async function storeMirror(
   } catch (error) {
     return { stored: null, error: toErrorMessage(error) };
   }
+}
+
+function storageAddress(target: TargetConfig): string {
+  return target.type === 'directory' ? target.path : `s3://${target.bucket}/${target.prefix}`;
 }
 
 /** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */

@@ -167,7 +167,12 @@ export type ChainState = 'new' | 'equal' | 'ahead' | 'behind';
 export type CellResult =
   | { readonly status: 'worked'; readonly report: CellReport }
   /** Nothing could be done. `left`: another worker may be able to; `quarantined`: a person has to look. */
-  | { readonly status: 'failed' | 'left' | 'quarantined'; readonly error: ErrorMessage };
+  | {
+      readonly status: 'failed' | 'left' | 'quarantined';
+      readonly error: ErrorMessage;
+      /** True where the storage as a whole is the cause: other cells meet the same. */
+      readonly isOfStorage?: boolean;
+    };
 
 // Messages between the worker and the process that works on cells for it.
 

@@ -405,8 +405,9 @@ export class Worker {
         if (isOver() && result.status !== 'worked') break;
         if (result.status === 'left') {
           if (result.error.code === 'interrupted') break;
-          this.#noteStorage(result.error);
-          await this.#leave(group, `cell ${cell.name}`, result.error);
+          if (result.isOfStorage === true) this.#noteStorage(result.error);
+          const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
+          await this.#leave(group, about, result.error);
           continue;
         }
         const isLast = index === held.cells.length - 1;

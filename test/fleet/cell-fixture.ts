@@ -56,8 +56,8 @@ export interface Fleet {
   readonly verified: (worker: string) => Promise<{ run: number; root: string | null; problems: number }>;
 }
 
-/** @param options.longestSleepMs what waits longer goes on after that time */
-export async function fleet({ longestSleepMs = Infinity } = {}): Promise<Fleet> {
+/** @param options.haste how many times faster than the clock waits end */
+export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
   const service = await FakeService.start();
   service.set(KIND, [
     { id: 'r1', name: 'First' },
@@ -72,7 +72,7 @@ export async function fleet({ longestSleepMs = Infinity } = {}): Promise<Fleet> 
   const clock: Clock = {
     ...systemClock,
     now: () => now,
-    sleep: (ms, signal) => systemClock.sleep(Math.min(ms, longestSleepMs), signal),
+    sleep: (ms, signal) => systemClock.sleep(ms / haste, signal),
   };
   const mirrorOf = (worker: string): string => join(directory, worker, '1', `${CELL}.db`);
   const signal = new AbortController().signal;

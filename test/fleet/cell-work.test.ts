@@ -254,7 +254,7 @@ describe('a cell', () => {
   it('waits a moment for a storage that never answers, and not at all where that is known', async () => {
     let asked = 0;
     const silent = await s3(() => (asked += 1));
-    const { work, registry, pass } = await fleet({ longestSleepMs: 300 });
+    const { work, registry, pass } = await fleet({ haste: 40 });
     registry.publish(await work('a', 1));
     pass();
     const second = registry.publish(await work('a', 2, { storage: silent }));
@@ -274,6 +274,33 @@ describe('a cell', () => {
       error: { code: 'timeout' },
     });
     expect(asked).toBe(before);
+  });
+
+  it('gives up a storage that stops in the middle', async () => {
+    const stalled = await s3((request, response) => {
+      request.resume();
+      // It lists, and takes nothing.
+      if (request.method !== 'GET') return;
+      const list = (request.url ?? '').includes('uploads')
+        ? 'ListMultipartUploadsResult'
+        : 'ListBucketResult';
+      response.writeHead(200, { 'content-type': 'application/xml' }).end(`<${list}></${list}>`);
+    });
+    const { work, registry, pass } = await fleet({ haste: 40 });
+    registry.publish(await work('a', 1));
+    pass();
+    expect(registry.publish(await work('a', 2, { storage: stalled }))).toMatchObject({
+      runs: [{ run: 2, outcome: 'complete' }],
+      storage: {
+        stored: null,
+        error: {
+          code: 'timeout',
+          message: expect.stringMatching(
+            /^s3:\/\/fleet\/cells\/acme: the storage took longer than 2 min/,
+          ) as string,
+        },
+      },
+    });
   });
 
   it('is left to newer workers where its mirror is newer, in the cache and in storage', async () => {

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -263,6 +263,19 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.cells WHERE failures = 1 AND error LIKE '%was ended by SIGKILL'`);
     const [after] = (await ask(count)) as [{ n: number }];
     expect(after.n).toBeGreaterThanOrEqual(service.seen.length - before);
+  });
+
+  it('say once that storage is missing, whatever the number of cells, and go on when it is there', async () => {
+    const { worker, until, directory } = await cells('acme', 'globex', 'initech');
+    rmSync(join(directory, 'storage'), { recursive: true });
+    const only = worker('w1');
+    await until(`SELECT FROM tidemark.cells WHERE error_code = 'file_system' HAVING count(*) = 3`);
+    mkdirSync(join(directory, 'storage'));
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 3`);
+    only.child.kill('SIGTERM');
+    const lines = (await only.ended).stderr.split('\n');
+    expect(lines.filter((line) => line.includes('storage does not exist'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('mirrors are stored again'))).toHaveLength(1);
   });
 
   it('quarantine a cell that fails five times, tell it once, and release it when it works', async () => {
