@@ -72,7 +72,11 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       // Sent without a question, nobody would see which record was taken.
       isPartEnough: asked.yes !== true,
     });
-    const gathered = await gatherFor(session, reference, requestOf(options, reference));
+    const gathered = await gatherFor(session, reference, requestOf(options, reference)).catch(
+      (error: unknown) => {
+        throw withEarlierState(error, session, reference, options);
+      },
+    );
     const plan = planRestore(gathered.input);
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
     const notes = [
@@ -222,6 +226,25 @@ async function desiredFor(session: RestoreSession, { row, plan }: ResumableResto
 }
 
 // The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.
+
+/** The error that neither side has what was named by --id, with the state that had it. */
+function withEarlierState(
+  error: unknown,
+  { mirror, config, source, definitions }: RestoreSession,
+  reference: Reference,
+  options: RestoreOptions,
+): unknown {
+  const isAbsent = error instanceof TidemarkError && error.code === 'reference_unknown';
+  if (!isAbsent || reference.form !== 'latest' || mirror === null || options.id === undefined) return error;
+  const question = { config, source: source.name, definitions, filter: filterOf(options) };
+  const loss = latestLoss(mirror, question);
+  if (loss === null) return error;
+  const { run, before, text } = loss;
+  return new TidemarkError(error.code, error.message, {
+    hint: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}: \`tidemark restore run:${before.run}\` with the same options puts back what was before it`,
+    cause: error,
+  });
+}
 
 /** Lines that name the state before the last losses, where `latest` gives nothing to send. */
 function earlierStateNotes(

@@ -329,6 +329,10 @@ describe('what cannot simply be sent', () => {
     expect(stderr).toContain('the latest run already holds what is live now; ');
     expect(stderr).toContain('1 record removed');
     expect(stderr).toContain('`tidemark restore run:1`');
+    const named = await story.expectRun(4, 'restore', '--id', 'Events → BigQuery');
+    expect(named.stderr).toMatch(
+      /neither in FROM nor live\n.*run 2 \(just now\) recorded 1 record removed: `tidemark restore run:1`/,
+    );
     const same = await story.expectRun(0, 'diff', 'latest', 'live');
     expect(same.stderr).toMatch(
       /the latest run already holds what is live now; run 2 \(just now\) recorded 1 record removed: `tidemark diff run:1 live` shows them/,
