@@ -95,9 +95,15 @@ function shortened(lines: readonly string[]): string[] {
 
 // What a run read for the first time, in words: new to the mirror, which says nothing of the service.
 
-/** Beside counts of a run's own reading, a line a kind: `134 new here, read for the first time: domains (…) and 2 others`. */
+/**
+ * Beside counts of a run's own reading, a line a kind: `134 new here, read for the first time: domains (…) and 2 others`; one
+ * line for many kinds.
+ */
 export function newlyReadLines(firstReads: readonly FirstRead[]): string[] {
-  return groupAlike(firstReads, ({ kind }) => kind).map(
+  const kinds = groupAlike(firstReads, ({ kind }) => kind);
+  if (kinds.length > KINDS_NAMED)
+    return [`${count(sumOf(firstReads))} new here, read for the first time: ${collectionsText(firstReads)}`];
+  return kinds.map(
     (group) => `${count(sumOf(group))} new here, read for the first time: ${groupText(group)}`,
   );
 }
@@ -142,6 +148,18 @@ export function groupText([first, ...others]: readonly [
 ]): string {
   const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
   return collectionText(first.kind, first.scope) + more;
+}
+
+const KINDS_NAMED = 3; // more are only counted
+
+/** Collections that something is said of: by kind, or how many. */
+export function collectionsText(
+  collections: readonly { readonly kind: Kind; readonly scope: Scope }[],
+): string {
+  const kinds = groupAlike(collections, ({ kind }) => kind);
+  return kinds.length <= KINDS_NAMED
+    ? kinds.map(groupText).join(', ')
+    : `${plural(collections.length, 'collection')} of ${kinds.length} kinds`;
 }
 
 /** The oldest of some times (ISO 8601); null where one of them is missing: that one is older than any. */

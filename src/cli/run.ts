@@ -27,7 +27,7 @@ import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/rec
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { type CommandContext, lineOptions } from './context.ts';
-import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
+import { collectionsText, groupAlike, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from './table.ts';
 
 /** A run, with those of its counts that are not changes of the service. */
@@ -173,19 +173,12 @@ function problemLines(unread: readonly SweepReport[]): string[] {
   );
   return groups.flatMap((sweeps) => {
     const [{ outcome, error }] = sweeps;
-    const kinds = groupAlike(sweeps, ({ kind }) => kind).map(groupText);
-    const names =
-      kinds.length <= KINDS_NAMED
-        ? kinds.join(', ')
-        : plural(sweeps.length, 'collection') + ` of ${kinds.length} kinds`;
     return [
-      `${names}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
+      `${collectionsText(sweeps)}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
       ...(error === null || error.hint === null ? [] : [`  → ${withLocalTimes(error.hint)}`]),
     ];
   });
 }
-
-const KINDS_NAMED = 3; // with the same problem; more are only counted, the table above names them
 
 const NARROW = 80; // columns of a terminal that has no room for the number of collections
 

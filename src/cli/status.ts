@@ -41,7 +41,7 @@ import {
   sourceDocuments,
 } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
+import { collectionsText, groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { isColoured, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { schemaChangeLines } from './run.ts';
 import { wrapText } from '../core/wrap.ts';
@@ -153,13 +153,13 @@ function statusReason({ source, state, lastEnded, lastWholeEnded, unread, held }
   if (state === 'never_synced') return [`${source} was never synced`, sync];
   if (state === 'unpublished') return [`no run of ${source} was published yet`, sync];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
-  const groups = groupAlike(unread, ({ kind, outcome }) => `${kind} ${outcome ?? ''}`);
+  const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
   return [
     `the mirror of ${source} is not up to date`,
     ...(run === undefined || run === null
       ? []
       : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
-    ...groups.map((group) => `  ${groupText(group)}: ${group[0].outcome ?? 'not read yet'}`),
+    ...groups.map((group) => `  ${collectionsText(group)}: ${group[0].outcome ?? 'not read yet'}`),
     ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
     `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
