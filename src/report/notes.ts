@@ -36,10 +36,10 @@ export function placeText(
   }).join(', ');
 }
 
-/** E.g. `production: run 41, 2026-03-01T07:00:00.000Z`, whatever of it is known; the time as `timeText` writes it. */
+/** E.g. `production: run 41, 2026-03-01T07:00:00Z`, whatever of it is known; the time as `timeText` writes it. */
 export function referenceText(
   reference: StateReference,
-  timeText: (at: string) => string = (at) => at,
+  timeText: (at: string) => string = (at) => at.replace(/\.\d+Z$/, 'Z'),
 ): string {
   const parts = [
     reference.run === undefined || reference.ref === `run:${reference.run}` ? null : `run ${reference.run}`,

@@ -349,7 +349,7 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
       sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
       ageHtml(oldestWholeAt, now),
     ];
-    return { cells, isWell: whole === collections };
+    return { cells, isWell: whole === collections, isSampled: sampled !== undefined };
   });
   const columns = [
     { head: 'Kind', style: 'wraps' },
@@ -366,7 +366,12 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     );
   const first = others.length === 0 ? NOTHING : table(`Kinds of ${source} that need a look`, others);
   if (well.length === 0) return first;
-  return markup`${first}<details class="rest"><summary>${plural(well.length, 'kind')} complete</summary>
+  const sampled = well.filter(({ isSampled }) => isSampled).length;
+  const states = [
+    ...(well.length > sampled ? [`${plural(well.length - sampled, 'kind')} complete`] : []),
+    ...(sampled > 0 ? [`${sampled} sampled`] : []),
+  ];
+  return markup`${first}<details class="rest"><summary>${states.join(', ')}</summary>
 ${table(`Kinds of ${source}`, well)}</details>`;
 }
 
