@@ -241,7 +241,7 @@ function withEarlierState(
   if (loss === null) return error;
   const { run, before, text } = loss;
   return new TidemarkError(error.code, error.message, {
-    hint: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}: \`tidemark restore run:${before.run}\` with the same options puts back what was before it`,
+    hint: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}: \`tidemark restore run:${before.run}\` with the same options restores what was before it`,
     cause: error,
   });
 }
@@ -265,6 +265,6 @@ function earlierStateNotes(
       : 'of what differs from the latest run nothing can be sent';
   return [
     `${why}; run ${run.run} (${when}) recorded ${text}`,
-    `  → \`tidemark restore run:${before.run}\` puts back what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
+    `  → \`tidemark restore run:${before.run}\` restores what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
   ];
 }
