@@ -29,6 +29,9 @@ const files: SourceFile[] = readdirSync(sourceRoot, { recursive: true, encoding:
     return { path, text, imports, typeImports: types.filter((each) => !values.includes(each)) };
   });
 
+/** The same files as the compiler's parser reads them, which takes a second. */
+const sources = readSources(sourceRoot);
+
 /** What each folder may import beside itself (ARCHITECTURE.md, The picture). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
@@ -151,12 +154,12 @@ describe('the layout', () => {
   });
 
   it('no file imports itself in a circle, for types neither', () => {
-    expect(importCycles(readSources(sourceRoot))).toEqual([]);
+    expect(importCycles(sources)).toEqual([]);
   });
 
   it('has no SQL outside of mirror/ and fleet/registry/; but in examples and sample data', () => {
     const examples = ['cli/demo.ts', 'server/seed/batch-exports.ts'];
-    const outside = readSources(sourceRoot).filter(
+    const outside = sources.filter(
       ({ path, sqlStatements }) =>
         sqlStatements > 0 && !/^(mirror|fleet\/registry)\//.test(path) && !examples.includes(path),
     );
@@ -164,7 +167,6 @@ describe('the layout', () => {
   });
 
   it('exports nothing that only its own file uses; tables aside, which drizzle-kit reads', () => {
-    const sources = readSources(sourceRoot);
     const rest = ['test', 'bench'].map((folder) => join(sourceRoot, '..', folder));
     const used = new Set([
       ...sources.flatMap(({ uses }) => uses),
@@ -178,7 +180,6 @@ describe('the layout', () => {
   });
 
   it('marks what it exports for tests alone @internal, and nothing else', () => {
-    const sources = readSources(sourceRoot);
     const used = new Set(sources.flatMap(({ uses }) => uses));
     const exported = sources
       .filter(({ path }) => !isSchema(path) && !used.has(`${path}#*`))
