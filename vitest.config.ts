@@ -1,5 +1,7 @@
 import { availableParallelism } from 'node:os';
+import { matchesGlob } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** What `npm run test:fast` leaves out: whole stories, processes, browsers, kills and long walks. */
 const SLOW = [
@@ -11,6 +13,30 @@ const SLOW = [
   'test/mirror/{absence,bit-flips,crash,field-shapes,forget,history,litestream,verify}.test.ts',
   'test/restore/{apply*,look-and-write,lost-refused,sent-again,undo-*}.test.ts',
 ];
+
+/**
+ * Small files that take long. In a clean clone, where no run before says how long each takes, the largest are begun first,
+ * and these would be left for the end, when the other processes have nothing to do any more.
+ */
+const LONG = [
+  'browser/{dashboard,report,sources}',
+  'container/{dockerfile,package}',
+  'docs/{adding-a-kind,snippets,sql-tools}',
+  'fleet/work',
+  'journeys/{daemon,daemon-jobs,demo,git,mcp,memory,rate-limit}',
+  'mirror/{crash,forget,history}',
+  'properties/churn',
+  'restore/{apply-killed,undo-properties}',
+].map((files) => `**/test/${files}.test.ts`);
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification): boolean =>
+      LONG.some((each) => matchesGlob(moduleId, each));
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 export default defineConfig(({ mode }) => ({
   test: {
@@ -25,6 +51,7 @@ export default defineConfig(({ mode }) => ({
     isolate: false,
     // Test files wait for processes and sockets more than they compute: as many at a time as there are cores leaves some idle.
     maxWorkers: availableParallelism() + 2,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 180_000,
     hookTimeout: 180_000,
   },

@@ -12,7 +12,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Secret } from '../../src/core/secret.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
-import { childOf, runProgram, scratch, start } from '../journeys/harness.ts';
+import { childOf, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 import { KIND } from './cell-fixture.ts';
 import { openedRegistry, POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
@@ -96,7 +96,7 @@ async function cellsWith(
       });
       return worker;
     },
-    fleet: (...args) => runProgram(['fleet', ...args, '--config', config], { env, cwd: directory }),
+    fleet: (...args) => tidemark(['fleet', ...args, '--config', config], { env, cwd: directory }),
     until: async (statement) => {
       while ((await ask(statement)).length === 0) await delay(100);
     },
@@ -438,10 +438,10 @@ globalThis.Date.now = () => real() + off;\n`,
 
     const env = { CELL_KEY: KEY };
     const own = ['--config', join(directory, 'acme/tidemark.yaml')];
-    expect((await runProgram(['sync', ...own], { env })).code).toBe(0);
-    expect((await runProgram(['snapshots', 'pin', 'good', ...own], { env })).code).toBe(0);
-    expect((await runProgram(['snapshots', 'baseline', 'good', ...own], { env })).code).toBe(0);
-    expect((await runProgram(['diff', 'run:1', 'latest', ...own], { env })).code).toBe(0);
+    expect((await tidemark(['sync', ...own], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'pin', 'good', ...own], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'baseline', 'good', ...own], { env })).code).toBe(0);
+    expect((await tidemark(['diff', 'run:1', 'latest', ...own], { env })).code).toBe(0);
 
     // A mirror that is another one's is refused; so is one where nothing can be stored. The cell stays checked out.
     const other = join(directory, 'other');
@@ -453,7 +453,7 @@ globalThis.Date.now = () => real() + off;\n`,
         'other/mirror.db',
       ),
     );
-    expect((await runProgram(['sync', '--config', join(other, 'tidemark.yaml')], { env })).code).toBe(0);
+    expect((await tidemark(['sync', '--config', join(other, 'tidemark.yaml')], { env })).code).toBe(0);
     expect(await fleet('checkin', 'acme', '--directory', 'other')).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('does not continue what the registry knows') as string,
