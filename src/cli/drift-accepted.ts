@@ -8,9 +8,12 @@ import { type JsonValue, parseLossless } from '../core/json.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { recordName } from '../diff/change.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
-import { maskedId, maskedPlace } from '../report/mask.ts';
+import { maskedBody, maskedId, maskedPlace } from '../report/mask.ts';
+import { placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
+import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
@@ -30,6 +33,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       .map((acceptance) => ({
         ...acceptance,
         ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
+        name: shownName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
         isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
       }));
     if (context.options.json === true) {
@@ -48,20 +52,30 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       await print(context, 'no drift was accepted\n');
       return EXIT.done;
     }
+    const placesOf = new Map(
+      sources.map((source) => {
+        const definitions = definitionsFor(config, source);
+        return [source, { definitions, parentName: parentNames(mirror, source, definitions) }];
+      }),
+    );
     const table = renderTable(
-      ['kind', 'id', 'where', 'field', 'until', 'accepted', 'by', 'reason'],
-      accepted.map(({ source, kind, id, scope, path, until, isOver, acceptedAt, by, reason }) => [
-        kind,
-        nameText(id),
-        [...(sources.length > 1 ? [source] : []), scopeText(scope)]
-          .filter((part) => part !== '')
-          .join(', ') || '·',
-        placeText(path),
-        until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
-        localTime(acceptedAt),
-        nameText(by),
-        nameText(reason),
-      ]),
+      ['kind', 'name', 'id', 'where', 'field', 'until', 'accepted', 'by', 'reason'],
+      accepted.map((each) => {
+        const { source, kind, name, id, scope, path, until, isOver, acceptedAt, by, reason } = each;
+        const names = placesOf.get(source);
+        const place = names === undefined ? scopeText(scope) : placeText(scope, names, { hasIds: false });
+        return [
+          kind,
+          nameText(name),
+          nameText(id),
+          [...(sources.length > 1 ? [source] : []), place].filter((part) => part !== '').join(', ') || '·',
+          fieldText(path),
+          until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
+          localTime(acceptedAt),
+          nameText(by),
+          nameText(reason),
+        ];
+      }),
       [],
       { width: terminalWidth(context) },
     );
@@ -120,7 +134,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
     if (withdrawn.length === 0) {
       const others = acceptances
         .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
-        .map((each) => placeText(masked(each, definitionsFor(config, each.source)(kind)).path));
+        .map((each) => fieldText(masked(each, definitionsFor(config, each.source)(kind)).path));
       throw new TidemarkError(
         'not_found',
         `nothing of ${kind} ${nameText(options.id)}${options.field === undefined ? '' : ` at ${options.field.join(' or ')}`} was accepted`,
@@ -141,7 +155,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
               ...acceptanceDocument(each),
             })),
           })
-        : `${plural(withdrawn.length, 'acceptance')} withdrawn: ${withdrawn.map((each) => placeText(masked(each, definitionsFor(config, each.source)(kind)).path)).join(', ')}`;
+        : `${plural(withdrawn.length, 'acceptance')} withdrawn: ${withdrawn.map((each) => fieldText(masked(each, definitionsFor(config, each.source)(kind)).path)).join(', ')}`;
     await print(context, `${text}\n`);
     return EXIT.done;
   } finally {
@@ -162,6 +176,12 @@ function bodiesOf(mirror: Mirror, { source, kind, scope, id }: DriftAcceptance):
   });
 }
 
+function shownName(mirror: Mirror, acceptance: DriftAcceptance, definition: ResourceDefinition): string {
+  const id = maskedId(acceptance.id, definition);
+  const [body] = bodiesOf(mirror, acceptance);
+  return body === undefined ? id : recordName(definition, maskedBody(body, definition), id);
+}
+
 function masked(
   { id, path }: DriftAcceptance,
   definition: ResourceDefinition,
@@ -169,7 +189,7 @@ function masked(
   return { id: maskedId(id, definition), path: maskedPlace(path, definition) };
 }
 
-function placeText(path: string): string {
+function fieldText(path: string): string {
   return path === '' ? 'record' : nameText(path);
 }
 

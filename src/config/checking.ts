@@ -68,7 +68,7 @@ export function checkSourceNames(
 }
 
 /** Ends the warning of a secret that is not there. */
-export const NOT_SENT = 'it is not used';
+export const NOT_SENT = 'disabled until it is set';
 
 /** Variables that are not set below a path, taken from the mistakes and made warnings. */
 export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): string[] {

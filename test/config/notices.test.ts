@@ -174,7 +174,7 @@ describe('notices', () => {
     expect(config.notices[0]?.problem).toContain('${NOT_SET} is not set in the environment');
     expect(config.notices[1]?.problem).toContain('nowhere does not exist');
     expect(config.warnings).toHaveLength(4);
-    for (const warning of config.warnings) expect(warning).toContain('it is not used');
+    for (const warning of config.warnings) expect(warning).toContain('disabled until it is set');
   });
 
   it('in clear give a warning without being quoted', () => {

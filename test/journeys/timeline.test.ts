@@ -104,7 +104,7 @@ describe('a period', () => {
 
     const text = await run('changes', '--limit', '3');
     expect(text.stdout).toContain('131 added, 1 removed, 1 changed');
-    expect(text.stdout).toContain('run 1 was the first look at default');
+    expect(text.stdout).toContain('run 1 was the first sync of default');
     expect(text.stdout).toMatch(/run 3 \(131\)\n {2}- domain a\.example removed/);
     expect(text.stdout).toContain('… 130 more records: `tidemark changes --format json` shows all');
     const words = await run('changes', '--since', 'run:1', '--until', 'run:2');
