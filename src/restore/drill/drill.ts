@@ -16,6 +16,7 @@ import {
   type DrillVerdict,
   DRILL_VERDICTS,
 } from '../../diff/drill-document.ts';
+import { changesOnce } from '../../diff/unions.ts';
 import { memberPointer } from '../places.ts';
 import { isExecutable } from '../plan/plan.ts';
 import { type Restored, type DrillOptions, restoreInPasses } from './passes.ts';
@@ -45,7 +46,7 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
     organizations: start.organizations,
   });
   events.phase('comparing', null);
-  const assessment = assess(snapshot, restored);
+  const assessment = assess(snapshot, restored, options.filter.kinds);
   const kinds = drillKinds(assessment.records, snapshot.never, definitions);
   const totals = drillTotals(kinds);
   const isEqual = totals.needs_secret === 0 && totals.unknown === 0 && snapshot.skipped.length === 0;
@@ -79,13 +80,16 @@ interface Assessment {
   readonly tasks: readonly DrillTask[];
 }
 
-function assess(snapshot: DrillSnapshot, restored: Restored): Assessment {
+function assess(snapshot: DrillSnapshot, restored: Restored, asked: readonly Kind[] | undefined): Assessment {
   const remaining = remainingChanges(snapshot, restored);
   const verdicts = drillVerdicts(restored, remaining.byRecord);
   const own = snapshot.desired.records.filter(snapshot.isAsked).map((record) => verdicts.of(record));
+  const all = [...own, ...foreignVerdicts(snapshot, verdicts)];
+  const listed = all.map((each) => ({ ...each.record, change: 'changed' as const, verdict: each }));
   return {
-    records: [...own, ...foreignVerdicts(snapshot, verdicts)],
-    remaining: remaining.changes,
+    // A component is listed in its family and in the union of the families: it comes back once.
+    records: changesOnce(listed, asked).map(({ verdict }) => verdict),
+    remaining: changesOnce(remaining.changes, asked),
     tasks: tasksOf(snapshot, verdicts),
   };
 }
