@@ -1,6 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { localTime, withLocalTimes } from '../../src/core/wording.ts';
-import { environment, scratch, start } from '../journeys/harness.ts';
+import { environment, runProgram, scratch, tidemark } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 
 describe('times in text', () => {
@@ -28,12 +28,16 @@ describe('times in text', () => {
     async () => {
       const service = await FakeService.start();
       service.set('roles', [{ id: 'r1', name: 'Auditors' }]);
-      const env = { ...environment(service.url, scratch()), TZ: 'Europe/Berlin' };
-      const text = async (...args: string[]): Promise<string> => (await start(args, { env }).ended).stdout;
+      process.env['TZ'] = 'Europe/Berlin';
+      onTestFinished(() => void (process.env['TZ'] = 'UTC'));
+      const env = environment(service.url, scratch());
+      const text = async (...args: string[]): Promise<string> => (await tidemark(args, { env })).stdout;
       await text('sync');
       await text('sync');
       const [local = ''] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0[12]:00/.exec(await text('runs')) ?? [];
-      const [utc = ''] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/.exec(await text('runs', '--utc')) ?? [];
+      // The zone is the process's: it is set before anything else is loaded.
+      const [utc = ''] =
+        /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/.exec((await runProgram(['runs', '--utc'], { env })).stdout) ?? [];
       const [started = ''] = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(await text('runs', '--json')) ?? [];
       expect(started).toMatch(/\.\d{3}Z$/);
       expect(utc).toBe(`${started.slice(0, 19)}Z`);
@@ -49,14 +53,14 @@ describe('times in text', () => {
         expect(shown, args.join(' ')).not.toMatch(/T\d\d:\d\d:[\d.]+Z/);
       }
       expect(await text('diff', 'run:1', 'latest', '--format', 'markdown')).toMatch(/T\d\d:\d\d:[\d.]+Z/);
-      const { code, stderr } = await start(['changes', '--since', local], { env }).ended;
+      const { code, stderr } = await tidemark(['changes', '--since', local], { env });
       expect([code, stderr]).toEqual([0, '']);
 
       // A hint holds the instant, whoever wrote it.
       service.set('roles', []);
-      const held = await start(['sync', '--json'], { env }).ended;
+      const held = await tidemark(['sync', '--json'], { env });
       expect(held.stdout).toMatch(/it goes if a run after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ still/);
-      expect((await start(['sync'], { env }).ended).stderr).toMatch(
+      expect((await tidemark(['sync'], { env })).stderr).toMatch(
         /it goes if a run after \S+T\d\d:\d\d:\d\d\+0[12]:00 still/,
       );
     },

@@ -89,7 +89,7 @@ async function versions(env: Readonly<Record<string, string>>): Promise<Set<stri
 describe('a disk that fills up', () => {
   it('in the first sync: one clear line, and with room the next one goes on', async () => {
     const service = await FakeService.start();
-    service.lists.set(DOMAINS, domains(3_000, 1));
+    service.lists.set(DOMAINS, domains(2_000, 1));
     const disk = smallDisk(2_500);
     const env = environment(service.url, disk.directory);
     expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
@@ -107,7 +107,7 @@ describe('a disk that fills up', () => {
     const env = environment(service.url, disk.directory);
     const first = await disk.run(['sync'], env);
     expect(first.code, first.stderr).toBe(0);
-    service.lists.set(DOMAINS, domains(6_000, 2));
+    service.lists.set(DOMAINS, domains(4_000, 2));
     expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
     const asJson = await disk.run(['sync', '--json'], env);
     expect(JSON.parse(asJson.stdout)).toMatchObject({
