@@ -1,5 +1,5 @@
 /** `tidemark fleet checkout` and `fleet checkin`: a cell in the hands of a person, for restore, undo, drill and the rest. */
-import { readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readIdentities } from '../backup/encryption.ts';
 import { commandActor } from '../core/actor.ts';
@@ -101,8 +101,15 @@ export async function fleetCheckin(
       await print(context, `${cell} is checked in as it was; ${directory} is left to you\n`);
       return EXIT.done;
     }
+    await registry.checkedOut(cell);
+    const file = join(directory, CONFIG_FILE);
+    if (!existsSync(file)) {
+      throw new TidemarkError('usage', `${directory} has no checkout of ${cell}: ${CONFIG_FILE} is missing`, {
+        hint: 'name the directory of the checkout with --directory, or give the cell back as it was with --discard',
+      });
+    }
     // Its key may be on the workers alone: nothing is asked of the service.
-    const config = readConfig(context, { config: join(directory, CONFIG_FILE), source: [cell] }, 'unused');
+    const config = readConfig(context, { config: file, source: [cell] }, 'unused');
     const { run, newRuns } = await checkIn(cell, {
       registry,
       storage,

@@ -26,7 +26,7 @@ const NEEDS: Readonly<Record<string, Needs>> = {
   'docs/cli.md': { isReference: true },
   'docs/container.md': { notRun: 5 },
   'docs/backup.md': { notRun: 3 },
-  'docs/fleet.md': { notRun: 8 },
+  'docs/fleet.md': { notRun: 11 },
   'docs/git.md': { notRun: 3 },
   'docs/litestream.md': { notRun: 3 },
   'docs/getting-started.md': { notRun: 1 },

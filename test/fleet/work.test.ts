@@ -443,6 +443,10 @@ globalThis.Date.now = () => real() + off;\n`,
     expect((await tidemark(['snapshots', 'baseline', 'good', ...own], { env })).code).toBe(0);
     expect((await tidemark(['diff', 'run:1', 'latest', ...own], { env })).code).toBe(0);
 
+    expect(await fleet('checkin', 'acme', '--directory', 'elsewhere')).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('elsewhere has no checkout of acme') as string,
+    });
     // A mirror that is another one's is refused; so is one where nothing can be stored. The cell stays checked out.
     const other = join(directory, 'other');
     mkdirSync(other);
