@@ -209,6 +209,22 @@ describe('a drill that begins with nothing', () => {
   });
 });
 
+it('counts a component that two lists show once, in its family, and in the union where that is asked for', async () => {
+  const body = { id: 6, plugin_type: 'source', name: 'Both', is_global: false, config_schema: {} };
+  const listed = (kind: 'pipeline_destinations' | 'plugins'): ReturnType<typeof organization>[number] => ({
+    kind,
+    id: '6',
+    body: { ...body, organization_id: ORG },
+    scope: { organization_id: ORG },
+  });
+  const records = [...organization(), listed('pipeline_destinations'), listed('plugins')];
+  const document = await drillOf(records);
+  expect(row(document, 'pipeline_destinations')?.records).toBe(1);
+  expect(document.kinds.map(({ kind }) => kind)).not.toContain('plugins');
+  const asked = await drillOf(records, { filter: { kinds: ['plugins'] } });
+  expect(row(asked, 'plugins')?.records).toBe(1);
+});
+
 describe('a drill that begins with damage', () => {
   const restorable = (): ReturnType<typeof organization> =>
     organization().filter(({ id }) => id !== 'b2' && id !== 'd1');
