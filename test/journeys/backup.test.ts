@@ -115,7 +115,10 @@ describe('backups elsewhere', () => {
 
   it('are listed with what is wrong with them', async () => {
     const { run, directory } = await mirrored();
-    expect(await run('backup')).toMatchObject({ code: 0, stdout: `no backups in ${directory} yet\n` });
+    expect(await run('backup', 'list')).toMatchObject({
+      code: 0,
+      stdout: `no backups in ${directory} yet\n`,
+    });
     expect(await run('backup', 'verify')).toMatchObject({ code: 4 });
     expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
     writeFileSync(join(directory, 'tidemark-20260101T000000Z-run9.db.zst'), 'x');
@@ -152,7 +155,7 @@ describe('backups elsewhere', () => {
       });
     }
     const { run: half } = await mirrored({ TIDEMARK_BACKUP_TARGETS: '', TIDEMARK_BACKUP_EVERY: '1h' });
-    expect(await half('backup')).toMatchObject({
+    expect(await half('backup', 'list')).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/targets.*missing/) as string,
     });
