@@ -1,6 +1,8 @@
 /** The shape of one command as data, and what several commands have in common. */
 import { KINDS } from '../catalog/kinds.ts';
+import type { Config } from '../config/config.ts';
 import { suggest } from '../core/suggest.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { ValueSort } from './completion/value-sort.ts';
 import type { CommandAction } from './context.ts';
 
@@ -51,6 +53,14 @@ export interface MirrorLoop {
   readonly directoryOption?: 'output';
 }
 
+/** One thing that a command is about. */
+export interface Located {
+  /** For people: `run 7`. */
+  readonly what: string;
+  /** True for a mirror that has it. @throws TidemarkError `reference_unknown` for one that does not */
+  readonly isIn: (mirror: Mirror, config: Config) => boolean;
+}
+
 export interface CommandRow {
   readonly name: string;
   /** Of a command of the program itself; a hidden one has none. */
@@ -69,8 +79,11 @@ export interface CommandRow {
    * Other commands end when their reader closes the pipe.
    */
   readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
-  /** Left out: of several sources with mirrors of their own, one has to be named. */
+  /** Left out: of several sources with mirrors of their own, one has to be named, unless `locate` finds it. */
   readonly mirrors?: MirrorLoop;
+  /** Of a command about one thing: finds the mirror that has it, where only one of several has. */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
+  readonly locate?: () => Promise<(options: any) => Located>;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
   readonly load?: () => Promise<CommandAction<any>>;
 }

@@ -125,6 +125,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         arguments: [{ name: '<run>', key: 'run', description: 'run number' }],
         options: [secretsOption],
         examples: ['tidemark runs show 3', 'tidemark runs show 3 --json'],
+        locate: async () => (await import('./runs.ts')).locateRun,
         load: async () => (await import('./runs.ts')).showRun,
       },
     ],

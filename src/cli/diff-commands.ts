@@ -112,6 +112,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         examples: [
           'tidemark drift accept batch_exports 0190… --field /paused --reason "paused for the audit"',
         ],
+        locate: async () => (await import('./record.ts')).locateRecord,
         load: async () => (await import('./drift-accept.ts')).acceptDrift,
       },
       {
@@ -134,6 +135,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
           asOption,
         ],
         examples: ['tidemark drift unaccept batch_exports 0190… --field /paused'],
+        locate: async () => (await import('./drift-accepted.ts')).locateAcceptance,
         load: async () => (await import('./drift-accepted.ts')).unacceptDrift,
       },
     ],

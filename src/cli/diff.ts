@@ -78,13 +78,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   if (options.toSource !== undefined) {
     const pair = sourcePair(context, options.toSource);
     const loaded = readLoadedConfig(context, { ...context.options, source: pair }, keys);
-    const [config, other] = mirrorConfigs(loaded);
-    if (config === undefined || other !== undefined) {
-      throw new TidemarkError('usage', '--to-source compares sources of one mirror, and each has its own', {
-        hint: 'move both into one mirror beside the others: docs/configuration.md',
-      });
-    }
-    return diffTwoSources(context, options, config, { from, to, pair });
+    return diffTwoSources(context, options, mirrorConfigs(loaded), { from, to, pair });
   }
   const config = readConfig(context, context.options, keys);
   const opener = new StateOpener(context, config, 'diff');
@@ -119,15 +113,19 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   }
 }
 
+/** @param configs of their mirror, or of the mirror of each */
 async function diffTwoSources(
   context: CommandContext,
   options: DiffOptions,
-  config: Config,
+  configs: readonly Config[],
   { from, to, pair }: { from: Reference; to: Reference; pair: readonly [string, string] },
 ): Promise<ExitCode> {
+  const [one, other] = pair;
+  const [config, otherConfig] = pair.map((name) => configOf(configs, name)) as [Config, Config];
+  if (config !== otherConfig) refuseRedacted([config, otherConfig]);
   const opener = new StateOpener(context, config, 'diff');
+  const otherOpener = config === otherConfig ? opener : new StateOpener(context, otherConfig, 'diff');
   try {
-    const [one, other] = pair;
     const sides = await opener.openPair(
       { reference: from, source: one },
       { reference: to, source: other },
@@ -136,17 +134,67 @@ async function diffTwoSources(
         filter: {},
         except: new Set(activityKinds().filter((kind) => options.kind?.includes(kind) !== true)),
       },
+      otherOpener,
     );
-    const definitions = definitionsOf(context, options, config, other);
-    const filter = filterOf(withRealIds(options, config, knownTo(context, opener, pair)));
+    const definitions = definitionsOf(context, options, otherConfig, other);
+    const filter = filterOf(
+      config === otherConfig
+        ? withRealIds(options, config, knownTo(context, opener, pair))
+        : withIdsOfEither(options, [
+            { config, known: knownTo(context, opener, [one]) },
+            { config: otherConfig, known: knownTo(context, otherOpener, [other]) },
+          ]),
+    );
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
-      diffReport(context, options, opener, { document, source: other, definitions, warnings: [] }),
+      diffReport(context, options, otherOpener, { document, source: other, definitions, warnings: [] }),
     ]);
   } finally {
     opener.close();
+    otherOpener.close();
   }
+}
+
+function configOf(configs: readonly Config[], source: string): Config {
+  const config = configs.find(({ sources }) => sources.some(({ name }) => name === source));
+  if (config === undefined) throw new TidemarkError('internal', `${source} has no mirror`);
+  return config;
+}
+
+/** Two mirrors store the same secret as two fingerprints: every one of them would look like a difference. */
+function refuseRedacted(configs: readonly Config[]): void {
+  const redacted = configs.flatMap(({ sources }) => sources.filter(({ redact }) => redact));
+  if (redacted.length === 0) return;
+  throw new TidemarkError(
+    'usage',
+    `${redacted.map(({ name }) => name).join(' and ')} store fingerprints of secrets (redact), which mean nothing in another mirror`,
+    {
+      hint: 'compare both in one mirror: on copies of the two files, `tidemark mirror move --to FILE` makes one of them',
+    },
+  );
+}
+
+/** As `withRealIds`, by the records of two mirrors: an id that one of them knows is enough. */
+function withIdsOfEither(
+  options: DiffOptions,
+  mirrors: readonly { readonly config: Config; readonly known: KnownTo }[],
+): DiffOptions {
+  if (options.id === undefined) return options;
+  const ids = options.id.flatMap((id) => {
+    const errors: unknown[] = [];
+    const found = mirrors.flatMap(({ config, known }) => {
+      try {
+        return withRealIds({ ...options, id: [id] }, config, known).id ?? [];
+      } catch (error) {
+        errors.push(error);
+        return [];
+      }
+    });
+    if (errors.length === mirrors.length) throw errors[0];
+    return found;
+  });
+  return { ...options, id: [...new Set(ids)] };
 }
 
 /** A patch is applied to bodies: it names no field that they do not have. */

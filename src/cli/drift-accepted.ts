@@ -17,6 +17,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
+import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from './table.ts';
@@ -93,6 +94,26 @@ interface UnacceptOptions {
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
   readonly as?: string;
+}
+
+/** The record that `drift unaccept` is about: of which something was accepted. */
+export function locateAcceptance(options: UnacceptOptions): Located {
+  const { kind: kindText, id: asked } = options;
+  const kind = kindArgument(kindText);
+  return {
+    what: `an acceptance of ${kind} ${nameText(asked)}`,
+    isIn: (mirror, config) => {
+      const own = sourcesToRead(config, mirror)
+        .flatMap((source) => mirror.acceptances.list(source))
+        .filter((acceptance) => acceptance.kind === kind);
+      if (own.length === 0) return false;
+      const isAsked = ({ source, id }: DriftAcceptance): boolean =>
+        id === asked || maskedId(id, definitionsFor(config, source)(kind)) === asked;
+      if (own.some(isAsked)) return true;
+      const { row } = lookUpRecord(mirror, config, options);
+      return own.some(({ id }) => id === row.id);
+    },
+  };
 }
 
 /** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such a record. */

@@ -11,10 +11,15 @@ import {
   type ExitCode,
 } from '../core/errors.ts';
 import { getOwn, isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../core/json.ts';
+import type { Config } from '../config/config.ts';
+import { namesOf } from '../config/mirrors.ts';
 import { isDetailed } from '../core/logger.ts';
-import type { MirrorLoop } from './command-row.ts';
+import { plural } from '../core/wording.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { Located, MirrorLoop } from './command-row.ts';
 import { type CommandAction, type CommandContext, isColoured, printDocument } from './context.ts';
 import { reportFailure } from './failure.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
 
 type Options = Readonly<Record<string, unknown>>;
 
@@ -90,6 +95,55 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     context.onReasonPrinted?.();
   }
   return combinedExitCode(codes);
+}
+
+/**
+ * Calls the command for the only mirror that has what is meant.
+ * @throws TidemarkError `usage` where several have it, `reference_unknown` where none has
+ */
+export async function inTheOneMirror(
+  context: CommandContext,
+  sources: readonly string[],
+  { what, isIn }: Located,
+  action: (context: CommandContext) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const having = sources.filter((source) => {
+    const config = readConfig(context, { ...context.options, source: [source] }, 'unused');
+    return hasIt(config, (mirror) => isIn(mirror, config), context.pid);
+  });
+  const [source, ...others] = having;
+  if (source === undefined) {
+    throw new TidemarkError(
+      'reference_unknown',
+      `no mirror of ${plural(sources.length, 'source')} has ${what}`,
+      {
+        hint: 'name the source with --source to see what its mirror has',
+      },
+    );
+  }
+  if (others.length > 0) {
+    throw new TidemarkError('usage', `the mirrors of ${namesOf(having)} have ${what}`, {
+      hint: `name one with --source, such as --source ${source}`,
+    });
+  }
+  return await action({ ...context, options: { ...context.options, source: [source] } });
+}
+
+function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): boolean {
+  try {
+    const mirror = openConfiguredMirror(config, 'read', 'tidemark', pid);
+    try {
+      return isIn(mirror);
+    } finally {
+      mirror.close();
+    }
+  } catch (error) {
+    const code = asTidemarkError(error).code;
+    if (code === 'mirror_missing' || code === 'reference_unknown') return false;
+    // Several records of it fit: it is there.
+    if (code === 'usage') return true;
+    throw error;
+  }
 }
 
 /** A pager would have to be left once per source. */

@@ -2,7 +2,7 @@
 import { existsSync, renameSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import { hasMirrorPerSource, mirrorOf, rateLogBesideOf } from '../config/mirrors.ts';
+import { hasMirrorPerSource, mirrorOf, namesOf, rateLogBesideOf } from '../config/mirrors.ts';
 import { mirrorPath as MIRROR_PATH } from '../config/schema.ts';
 import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -112,9 +112,8 @@ async function move(
   try {
     for (const path of olds) mirrors.push(openMirror(path, { ...holder, mode: 'write', clock: systemClock }));
     for (const mirror of mirrors) await requireSound(mirror);
-    requireOneKey(mirrors);
     const roots = olds.map((path) => readMirrorFacts(path, ({ root }) => root));
-    const targets = targetsOf(olds, to, isSplit);
+    const targets = targetsOf(isSplit ? olds : withKeyFirst(olds), to, isSplit);
     const actor = commandActor(options.as);
     const lines = await makeTargets(targets, roots, { at: isoTime(systemClock.now()), actor }, context);
     for (const mirror of mirrors.splice(0)) mirror.close();
@@ -135,19 +134,30 @@ async function requireSound(mirror: Mirror): Promise<void> {
   });
 }
 
-/** Acceptances, and what `redact` stores, are digests under the key of their mirror: one file has one key. */
-function requireOneKey(mirrors: readonly Mirror[]): void {
-  const keys = new Set(
-    mirrors.map((mirror) => Buffer.from(mirror.acceptances.fingerprintKey()).toString('hex')),
-  );
-  if (keys.size <= 1) return;
-  throw new TidemarkError(
-    'usage',
-    'these mirrors have fingerprint keys of their own: accepted drift and redacted values of one mean nothing in another',
-    {
-      hint: 'only mirrors that were split from one can be one again',
-    },
-  );
+/**
+ * The files, first the one whose key of fingerprints the new mirror gets. Acceptances, and what `redact` stores, are digests
+ * under the key of their mirror, and cannot be made anew: the accepted value and the secret are not in the mirror.
+ * @throws TidemarkError `usage` where more than one key is needed
+ */
+function withKeyFirst(olds: readonly string[]): readonly string[] {
+  const all = olds.map((path) => ({
+    path,
+    ...readMirrorFacts(path, ({ fingerprintKey, needsItsKey, sources }) => ({
+      ...{ fingerprintKey, needsItsKey, sources },
+    })),
+  }));
+  const needing = all.filter(({ needsItsKey }) => needsItsKey);
+  if (new Set(needing.map(({ fingerprintKey }) => fingerprintKey)).size > 1) {
+    throw new TidemarkError(
+      'usage',
+      `${namesOf(needing.flatMap(({ sources }) => sources))} have accepted drift, or fingerprints of secrets (redact), under keys of their own, and one mirror has one key`,
+      {
+        hint: 'of all but one of them, withdraw what was accepted (`tidemark drift accepted` lists it) and accept it again afterwards; sources with `redact` stay apart',
+      },
+    );
+  }
+  const [first] = needing;
+  return first === undefined ? olds : [first.path, ...olds.filter((path) => path !== first.path)];
 }
 
 function targetsOf(olds: readonly string[], to: string, isSplit: boolean): Target[] {

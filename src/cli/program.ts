@@ -176,8 +176,14 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     try {
       run.exitCode = await action(context, own);
     } catch (error) {
-      if (!(error instanceof SeveralMirrors) || row.mirrors === undefined) throw error;
-      const { forEachMirror } = await import('./each-mirror.ts');
+      if (!(error instanceof SeveralMirrors) || (row.mirrors ?? row.locate) === undefined) throw error;
+      const { forEachMirror, inTheOneMirror } = await import('./each-mirror.ts');
+      if (row.mirrors === undefined) {
+        const located = (await row.locate?.())?.(own);
+        if (located === undefined) throw error;
+        run.exitCode = await inTheOneMirror(context, error.sources, located, (one) => action(one, own));
+        return;
+      }
       const loop = { action, options: own, sources: error.sources, row: row.mirrors };
       run.exitCode = await forEachMirror(context, loop);
     }

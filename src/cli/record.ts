@@ -21,6 +21,7 @@ import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
 import { isColoured, type CommandContext } from './context.ts';
+import type { Located } from './command-row.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {
@@ -87,6 +88,14 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     throw unknownRecord(definition, question.id, near, search.isCut);
   }
   return { ...only, note: recordNote(only, question.id) };
+}
+
+/** The record that a command is about. */
+export function locateRecord(question: RecordQuestion): Located {
+  return {
+    what: `${question.kind} ${nameText(question.id)}`,
+    isIn: (mirror, config) => lookUpRecord(mirror, config, question).row !== undefined,
+  };
 }
 
 /** One line for stderr: `"Snowflake" is batch export Persons → Snowflake, 0190…`. */

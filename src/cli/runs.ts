@@ -10,6 +10,7 @@ import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
+import type { Located } from './command-row.ts';
 import { print, type CommandContext, terminalWidth } from './context.ts';
 import {
   recreatedLines,
@@ -65,19 +66,26 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
   }
 }
 
+/** The run that `runs show` is about: each mirror has numbers of its own. */
+export function locateRun({ run }: { readonly run: string }): Located {
+  return { what: `run ${run}`, isIn: (mirror) => mirror.runs.get(runNumber(run)) !== undefined };
+}
+
+function runNumber(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new TidemarkError('usage', `a run is a number, not ${text}`, { hint: '`tidemark runs` lists them' });
+}
+
 export async function showRun(
   context: CommandContext,
   options: { readonly run: string; readonly showSecrets?: boolean },
 ): Promise<ExitCode> {
-  if (!/^\d{1,15}$/.test(options.run))
-    throw new TidemarkError('usage', `a run is a number, not ${options.run}`, {
-      hint: '`tidemark runs` lists them',
-    });
+  const number = runNumber(options.run);
   const showsSecrets = options.showSecrets === true;
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
   try {
-    const run = mirror.runs.get(Number(options.run));
+    const run = mirror.runs.get(number);
     if (run === undefined) {
       // Of one that retention dropped, this and where its changes are.
       resolvePoint(mirror, `run:${Number(options.run)}`, { now: systemClock.now() });

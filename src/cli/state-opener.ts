@@ -58,13 +58,15 @@ export class StateOpener {
   /**
    * Opens both sides; live last, so that whatever is wrong with the other is said before the service is asked. `source`
    * is null where no source is needed.
+   * @param other opens `to`: of another mirror
    */
   async openPair(
     from: { readonly reference: Reference; readonly source: string | null },
     to: { readonly reference: Reference; readonly source: string | null },
     wanted: Wanted,
+    other: StateOpener = this,
   ): Promise<{ from: LoadedState; to: LoadedState }> {
-    const pair = await this.#openBoth(from, to, wanted);
+    const pair = await this.#openBoth(from, to, wanted, other);
     return {
       from: this.#besideSecrets(relativeTo(pair.from, pair.to, wanted.filter), pair.to),
       to: this.#besideSecrets(relativeTo(pair.to, pair.from, wanted.filter), pair.from),
@@ -85,12 +87,13 @@ export class StateOpener {
     from: { readonly reference: Reference; readonly source: string | null },
     to: { readonly reference: Reference; readonly source: string | null },
     wanted: Wanted,
+    other: StateOpener,
   ): Promise<{ from: LoadedState; to: LoadedState }> {
     if (from.reference.form !== 'live') {
       const opened = await this.open(from.reference, from.source, wanted);
-      return { from: opened, to: await this.#openOther(opened, to, wanted) };
+      return { from: opened, to: await other.#openOther(opened, to, wanted) };
     }
-    const opened = await this.open(to.reference, to.source, wanted);
+    const opened = await other.open(to.reference, to.source, wanted);
     return { from: await this.#openOther(opened, from, wanted), to: opened };
   }
 

@@ -113,8 +113,19 @@ export class SeveralMirrors extends TidemarkError {
 
   constructor(sources: readonly string[]) {
     super('usage', 'each source has a mirror of its own: name one with --source', {
-      hint: `there are ${sources.join(', ')}`,
+      hint: `there are ${namesOf(sources)}`,
     });
     this.sources = sources;
   }
+}
+
+/** Names in one line. */
+const NAMED = 20;
+
+/** `a, b and c`, or the first of many and how many there are besides. */
+export function namesOf(names: readonly string[]): string {
+  const more = names.length - NAMED;
+  if (more > 0) return `${names.slice(0, NAMED).join(', ')} and ${more} more`;
+  const last = names.at(-1) ?? '';
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`;
 }

@@ -141,6 +141,11 @@ export class Cell {
     return this.#registration;
   }
 
+  /** How the command line finds the daemon by this mirror; null before it is announced, and after the end. */
+  registration(): DaemonRegistration | null {
+    return this.#registration;
+  }
+
   /**
    * Takes the schedules of its configuration, and what an earlier daemon left.
    * @returns what starts its jobs, those that are due now and those that were left undone
@@ -153,6 +158,7 @@ export class Cell {
     this.adopt(this.#config, before.rows);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const pending = this.#scheduleStore.pending(this.#config, isOnce);
+    this.observers.loaded();
     return () => {
       this.startDue(!isOnce);
       this.runner.addAll(pending.filter((job) => !this.runner.holds(job)));

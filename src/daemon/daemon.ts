@@ -345,6 +345,25 @@ class RunningDaemon implements Daemon {
     if (now - this.#filesCheckedAt < (this.#cells.size - 1) * LOOK_SHARE_MS) return;
     this.#filesCheckedAt = now;
     for (const cell of this.#living()) cell.checkFiles();
+    this.#handOverLock();
+  }
+
+  /** Where the first mirror is no longer worked on, the lock of another one counts for all from now on. */
+  #handOverLock(): void {
+    const before = this.#registration;
+    const living = [...this.#living()].flatMap((cell) => cell.registration() ?? []);
+    const [heir] = living;
+    const isThere = this.#atWork().some((cell) => cell.registration() === before);
+    if (before === null || heir === undefined || isThere) return;
+    try {
+      heir.takeLock();
+      for (const each of living) if (each !== heir) each.useLock(heir.lockPath);
+      this.#registration = heir;
+      before.release();
+    } catch (error) {
+      // Somebody looked at it at this moment: the old lock goes on to count until the next time.
+      this.#effects.log.debug({ code: asTidemarkError(error).code }, 'the lock stays where it is for now');
+    }
   }
 
   /** Reads mirrors again of which something may have changed, one after the other, beside other work. */

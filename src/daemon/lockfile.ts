@@ -40,6 +40,13 @@ export interface DaemonRegistration {
   readonly token: Secret;
   /** The lock that shows that the process runs is beside this path. */
   readonly lockPath: string;
+  /**
+   * Takes a lock of its own, which is to count for all mirrors of the process: the first one is no longer among them.
+   * @throws TidemarkError `mirror_locked` while somebody looks whether a daemon runs
+   */
+  takeLock(): void;
+  /** Names the lock that counts from now on. @throws TidemarkError as a file cannot be written */
+  useLock(lockPath: string): void;
   /** Writes the URL to the file; null for none. */
   setUrl(url: string | null): void;
   /** Writes the file again if it was removed. */
@@ -70,10 +77,10 @@ export async function registerDaemon(
   const holder = { command: 'daemon', pid, host, since };
   let lock: WriterLock | null = await claim(path, () => acquireWriterLock(path, holder), clock);
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
-  const lockPath = first?.lockPath ?? path;
-  const named = lockPath === path ? {} : { lock: lockPath };
+  let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
   const write = (): void => {
+    const named = lockPath === path ? {} : { lock: lockPath };
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });
     const temporary = `${path}.${pid}`;
     try {
@@ -99,7 +106,18 @@ export async function registerDaemon(
   }
   return {
     token,
-    lockPath,
+    get lockPath() {
+      return lockPath;
+    },
+    takeLock: () => {
+      lock ??= acquireWriterLock(path, holder);
+      lockPath = path;
+      write();
+    },
+    useLock: (next) => {
+      lockPath = next;
+      write();
+    },
     setUrl: (next) => {
       if (next === url) return;
       url = next;

@@ -145,6 +145,7 @@ Kinds: ${KINDS.join(', ')}.`,
     input: {
       query: z.string().min(1).max(10_000),
       limit: z.number().int().min(1).max(1_000).optional().describe('rows at most (100)'),
+      source: place.source,
     },
     command: 'mcp-sql',
     positional: ['query'],

@@ -61,6 +61,8 @@ const BY_RESTORE = `restore IN (SELECT restore FROM $.restores WHERE ${BY_NAME})
 
 /** Every table but those of seals, and those that are for the mirror as a whole: forgets, snapshots, the audit log. */
 const TABLES: readonly MovedTable[] = [
+  // Before what depends on it: the first file's.
+  { name: 'fingerprint_key', own: 'false', common: 'true', key: 'id' },
   { name: 'sources', own: 'name IN (SELECT name FROM temp.own)', refs: { id: 'source' }, key: 'id' },
   {
     ...{ name: 'collections', own: BY_ID, key: 'id' },
@@ -114,14 +116,17 @@ const TABLES: readonly MovedTable[] = [
   { name: 'acceptances', own: BY_NAME, key: 'source, kind, scope, remote_id, path' },
   { name: 'jobs', own: BY_NAME, common: 'source IS NULL', refs: { job: 'job', run: 'run' }, key: 'job' },
   { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
-  { name: 'notice_states', own: BY_NAME, common: `source = ''`, key: 'source, subject' },
+  {
+    ...{ name: 'notice_states', common: `source = ''`, key: 'source, subject' },
+    // Findings are known by their fingerprints: under another key they are reported again, as what they are.
+    own: `${BY_NAME} AND (subject NOT LIKE 'drift:%' OR (SELECT key FROM $.fingerprint_key) IS (SELECT key FROM main.fingerprint_key))`,
+  },
   { name: 'notices', own: BY_NAME, common: `source = ''`, refs: { notice: 'notice' }, key: 'notice' },
   {
     ...{ name: 'notice_deliveries', refs: { notice: 'notice' }, key: 'notice, channel' },
     own: `notice IN (SELECT notice FROM $.notices WHERE ${BY_NAME})`,
     common: `notice IN (SELECT notice FROM $.notices WHERE source = '')`,
   },
-  { name: 'fingerprint_key', own: 'false', common: 'true', key: 'id' },
 ];
 
 /** The table whose greatest number the next file's numbers follow, with the column. */
@@ -178,6 +183,10 @@ interface MirrorFacts {
   /** Root of the latest sealed run, hex; null before the first. */
   readonly root: string | null;
   readonly mark: MoveMark | null;
+  /** The key of its fingerprints, hex. */
+  readonly fingerprintKey: string;
+  /** True where it holds something that means nothing under another key: accepted drift, fingerprints of secrets. */
+  readonly needsItsKey: boolean;
   /** Roots that forgets and moves replaced are known to it. */
   readonly knows: (root: string) => boolean;
 }
@@ -191,6 +200,15 @@ export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T)
         sources: sourcesOfMirror(connection),
         root: tipRoot(connection),
         mark: readMoveMark(connection),
+        fingerprintKey:
+          connection.prepare<[], string>('SELECT hex(key) FROM fingerprint_key').pluck().get() ?? '',
+        needsItsKey:
+          connection
+            .prepare<[], number>(
+              `SELECT EXISTS (SELECT 1 FROM acceptances) OR EXISTS (SELECT 1 FROM records WHERE instr(body, '[redacted:') > 0)`,
+            )
+            .pluck()
+            .get() === 1,
         knows: (root) => findSeal(connection, Buffer.from(root, 'hex')) !== undefined,
       });
     } finally {
@@ -200,7 +218,7 @@ export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T)
 }
 
 /**
- * Makes the mirror at `path`, replacing what is there, of one or several parts. Of one, all numbers stay; of several, runs are
+ * Makes the mirror at `path`, replacing what is there, of one or several parts. Its key of fingerprints is that of the first. Of one, all numbers stay; of several, runs are
  * numbered anew in the order in which they began. On the disk when it returns, but not verified yet.
  * @throws what SQLite throws; `usage` where the files cannot be one
  */

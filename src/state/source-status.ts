@@ -178,8 +178,20 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
 
 /** The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
 export function sourceDocuments(mirror: Mirror, statuses: readonly SourceStatus[], now: number): object[] {
-  const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run));
   return statuses.map((status) => ({
+    ...sourceSummary(status, statuses.length > 1),
+    schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
+    collections: mirror.runs
+      .collections(status.source)
+      .filter(({ retiredRun }) => retiredRun === null)
+      .map(collectionDocument),
+  }));
+}
+
+/** The same without the mirror: null for what would have to be read from it. */
+export function sourceSummary(status: SourceStatus, hasOthers: boolean): object {
+  const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run));
+  return {
     source: status.source,
     is_configured: status.isConfigured,
     state: status.state,
@@ -190,13 +202,10 @@ export function sourceDocuments(mirror: Mirror, statuses: readonly SourceStatus[
     last_complete_run: runOf(status.lastComplete),
     held_removals: status.held,
     sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
-    schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
-    next_steps: nextSteps(status, statuses.length > 1),
-    collections: mirror.runs
-      .collections(status.source)
-      .filter(({ retiredRun }) => retiredRun === null)
-      .map(collectionDocument),
-  }));
+    schema_changes: null,
+    next_steps: nextSteps(status, hasOthers),
+    collections: null,
+  };
 }
 
 function schemaChangeDocument({ run, at, kind, field, change, before, after }: DatedSchemaChange): object {

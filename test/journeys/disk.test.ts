@@ -1,6 +1,6 @@
 /** Disks that are full or cannot be written, through the real command line. */
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { environment, program, scratch, tidemark, type Ended } from './harness.ts';
@@ -42,8 +42,8 @@ interface SmallDisk {
   free(): void;
 }
 
-/** A file system of its own with so much room; where none can be mounted, a limit on the size of files. */
-function smallDisk(kib: number): SmallDisk {
+/** A file system of its own with so much room; where none can be mounted, a limit on the size of files (`fileKib`). */
+function smallDisk(kib: number, fileKib = kib): SmallDisk {
   const directory = join(scratch(), 'disk');
   mkdirSync(directory, { mode: 0o700 });
   const mount = (options: string): boolean =>
@@ -59,7 +59,7 @@ function smallDisk(kib: number): SmallDisk {
   let isFull = true;
   return {
     directory,
-    run: (args, env) => run(args, env, isFull ? { shell: `trap '' XFSZ; ulimit -f ${kib}` } : {}),
+    run: (args, env) => run(args, env, isFull ? { shell: `trap '' XFSZ; ulimit -f ${fileKib}` } : {}),
     free: () => (isFull = false),
   };
 }
@@ -120,6 +120,32 @@ describe('a disk that fills up', () => {
     const next = await disk.run(['sync'], env);
     expect(next.code, next.stderr).toBe(0);
     expect(await versions(env)).toEqual(new Set(['v2.example']));
+  });
+});
+
+describe('a disk that is too small for a move', () => {
+  it('leaves the old mirror as it was, and nothing beside it; with room the same command works', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(1_500, 1));
+    const elsewhere = scratch();
+    const made = environment(service.url, elsewhere);
+    expect((await tidemark(['sync', '--quiet'], { env: made })).code).toBe(0);
+    const kib = Math.ceil(statSync(join(elsewhere, 'mirror.db')).size / 1024);
+    const disk = smallDisk(Math.ceil(kib * 1.5), Math.floor(kib / 2));
+    copyFileSync(join(elsewhere, 'mirror.db'), join(disk.directory, 'mirror.db'));
+    const env = environment(service.url, disk.directory);
+    const move = ['mirror', 'move', '--to', join(disk.directory, '{source}.db')];
+    expectClear(await disk.run(move, env), /^tidemark: .*disk is full/);
+    const files = readdirSync(disk.directory).filter((name) => !/-(rate|lock)/.test(name));
+    expect(files).toEqual(['mirror.db']);
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
+    expect(await versions(env)).toEqual(new Set(['v1.example']));
+    disk.free();
+    const next = await disk.run(move, env);
+    expect(next.code, next.stderr).toBe(0);
+    const moved = { ...env, TIDEMARK_MIRROR: join(disk.directory, 'default.db') };
+    expect(await versions(moved)).toEqual(new Set(['v1.example']));
+    expect((await tidemark(['verify'], { env: moved })).code).toBe(0);
   });
 });
 

@@ -58,9 +58,9 @@ export function runProgram(args: readonly string[], options: RunOptions = {}): P
   return start(args, options).ended;
 }
 
-/** The one child process that `parent` has now, from Linux's /proc: `pgrep` is not on every machine. */
-export function childOf(parent: number | undefined): number {
-  const children = readdirSync('/proc')
+/** The child processes that `parent` has now, from Linux's /proc: `pgrep` is not on every machine. */
+export function childrenOf(parent: number | undefined): number[] {
+  return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .filter((pid) => {
       try {
@@ -70,7 +70,13 @@ export function childOf(parent: number | undefined): number {
       } catch {
         return false; // It ended meanwhile.
       }
-    });
+    })
+    .map(Number);
+}
+
+/** The only one. */
+export function childOf(parent: number | undefined): number {
+  const children = childrenOf(parent);
   if (children.length !== 1) throw new Error(`${parent} has ${children.length} children instead of one`);
   return Number(children[0]);
 }

@@ -1,11 +1,12 @@
 /** A daemon with a mirror for each source, as a process of its own: outages, kills, HTTP over all mirrors. */
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { startFauxqs } from 'fauxqs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
-import { type Ended, scratch, start } from './harness.ts';
+import { childrenOf, type Ended, runProgram, scratch, start } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 class Story {
@@ -14,6 +15,10 @@ class Story {
   readonly names: readonly string[];
   /** The service answers 503 to everything. */
   isDown = false;
+  /** Keys of sources whose roles it never answers. */
+  readonly held = new Set<string>();
+  /** Of the daemon and of commands. */
+  env: Readonly<Record<string, string>> = {};
   child: ChildProcess | null = null;
   ended: Promise<Ended> | null = null;
   #text = '';
@@ -26,14 +31,23 @@ class Story {
       respond(response, 503, '{"detail":"down for maintenance"}');
       return true;
     });
+    service.quirks.push(({ path, headers }) => path.endsWith('/roles/') && this.held.has(keyOf(headers)));
   }
 
-  static async create(count: number, more: readonly string[] = []): Promise<Story> {
+  /** The requests that are held now were sent with these keys. */
+  asking(): readonly string[] {
+    return this.service.seen
+      .filter(({ url }) => url.includes('/roles/'))
+      .map(({ headers }) => keyOf(headers));
+  }
+
+  static async create(count: number, more: readonly string[] = [], ofSource = ''): Promise<Story> {
     const story = new Story(await FakeService.start(), count);
     const rest =
       'kinds: { include: [organizations, roles] }, retry: { attempts: 1 }, rate: { perMinute: 0, perHour: 0 }';
     const sources = story.names.map(
-      (name) => `  - { name: ${name}, baseUrl: "${story.service.url}", apiKey: key-of-${name}, ${rest} }`,
+      (name) =>
+        `  - { name: ${name}, baseUrl: "${story.service.url}", apiKey: key-of-${name}, ${rest}${ofSource} }`,
     );
     const lines = [
       'mirror: ./data/{source}.db',
@@ -49,7 +63,7 @@ class Story {
 
   start(): ChildProcess {
     this.#text = '';
-    const { child, ended } = start(['daemon'], { cwd: this.directory });
+    const { child, ended } = start(['daemon'], { cwd: this.directory, env: this.env });
     child.stderr?.on('data', (chunk: string) => (this.#text += chunk));
     onTestFinished(() => void child.kill('SIGKILL'));
     [this.child, this.ended] = [child, ended];
@@ -72,6 +86,22 @@ class Story {
     }
   }
 
+  /** Ends the daemon in order. */
+  async stop(): Promise<void> {
+    this.child?.kill('SIGTERM');
+    expect((await this.ended)?.code).toBe(0);
+  }
+
+  run(...args: string[]): Promise<Ended> {
+    return runProgram(args, { cwd: this.directory, env: this.env });
+  }
+
+  async json(target: string): Promise<Record<string, unknown>> {
+    const { status, text } = await this.ask(target);
+    expect(status, text).toBe(200);
+    return JSON.parse(text) as Record<string, unknown>;
+  }
+
   async ask(
     target: string,
     body?: object,
@@ -87,6 +117,18 @@ class Story {
     const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
     const answer = await fetch(card.url + target, { headers, ...sent });
     return { status: answer.status, text: await answer.text() };
+  }
+}
+
+function keyOf(headers: { readonly authorization?: string | undefined }): string {
+  return (headers.authorization ?? '').replace('Bearer ', '');
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
 }
 
@@ -158,4 +200,208 @@ describe('an outage of many sources', () => {
     await delay(500);
     expect(hook.received).toHaveLength(count);
   }, 180_000);
+});
+
+describe('a daemon that is killed outright', () => {
+  it('while jobs of several mirrors are at work: all of them are done by the next one, and none is doubled', async () => {
+    const story = await Story.create(6, ['daemon: { slots: 3 }']);
+    for (const name of story.names.slice(0, 3)) story.held.add(`key-of-${name}`);
+    const first = story.start();
+    await story.until(() => new Set(story.asking()).size >= 3);
+    const children = childrenOf(first.pid);
+    expect(children).toHaveLength(3);
+    first.kill('SIGKILL');
+    await story.ended;
+    await story.until(() => !children.some(isAlive));
+    story.held.clear();
+    story.start();
+    await story.until(() => story.said(/^sync is done/).length >= 6);
+    for (const name of story.names) {
+      const { jobs } = await story.json(`/api/v1/jobs?source=${name}`);
+      const outcomes = (jobs as { outcome: string; name: string }[]).map(({ outcome }) => outcome);
+      expect(outcomes, name).toEqual(story.names.indexOf(name) < 3 ? ['done', 'interrupted'] : ['done']);
+      const { runs } = await story.json(`/api/v1/runs?source=${name}`);
+      expect((runs as { outcome: string }[]).filter(({ outcome }) => outcome === 'complete')).toHaveLength(1);
+    }
+    await story.stop();
+    const verified = await story.run('verify', '--quiet');
+    expect(verified.code, verified.stderr).toBe(0);
+  }, 120_000);
+});
+
+describe('the process of a job', () => {
+  it('that does not end at its time limit is killed; the other mirrors are worked on meanwhile', async () => {
+    const story = await Story.create(2, ['daemon: { slots: 2, jobTimeout: 2s }']);
+    const [hanging, other] = story.names;
+    const daemon = story.start();
+    await story.until(() => story.said(/^sync is done/).length >= 2 && childrenOf(daemon.pid).length === 0);
+    expect((await story.ask('/api/v1/runs', { job: 'verify', sources: [hanging] })).status).toBe(202);
+    let job = 0;
+    await story.until(() => (job = childrenOf(daemon.pid)[0] ?? 0) !== 0);
+    // It does not even hear that it is to end.
+    process.kill(job, 'SIGSTOP');
+    expect((await story.ask('/api/v1/runs', { job: 'sync', sources: [other] })).status).toBe(202);
+    await story.until(() => story.said(/^sync is done/).length >= 3);
+    // The daemon looks once a minute, and whenever it reads its configuration again.
+    const looking = setInterval(() => void daemon.kill('SIGHUP'), 1000);
+    onTestFinished(() => clearInterval(looking));
+    await story.until(() => story.said(/^verify failed/).length > 0);
+    expect(isAlive(job)).toBe(false);
+    expect(story.said(/^verify failed/)).toMatchObject([{ source: hanging, code: 'timeout' }]);
+    expect(String(story.said(/^verify failed/)[0]?.['msg'])).toContain('was ended after');
+    clearInterval(looking);
+    expect((await story.ask('/api/v1/runs', { job: 'verify', sources: [hanging] })).status).toBe(202);
+    await story.until(() => story.said(/^verify is done/).length > 0);
+    await story.stop();
+  }, 120_000);
+});
+
+describe('HTTP over many mirrors', () => {
+  it('answers for all from memory, for one from its mirror, and starts syncs by the token for webhooks', async () => {
+    const story = await Story.create(25, ['daemon: { slots: 4 }']);
+    story.start();
+    await story.until(() => story.said(/^sync is done/).length >= 25);
+    let status = await story.json('/api/v1/status');
+    // What is known is read again a moment after each job.
+    for (let tries = 0; tries < 500 && (status['sources'] as unknown[]).length < 25; tries += 1) {
+      await delay(20);
+      status = await story.json('/api/v1/status');
+    }
+    const all = status['sources'] as Record<string, unknown>[];
+    expect(all.map(({ source }) => source)).toEqual(story.names);
+    expect(all[0]).toMatchObject({ state: 'whole', schema_changes: null, collections: null, records: 1 });
+    const one = await story.json('/api/v1/status?source=s07');
+    expect(one['sources']).toMatchObject([{ source: 's07', schema_changes: [], collections: [{}, {}] }]);
+    // Not more files are open than readers are kept.
+    const open = readdirSync(`/proc/${story.child?.pid}/fd`).length;
+    expect(open).toBeLessThan(150);
+
+    const { runs } = await story.json('/api/v1/runs?limit=5');
+    const times = (runs as { started_at: string; source: string }[]).map(({ started_at: at }) => at);
+    expect(times).toHaveLength(5);
+    expect(times).toEqual(times.toSorted().reverse());
+    const everyRun = await story.json('/api/v1/runs?limit=100');
+    expect(
+      (everyRun['runs'] as { started_at: string }[]).slice(0, 5).map(({ started_at: at }) => at),
+    ).toEqual(times);
+    expect((everyRun['runs'] as unknown[]).length).toBe(25);
+    expect((await story.ask('/api/v1/runs?limit=101')).status).toBe(400);
+    expect((await story.ask('/api/v1/runs/1')).status).toBe(400);
+    expect(await story.json('/api/v1/runs/1?source=s07')).toMatchObject({ run: 1, source: 's07' });
+    const { jobs } = await story.json('/api/v1/jobs?limit=3&name=sync');
+    expect(jobs).toMatchObject([{ name: 'sync' }, { name: 'sync' }, { name: 'sync' }]);
+    expect((await story.ask('/api/v1/jobs?name=syncs')).status).toBe(400);
+    expect((await story.ask('/api/v1/drift')).status).toBe(404);
+
+    const metrics = (await story.ask('/metrics')).text;
+    expect(metrics.match(/^tidemark_last_success_timestamp_seconds\{source="s\d+"\} /gm)).toHaveLength(25);
+    expect(metrics).toContain('tidemark_health_state{source="",state="ok"} 1');
+    expect(metrics).toContain('tidemark_mirror_readable 1');
+    expect(await story.json('/readyz')).toMatchObject({ state: 'ok', slots: { count: 4, used: 0 } });
+
+    const token = 'trigger-token-of-some-length';
+    expect((await story.ask('/api/v1/status', undefined, token)).status).toBe(403);
+    const triggered = await story.ask('/api/v1/runs?source=s03&source=s11&kind=roles', {}, token);
+    expect(triggered.status, triggered.text).toBe(202);
+    expect((JSON.parse(triggered.text) as { requests: number[] }).requests).toHaveLength(2);
+    expect((await story.ask('/api/v1/runs?source=s99', {}, token)).status).toBe(400);
+    expect((await story.ask('/api/v1/runs', { job: 'verify' }, token)).status).toBe(403);
+    await story.until(() => story.said(/^sync is done/).length >= 27);
+    expect(
+      story
+        .said(/^sync is done/)
+        .slice(25)
+        .map(({ source }) => source)
+        .sort(),
+    ).toEqual(['s03', 's11']);
+
+    // Findings of some: counts of all, documents page by page.
+    await story.stop();
+    for (const name of story.names.slice(0, 3)) {
+      expect((await story.run('snapshots', 'pin', 'base', '--source', name)).code).toBe(0);
+      expect((await story.run('snapshots', 'baseline', 'base', '--source', name)).code).toBe(0);
+    }
+    story.service.set('roles', [{ id: 'r1', name: 'New' }]);
+    story.start();
+    await story.until(() => story.said(/^daemon started/).length > 0);
+    const sources = story.names.slice(0, 3);
+    expect((await story.ask('/api/v1/runs', { job: 'sync', sources })).status).toBe(202);
+    await story.until(() => story.said(/^sync is done/).length >= 3);
+    let drift: Record<string, unknown> = {};
+    for (
+      let tries = 0;
+      tries < 500 && (drift['documents'] as unknown[] | undefined)?.length !== 2;
+      tries += 1
+    ) {
+      await delay(20);
+      const { status: code, text } = await story.ask('/api/v1/drift?limit=2');
+      drift = code === 200 ? (JSON.parse(text) as Record<string, unknown>) : {};
+    }
+    expect(drift).toMatchObject({ schema: 'tidemark.reports/1', errors: [], next: 's02' });
+    const counts = drift['sources'] as { source: string; open: number | null }[];
+    expect(counts.filter(({ open: findings }) => findings === 1).map(({ source }) => source)).toEqual(
+      sources,
+    );
+    expect(counts.filter(({ open: findings }) => findings === null)).toHaveLength(22);
+    const rest = await story.json('/api/v1/drift?limit=2&after=s02');
+    expect(rest).toMatchObject({ documents: [{ schema: 'tidemark.drift/1' }], next: null });
+    await story.stop();
+  }, 180_000);
+});
+
+describe('backups of many mirrors', () => {
+  it('are made by the daemon below the name of each source, in a directory and in S3, and can be restored', async () => {
+    const server = await startFauxqs({ port: 0, logger: false });
+    onTestFinished(() => server.stop());
+    server.createBucket('backups');
+    const address = `s3://backups/all?endpoint=http://127.0.0.1:${server.port}&region=us-east-1`;
+    const story = await Story.create(3, [
+      'backup: { targets: [./backups, "' + address + '"], every: 0s, keepLast: 2 }',
+    ]);
+    story.env = { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+    mkdirSync(join(story.directory, 'backups'));
+    story.start();
+    await story.until(() => story.said(/^backup is done/).length >= 3);
+    for (let round = 0; round < 3; round += 1) {
+      story.service.set('roles', [{ id: 'r1', name: `Round ${round}` }]);
+      expect((await story.ask('/api/v1/runs', { job: 'sync', sources: ['s02'] })).status).toBe(202);
+      await story.until(() => story.said(/^backup is done/).length >= 4 + round);
+    }
+    const health = await story.json('/readyz');
+    expect(health, JSON.stringify(health)).toMatchObject({ state: 'ok' });
+    await story.stop();
+    const listed = JSON.parse((await story.run('backup', 'list', '--json')).stdout) as {
+      backups: { source?: string; path: string; is_complete?: boolean }[];
+    };
+    const paths = listed.backups.map(({ path }) => path);
+    for (const name of story.names) {
+      const count = name === 's02' ? 2 : 1;
+      expect(
+        paths.filter((path) => path.includes(`/backups/${name}/`) && !path.startsWith('s3:')),
+        name,
+      ).toHaveLength(count);
+      expect(
+        paths.filter((path) => path.startsWith(`s3://backups/all/${name}/`)),
+        name,
+      ).toHaveLength(count);
+    }
+    expect((await story.run('backup', 'verify', '--quiet')).code).toBe(0);
+    renameSync(join(story.directory, 'data', 's02.db'), join(story.directory, 'data', 's02.lost'));
+    const newest =
+      paths
+        .filter((path) => path.startsWith('s3://backups/all/s02/'))
+        .toSorted()
+        .at(-1) ?? '';
+    const restored = await story.run(
+      'backup',
+      'restore',
+      newest,
+      '--source',
+      's02',
+      '--to',
+      join(story.directory, 'data', 's02.db'),
+    );
+    expect(restored.code, restored.stderr).toBe(0);
+    expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 2');
+  }, 120_000);
 });

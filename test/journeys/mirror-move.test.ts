@@ -1,5 +1,6 @@
 import {
   copyFileSync,
+  watch,
   existsSync,
   readdirSync,
   readFileSync,
@@ -10,7 +11,7 @@ import {
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine, type Ended } from './command-line.ts';
-import { scratch } from './harness.ts';
+import { scratch, start } from './harness.ts';
 import { FakeService } from './service.ts';
 
 const SOURCES = ['acme', 'beta', 'core'];
@@ -66,7 +67,7 @@ async function world() {
     readdirSync(join(directory, 'data'))
       .filter((name) => !name.includes('-'))
       .sort();
-  return { run, configure, path, root, seen, files };
+  return { run, configure, path, root, seen, files, directory, set };
 }
 
 describe('mirror move', () => {
@@ -145,5 +146,100 @@ describe('mirror move', () => {
     await run(4, 'mirror', 'move', '--to', './data/other.db');
     await run(4, 'mirror', 'move', '--to', './data/{name}.db');
     expect(existsSync(path('other.db'))).toBe(false);
+  });
+
+  it('that is killed at any change of a file leaves the old mirror or the new ones, whole', async () => {
+    const { run, configure, path, files, directory } = await world();
+    const shown = async (): Promise<string[]> =>
+      Promise.all(
+        SOURCES.map(
+          async (name) => (await run(0, 'export', '--source', name, '--at', 'snapshot:base')).stdout,
+        ),
+      );
+    const before = await shown();
+    const env = { KEY: 'test-key-of-some-length' };
+    const original = path('original');
+    copyFileSync(path('all.db'), original);
+    let [deaths, isOver] = [0, false];
+    // Closer together at first, when little is there.
+    for (let victim = 1; !isOver; victim += Math.ceil(victim / 2)) {
+      const { child, ended } = start(['mirror', 'move', '--to', SPLIT], { env, cwd: directory });
+      let changes = 0;
+      const watcher = watch(join(directory, 'data'), () => {
+        changes += 1;
+        if (changes === victim) child.kill('SIGKILL');
+      });
+      const { code } = await ended;
+      watcher.close();
+      isOver = code === 0;
+      deaths += Number(code === null);
+      const isMoved = !existsSync(path('all.db'));
+      if (isMoved) configure(SPLIT);
+      expect(await shown(), `killed at change ${victim}`).toEqual(before);
+      configure('./data/all.db');
+      // The same command completes it.
+      await run(0, 'mirror', 'move', '--to', SPLIT);
+      configure(SPLIT);
+      expect(await shown(), `completed after change ${victim}`).toEqual(before);
+      await run(0, 'verify');
+      expect(files()).toEqual(['acme.db', 'all.db.moved', 'beta.db', 'core.db', 'original']);
+      for (const name of readdirSync(join(directory, 'data')))
+        if (name !== 'original') rmSync(path(name), { recursive: true });
+      copyFileSync(original, path('all.db'));
+      configure('./data/all.db');
+    }
+    expect(deaths).toBeGreaterThan(4);
+  }, 240_000);
+
+  it('joins mirrors that were begun separately; accepted drift of more than one keeps them apart', async () => {
+    const { run, configure, path, files, set } = await world();
+    for (const name of readdirSync(path('.'))) rmSync(path(name), { recursive: true });
+    configure(SPLIT);
+    await run(0, 'sync', '--quiet');
+    for (const source of SOURCES) {
+      await run(0, 'snapshots', 'pin', 'base', '--source', source);
+      await run(0, 'snapshots', 'baseline', 'base', '--source', source);
+    }
+    set(2);
+    await run(0, 'sync', '--quiet');
+    // The record tells whose mirror it is in.
+    const accepted = await run(0, 'drift', 'accept', 'roles', 'r1', '--reason', 'known');
+    expect(accepted.stdout).toContain('accepted: role beta 2');
+    const exported = async (): Promise<string[]> =>
+      Promise.all(SOURCES.map(async (name) => (await run(0, 'export', '--source', name)).stdout));
+    const acceptedCount = async (source: string): Promise<number> => {
+      const { stdout } = await run(2, 'drift', '--source', source, '--json');
+      return (JSON.parse(stdout) as { accepted: unknown[] }).accepted.length;
+    };
+    const [before, drift] = [await exported(), await acceptedCount('beta')];
+    expect(drift).toBeGreaterThan(0);
+    await run(0, 'mirror', 'move', '--to', './data/all.db');
+    configure('./data/all.db');
+    expect(await exported()).toEqual(before);
+    await run(0, 'verify');
+    // What was accepted counts for the same value.
+    expect((await run(0, 'drift', 'accepted', '--json')).stdout).toContain('"source":"beta"');
+    expect(await acceptedCount('beta')).toBe(drift);
+    await run(0, 'sync', '--quiet');
+    expect(files()).toEqual(['acme.db.moved', 'all.db', 'beta.db.moved', 'core.db.moved']);
+    // Accepted in two of them: one key cannot be that of both.
+    rmSync(path('all.db'));
+    for (const source of SOURCES) renameSync(path(`${source}.db.moved`), path(`${source}.db`));
+    configure(SPLIT);
+    await run(0, 'drift', 'accept', 'roles', 'r2', '--source', 'core', '--reason', 'known too');
+    const refused = await run(4, 'mirror', 'move', '--to', './data/all.db');
+    expect(refused.stderr).toContain('beta and core have accepted drift');
+    expect(files()).toEqual(['acme.db', 'beta.db', 'core.db']);
+    // And what is in several mirrors has to be named.
+    expect((await run(4, 'runs', 'show', '2')).stderr).toContain(
+      'the mirrors of acme, beta and core have run 2',
+    );
+    expect((await run(4, 'runs', 'show', '77')).stderr).toContain('no mirror of 3 sources has run 77');
+    await run(0, 'sync', '--quiet', '--source', 'core');
+    expect((await run(0, 'runs', 'show', '3')).stdout).toContain('run 3 of core');
+    expect((await run(0, 'drift', 'unaccept', 'roles', 'r2')).stdout).toContain('withdrawn');
+    expect((await run(4, 'drift', 'unaccept', 'roles', 'r0')).stderr).toContain(
+      'no mirror of 3 sources has an acceptance of roles r0',
+    );
   });
 });

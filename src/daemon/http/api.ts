@@ -13,7 +13,7 @@ import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { runDocument } from '../../state/documents.ts';
-import { sourceDocuments } from '../../state/source-status.ts';
+import { sourceDocuments, sourceSummary } from '../../state/source-status.ts';
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
@@ -28,7 +28,16 @@ import {
 import type { DriftNow } from './drift-now.ts';
 import type { EventStreams } from './events.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
-import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom, Refusal, requestText } from './request.ts';
+import {
+  asRefusal,
+  kindsIn,
+  numberIn,
+  sourcesIn,
+  timeIn,
+  kindFrom,
+  Refusal,
+  requestText,
+} from './request.ts';
 
 /** One mirror, with what was computed of it before. */
 export interface MirrorPages {
@@ -47,6 +56,8 @@ interface ApiParts {
 }
 
 const MOST_ROWS = 1_000;
+/** Where no mirror of many is named: so many are opened at most. */
+const MOST_ROWS_OF_ALL = 100;
 const MOST_CHANGES = 5_000;
 const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 
@@ -61,19 +72,24 @@ export function createApi(parts: ApiParts): Hono {
   });
   api.get('/runs', async (context) => {
     const query = queryWith(context, ['limit', 'before', 'source']);
-    const limit = numberIn(query, 'limit', 20, MOST_ROWS);
+    const isOfAll = isOfAllMirrors(cells, query);
+    const limit = numberIn(query, 'limit', 20, isOfAll ? MOST_ROWS_OF_ALL : MOST_ROWS);
     const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
     // Each mirror has numbers of its own.
     const views = query.has('before') ? [viewIn(cells, query)] : viewsIn(cells, query);
-    const rows = await rowsOf(views, (view) => {
-      const mirror = view.mirror();
-      return sourcesIn(query, knownSources(view, mirror)).flatMap((source) =>
-        mirror.runs.list({ source, limit, upTo: before - 1 }),
-      );
-    });
+    const { rows, errors } = await rowsOf(
+      isOfAll ? withNewestRuns(cells, limit, clock.now()) : views,
+      (view) => {
+        const mirror = view.mirror();
+        return sourcesIn(query, knownSources(view, mirror)).flatMap((source) =>
+          mirror.runs.list({ source, limit, upTo: before - 1 }),
+        );
+      },
+    );
     const isOne = views.length === 1;
     rows.sort((a, b) => (isOne ? b.run - a.run : newestFirst(a, b)));
-    return context.json({ schema: 'tidemark.runs/1', runs: rows.slice(0, limit).map(runDocument) });
+    const runs = rows.slice(0, limit).map(runDocument);
+    return context.json({ schema: 'tidemark.runs/1', runs, ...withErrors(errors) });
   });
   api.get('/runs/:run', async (context) => {
     const view = viewIn(cells, queryWith(context, cells.isPerSource() ? ['source'] : []));
@@ -119,18 +135,23 @@ export function createApi(parts: ApiParts): Hono {
   });
   api.get('/jobs', async (context) => {
     const query = queryWith(context, ['limit', 'name', 'source']);
-    const views = viewsIn(cells, query);
-    const rows = await rowsOf(views, (view) => jobsAsked(view, query, cells.isPerSource()));
+    const isOfAll = isOfAllMirrors(cells, query);
+    const limit = numberIn(query, 'limit', 20, isOfAll ? MOST_ROWS_OF_ALL : MOST_ROWS);
+    const name = jobNameIn(query);
+    const views = isOfAll ? withNewestJobs(cells, name, limit, clock.now()) : viewsIn(cells, query);
+    const { rows, errors } = await rowsOf(views, (view) => jobsAsked(view, query, name, cells.isPerSource()));
     if (views.length > 1) rows.sort(newestFirst);
-    const limit = numberIn(query, 'limit', 20, MOST_ROWS);
-    return context.json({ schema: 'tidemark.jobs/1', jobs: rows.slice(0, limit).map(jobDocument) });
+    const jobs = rows.slice(0, limit).map(jobDocument);
+    return context.json({ schema: 'tidemark.jobs/1', jobs, ...withErrors(errors) });
   });
   api.get('/changes', async (context) => {
     const query = queryWith(context, ['from', 'to', 'kind', 'source', 'limit']);
     return context.json(await changesShown(pagesOf(viewIn(cells, query)), clock, query));
   });
   api.get('/drift', async (context) => {
-    const query = queryWith(context, ['source']);
+    const isOfAll = isOfAllMirrors(cells, queryOf(context));
+    const query = queryWith(context, isOfAll ? ['source', 'limit', 'after'] : ['source']);
+    if (isOfAll) return context.json(await driftOfAll(cells, pagesOf, clock, query));
     const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline: false };
     for (const view of viewsIn(cells, query)) await addDrift(found, pagesOf(view), clock, query);
     return context.json(driftShown(found));
@@ -161,25 +182,89 @@ export function viewIn(cells: DaemonCells, query: URLSearchParams): DaemonView {
   });
 }
 
+/** True for a request that is about many mirrors and names none of them: it is answered without opening them all. */
+function isOfAllMirrors(cells: DaemonCells, query: URLSearchParams): boolean {
+  return (
+    cells.isPerSource() && cells.cells().length > 1 && query.getAll('source').every((each) => each === '')
+  );
+}
+
+function sourceNameOf(view: DaemonView): string {
+  return view.config().sources[0]?.name ?? '';
+}
+
+/** Those mirrors in which the newest rows are, by what is known of each: as many as there are rows at most. */
+function newestOf(
+  cells: DaemonCells,
+  limit: number,
+  newestAt: (source: string) => string | null,
+): readonly DaemonView[] {
+  return cells
+    .cells()
+    .map((view) => ({ view, startedAt: newestAt(sourceNameOf(view)) ?? '' }))
+    .filter(({ startedAt }) => startedAt !== '')
+    .sort(newestFirst)
+    .slice(0, limit)
+    .map(({ view }) => view);
+}
+
+function withNewestRuns(cells: DaemonCells, limit: number, now: number): readonly DaemonView[] {
+  const statuses = new Map(cells.snapshot(now).sourceStatuses.map((status) => [status.source, status]));
+  return newestOf(cells, limit, (source) => statuses.get(source)?.lastRun?.startedAt ?? null);
+}
+
+function withNewestJobs(
+  cells: DaemonCells,
+  name: JobName | undefined,
+  limit: number,
+  now: number,
+): readonly DaemonView[] {
+  const { lastJobs } = cells.snapshot(now);
+  const newest = new Map<string, string>();
+  const jobs = [
+    ...(name === undefined ? JOB_NAMES : [name]).flatMap((each) => lastJobs.of(each)),
+    ...cells.activity().running(),
+  ];
+  for (const { source, startedAt } of jobs)
+    if (source !== null && startedAt > (newest.get(source) ?? '')) newest.set(source, startedAt);
+  return newestOf(cells, limit, (source) => newest.get(source) ?? null);
+}
+
 /** Mirrors that are read without a pause. */
 const READ_AT_ONCE = 5;
 
-/** Rows of several mirrors; of one that cannot be read, the error, where it is the only one. */
+interface SourceError {
+  readonly source: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Rows of several mirrors, and which of them could not be read. @throws TidemarkError where it is the only one */
 async function rowsOf<Row>(
   views: readonly DaemonView[],
   read: (view: DaemonView) => readonly Row[],
-): Promise<Row[]> {
+): Promise<{ readonly rows: Row[]; readonly errors: readonly SourceError[] }> {
   const rows: Row[] = [];
+  const errors: SourceError[] = [];
   for (const [index, view] of views.entries()) {
     if (index % READ_AT_ONCE === READ_AT_ONCE - 1) await realPause(0);
     try {
       rows.push(...read(view));
-    } catch (error) {
+    } catch (thrown) {
+      if (views.length === 1) throw thrown;
+      const { code, message, httpStatus } = asRefusal(thrown);
+      // What was asked wrongly is wrong for all of them.
+      if (httpStatus < 500) throw thrown;
       // One that was never mirrored has none yet.
-      if (views.length === 1 || asTidemarkError(error).code !== 'mirror_missing') throw error;
+      if (asTidemarkError(thrown).code !== 'mirror_missing')
+        errors.push({ source: sourceNameOf(view), code, message });
     }
   }
-  return rows;
+  return { rows, errors };
+}
+
+function withErrors(errors: readonly SourceError[]): object {
+  return errors.length === 0 ? {} : { errors };
 }
 
 function newestFirst(a: { readonly startedAt: string }, b: { readonly startedAt: string }): number {
@@ -207,11 +292,15 @@ async function statusShown(cells: DaemonCells, query: URLSearchParams, now: numb
     return statusDocument(own, snapshot);
   }
   const snapshot = cells.snapshot(now);
-  const sources = await rowsOf(views, (each) => {
-    const names = each.config().sources.map(({ name }) => name);
-    const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
-    return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now);
-  });
+  const sources = isOfAllMirrors(cells, query)
+    ? snapshot.sourceStatuses.map((status) => sourceSummary(status, true))
+    : (
+        await rowsOf(views, (each) => {
+          const names = each.config().sources.map(({ name }) => name);
+          const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
+          return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now);
+        })
+      ).rows;
   return statusDocument(
     {
       startedAt: cells.startedAt,
@@ -278,23 +367,32 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
   };
 }
 
-/** @param isPerSource the jobs of a mirror as a whole are its source's */
-function jobsAsked(view: DaemonView, query: URLSearchParams, isPerSource: boolean): JobRow[] {
-  const mirror = view.mirror();
-  const [asked, source] = [query.get('name') ?? '', query.get('source') ?? ''];
+/** @throws TidemarkError `usage` for a job that there is not */
+function jobNameIn(query: URLSearchParams): JobName | undefined {
+  const asked = query.get('name') ?? '';
   const name = JOB_NAMES.find((each) => each === asked);
-  if (asked !== '' && name === undefined) {
-    throw new TidemarkError('usage', `there is no job ${nameText(asked)}`, {
-      hint: `jobs are ${JOB_NAMES.join(', ')}`,
-    });
-  }
+  if (asked === '' || name !== undefined) return name;
+  throw new TidemarkError('usage', `there is no job ${nameText(asked)}`, {
+    hint: `jobs are ${JOB_NAMES.join(', ')}`,
+  });
+}
+
+/** @param isPerSource the jobs of a mirror as a whole are its source's */
+function jobsAsked(
+  view: DaemonView,
+  query: URLSearchParams,
+  name: JobName | undefined,
+  isPerSource: boolean,
+): JobRow[] {
+  const mirror = view.mirror();
+  const source = query.get('source') ?? '';
   sourcesIn(query, knownSources(view, mirror));
   const rows = mirror.daemon.jobs({
     ...(name === undefined ? {} : { name }),
     ...(source === '' || isPerSource ? {} : { source }),
     limit: numberIn(query, 'limit', 20, MOST_ROWS),
   });
-  const own = view.config().sources[0]?.name ?? null;
+  const own = sourceNameOf(view);
   return isPerSource ? rows.map((row) => ({ ...row, source: row.source ?? own })) : rows;
 }
 
@@ -377,22 +475,58 @@ async function addDrift(
   }
 }
 
+/**
+ * Of many mirrors: how many findings are open in each, from memory, and the documents of some of those that have any.
+ * `next` is the value of `after` for the following ones.
+ */
+async function driftOfAll(
+  cells: DaemonCells,
+  pagesOf: ApiParts['pagesOf'],
+  clock: Clock,
+  query: URLSearchParams,
+): Promise<object> {
+  const limit = numberIn(query, 'limit', 20, MOST_ROWS_OF_ALL);
+  const { openDrift } = cells.known();
+  const names = cells.cells().map(sourceNameOf);
+  const after = query.get('after') ?? '';
+  if (after !== '' && !names.includes(after)) throw unknownSource(after, names);
+  const sources = names.map((source) => {
+    const severities = openDrift.get(source) ?? null;
+    const open = severities === null ? null : Object.values(severities).reduce((sum, each) => sum + each, 0);
+    return { source, open, severities };
+  });
+  const following = sources
+    .slice(after === '' ? 0 : names.indexOf(after) + 1)
+    .filter(({ open }) => (open ?? 0) > 0);
+  const shown = following.slice(0, limit);
+  const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline: openDrift.size > 0 };
+  for (const { source } of shown) {
+    const view = cells.of(source);
+    if (view !== null) await addDrift(found, pagesOf(view), clock, new URLSearchParams({ source }));
+  }
+  if (!found.hasBaseline) throw noBaseline();
+  const next = following.length > limit ? (shown.at(-1)?.source ?? null) : null;
+  return { schema: 'tidemark.reports/1', documents: found.documents, errors: found.errors, sources, next };
+}
+
 /** Without a baseline there is nothing to measure from. */
 function driftShown({ documents, errors, failures, hasBaseline }: FoundDocuments): object {
   const [only] = documents;
   const [failure] = failures;
   if (only !== undefined && documents.length === 1 && failure === undefined) return only;
   if (documents.length === 0 && failures.length === 1 && failure !== undefined) throw failure;
-  if (!hasBaseline) {
-    throw new TidemarkError(
-      'reference_unknown',
-      'no baseline is set: there is nothing to measure drift from',
-      {
-        hint: 'pin a state and set it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`',
-      },
-    );
-  }
+  if (!hasBaseline) throw noBaseline();
   return { schema: 'tidemark.reports/1', documents, errors };
+}
+
+function noBaseline(): TidemarkError {
+  return new TidemarkError(
+    'reference_unknown',
+    'no baseline is set: there is nothing to measure drift from',
+    {
+      hint: 'pin a state and set it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`',
+    },
+  );
 }
 
 // `POST /api/v1/runs`: what is asked for, proper or refused by name.

@@ -227,7 +227,8 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
  * reports it. If there are complete runs but no backup, the failed job is the reason.
  */
 function backupReasons({ backups, sources, now, startedAt }: HealthFacts): HealthReason[] {
-  if (backups === null) return [];
+  // One after every complete run: what is overdue then is the run.
+  if (backups === null || backups.everyMs === 0) return [];
   const { everyMs, lastAt } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map((source) => expectedSince(source, startedAt)).sort();

@@ -44,6 +44,8 @@ export interface ObservedMirror {
 export interface JobObserver {
   /** For the log. */
   readonly name: string;
+  /** The daemon begins with the mirror, before any of its jobs. It must not await anything. */
+  loaded?(context: ObserverContext): void;
   /** A job has begun and is written down. Not waited for. */
   began?(begun: BegunJob, context: ObserverContext): Promise<void>;
   /**
@@ -76,6 +78,16 @@ export class Observers {
     this.#all = all;
     this.#log = log;
     this.#context = context;
+  }
+
+  loaded(): void {
+    for (const observer of this.#all) {
+      try {
+        observer.loaded?.(this.#context());
+      } catch (error) {
+        this.#say(observer, error);
+      }
+    }
   }
 
   began(begun: BegunJob): void {

@@ -79,7 +79,7 @@ export function causeOf(about: Notice, origin: string): string {
 }
 
 /**
- * Puts each event into one group: that in which its source fails, else one with the same event and cause that a source
+ * Puts each event into one group: that of the source's event before it, else that in which its source fails, else one with the same event and cause that a source
  * joined within the last hour, else a new one.
  * @param events of one channel, oldest first
  * @param on the events that the channel gets
@@ -92,8 +92,11 @@ export function draftsOf(
   const open = groups.map((group) => new OpenGroup(group, group));
   for (const event of events) {
     const ofSubject = open.filter(({ group }) => group.subject === event.about.subject);
+    const name = subjectName(event.source);
     let chosen =
-      ofSubject.find((each) => each.failing.has(subjectName(event.source))) ??
+      // What happens to a source is told in its order.
+      ofSubject.find((each) => each.news.has(name)) ??
+      ofSubject.find((each) => each.failing.has(name)) ??
       ofSubject.find((each) => each.isJoinable(event));
     if (chosen === undefined) {
       chosen = new OpenGroup(null, newGroup(event, on));
@@ -109,6 +112,8 @@ class OpenGroup {
   readonly before: NoticeGroup | null;
   readonly group: NoticeGroup;
   readonly failing: Map<string, Severity>;
+  /** Sources of which it has events. */
+  readonly news = new Set<string>();
   readonly #sources: Set<string>;
   readonly #events: PendingEvent[] = [];
   #joinedAt: number;
@@ -133,6 +138,7 @@ class OpenGroup {
     const { about, source } = event;
     const name = subjectName(source);
     this.#events.push(event);
+    this.news.add(name);
     if (!this.#sources.has(name)) this.#joinedAt = Math.max(this.#joinedAt, Date.parse(about.at));
     this.#sources.add(name);
     if (!this.group.isLasting) return;

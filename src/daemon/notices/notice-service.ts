@@ -58,7 +58,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
   });
   return {
     observersOf: ({ view, owner, context }) => [
-      createPingObserver(pinger, sources),
+      createPingObserver(pinger, sources, owner),
       createNoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
     ],
     close: async () => {
@@ -71,10 +71,23 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
 
 // Tells the dead man's switch of syncs of all kinds: what a narrowed one did says nothing of the whole.
 
-/** @param sources names of the configured ones @internal */
-export function createPingObserver(pinger: Pinger, sources: () => readonly string[]): JobObserver {
+/**
+ * @param sources names of the configured ones
+ * @param owner the only source of the mirror, where each source has its own
+ * @internal
+ */
+export function createPingObserver(
+  pinger: Pinger,
+  sources: () => readonly string[],
+  owner: string | null = null,
+): JobObserver {
   return {
     name: 'pings',
+    loaded: ({ mirrorAccess }) => {
+      // What the mirror of each says, before the success of another one is told.
+      if (owner === null || !mirrorAccess.isThere()) return;
+      if (isKnownNotWhole(mirrorAccess.reader(), owner)) pinger.knownFailing(owner);
+    },
     began: async ({ row: { name, source }, kinds }, { signal }) => {
       if (name !== 'sync' || source === null || kinds !== null) return;
       pinger.started(source);
@@ -88,7 +101,7 @@ export function createPingObserver(pinger: Pinger, sources: () => readonly strin
       if (outcome === 'done' && report?.outcome === 'complete') {
         const mirror = mirrorAccess.reader();
         pinger.succeeded(source, () =>
-          sources().filter((other) => other !== source && isKnownNotWhole(mirror, other)),
+          sources().filter((other) => owner === null && other !== source && isKnownNotWhole(mirror, other)),
         );
       } else {
         pinger.failed(source, `the sync ended as ${outcome}${error === null ? '' : `: ${error}`}`);
@@ -139,6 +152,8 @@ interface Pinger {
   started(source: string): void;
   /** Its run was complete. `others` finds the sources of which that is not so, as far as the mirror knows. */
   succeeded(source: string, others: () => readonly string[]): void;
+  /** Its latest sync, of an earlier process, was not complete: nothing is called for it. */
+  knownFailing(source: string): void;
   /** It ended in any other way. `why`: one line without secrets. */
   failed(source: string, why: string): void;
   /**
@@ -235,6 +250,7 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
         send(line, line.ping.success, `${source}: the sync was complete\n`);
       }
     },
+    knownFailing: (source) => void failing.add(source),
     failed: (source, why) => {
       failing.add(source);
       for (const line of linesOf(source)) send(line, line.ping.fail, `${source}: ${why}\n`);

@@ -136,7 +136,7 @@ describe('grouping', () => {
           );
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 150 },
     );
   });
 

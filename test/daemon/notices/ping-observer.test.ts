@@ -19,6 +19,7 @@ function rig() {
     started: (source) => void said.push(`${source} start`),
     succeeded: (source, others) =>
       void said.push([source, 'success', ...others().map((name) => `but ${name}`)].join(' ')),
+    knownFailing: (source) => void said.push(`${source} known to fail`),
     failed: (source, why) => void said.push(`${source} fail: ${why}`),
     settled: () => Promise.resolve(),
     close: () => Promise.resolve(),
@@ -33,13 +34,20 @@ function rig() {
     const report = isDone ? ({ outcome: 'complete' } as EndedJob['report']) : null;
     return { row: { job: number, ...start, ...end, outcome }, kinds: null, report };
   };
-  const context = { mirrorAccess: { reader: () => mirror } } as unknown as ObserverContext;
+  const context = {
+    mirrorAccess: { reader: () => mirror, isThere: () => true },
+  } as unknown as ObserverContext;
   const tell = async (ended: EndedJob): Promise<string[]> => {
     // One that has just been started: it knows nothing but what the mirror holds.
     await createPingObserver(pinger, () => ['a', 'b']).ended?.(ended, context);
     return said.splice(0);
   };
-  return { job, tell };
+  /** As of the mirror of one source, when the daemon begins with it. */
+  const loaded = (owner: string): string[] => {
+    createPingObserver(pinger, () => ['a', 'b'], owner).loaded?.(context);
+    return said.splice(0);
+  };
+  return { job, tell, loaded };
 }
 
 it('a success says which other source is not whole, which a restart does not forget', async () => {
@@ -58,4 +66,13 @@ it('a sync that a stop cut short is neither a failure nor a success', async () =
   expect(await tell(job('a', 'interrupted'))).toEqual([]);
   expect(await tell(job('a', 'partial'))).toEqual(['a fail: the sync ended as partial']);
   expect(await tell({ ...job('a', 'failed'), kinds: ['roles'] })).toEqual([]);
+});
+
+it('a source with a mirror of its own that failed before a restart is known to fail after it', () => {
+  const { job, loaded } = rig();
+  expect(loaded('b')).toEqual([]);
+  job('b', 'failed');
+  expect(loaded('b')).toEqual(['b known to fail']);
+  job('b', 'interrupted');
+  expect(loaded('b')).toEqual(['b known to fail']);
 });

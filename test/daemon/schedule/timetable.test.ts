@@ -1,7 +1,9 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../../src/config/config.ts';
 import type { ScheduleRow } from '../../../src/mirror/daemon.ts';
-import { Timetable } from '../../../src/daemon/schedule/timetable.ts';
+import { parseCron } from '../../../src/daemon/schedule/cron.ts';
+import { spreadShare, Timetable } from '../../../src/daemon/schedule/timetable.ts';
 
 const MINUTE = 60_000;
 const at = (text: string): number => Date.parse(`2026-03-02T${text}Z`);
@@ -156,5 +158,76 @@ describe('work that was cut short', () => {
     table.bringForward('sync', at('10:05'));
     expect(due(table, at('10:06'), true)).toEqual(['sync overdue 0']);
     expect(table.rows()[0]?.missedTicks).toBe(0);
+  });
+});
+
+describe('starts of many mirrors', () => {
+  const HOUR = 60 * MINUTE;
+  const DAYS = 3;
+
+  /** All starts within three days, epoch milliseconds; the daemon is started again at the given times. */
+  function startsOf(source: string, settings: Partial<Schedule>, restarts: readonly number[]): number[] {
+    const share = spreadShare(source);
+    const create = (): Timetable => new Timetable({ random: () => 0.5, isSpread: true, share: () => share });
+    const config = schedules({ sync: settings });
+    const until = at('00:00') + DAYS * 24 * HOUR;
+    let table = create();
+    table.adopt(config, at('00:00'), [], never);
+    const starts: number[] = [];
+    const left = [...restarts].sort((a, b) => a - b);
+    for (let now = table.nextDueAt(); now !== null && now <= until; now = table.nextDueAt()) {
+      const [next] = left;
+      if (next !== undefined && next < now) {
+        left.shift();
+        const rows = table.rows();
+        table = create();
+        table.adopt(config, next, rows, never);
+        continue;
+      }
+      if (due(table, now).length > 0) starts.push(now);
+    }
+    return starts;
+  }
+
+  it('follow each tick once, within its interval and an hour, over restarts too', () => {
+    const settings = fc.record({
+      cron: fc.constantFrom('*/5 * * * *', '*/30 * * * *', '17 * * * *', '0 7 * * *', '0 3 * * 1-5'),
+      zone: fc.constantFrom('UTC', 'Europe/Berlin', 'America/New_York'),
+    });
+    const restarts = fc.array(fc.integer({ min: 0, max: DAYS * 24 * HOUR }), { maxLength: 4 });
+    fc.assert(
+      fc.property(fc.string({ minLength: 1 }), settings, restarts, (source, given, times) => {
+        const cron = parseCron(given.cron, given.zone);
+        const starts = startsOf(
+          source,
+          given,
+          times.map((each) => at('00:00') + each),
+        );
+        const [begin, until] = [at('00:00'), at('00:00') + DAYS * 24 * HOUR];
+        const spread = Math.min(HOUR, cron.intervalMs);
+        // One that began before may start within; the last ticks may start after the end.
+        for (let tick = cron.next(begin); tick + spread < until; tick = cron.next(tick)) {
+          const next = cron.next(tick);
+          const own = starts.filter((start) => start >= tick && start < Math.min(next, tick + HOUR));
+          expect(own, new Date(tick).toISOString()).toHaveLength(1);
+        }
+        expect(starts).toEqual(startsOf(source, given, []));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('are spread evenly by the names of the sources', () => {
+    const starts = Array.from({ length: 300 }, (_each, index) => {
+      const [first = 0] = startsOf(`customer-${index}`, { cron: '0 */2 * * *' }, []);
+      return Math.floor((first % HOUR) / (5 * MINUTE));
+    });
+    const counts = Array.from(
+      { length: 12 },
+      (_each, index) => starts.filter((each) => each === index).length,
+    );
+    // 25 of each are expected: 3.5 times the standard deviation around it.
+    expect(Math.min(...counts)).toBeGreaterThan(8);
+    expect(Math.max(...counts)).toBeLessThan(42);
   });
 });
