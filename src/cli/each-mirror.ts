@@ -99,7 +99,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
 
 /**
  * Calls the command for the only mirror that has what is meant.
- * @throws TidemarkError `usage` where several have it, `reference_unknown` where none has
+ * @throws TidemarkError `usage` if several have it, `reference_unknown` if no mirror has it
  */
 export async function inTheOneMirror(
   context: CommandContext,

@@ -136,7 +136,7 @@ async function requireSound(mirror: Mirror): Promise<void> {
 
 /**
  * The files, first the one whose key of fingerprints the new mirror gets. Acceptances, and what `redact` stores, are digests
- * under the key of their mirror, and cannot be made anew: the accepted value and the secret are not in the mirror.
+ * under the key of their mirror, and cannot be computed again: the accepted value and the secret are not in the mirror.
  * @throws TidemarkError `usage` where more than one key is needed
  */
 function withKeyFirst(olds: readonly string[]): readonly string[] {

@@ -361,7 +361,7 @@ class RunningDaemon implements Daemon {
       this.#registration = heir;
       before.release();
     } catch (error) {
-      // Somebody looked at it at this moment: the old lock goes on to count until the next time.
+      // A command checked at this moment whether a daemon runs: the old lock stays until the next attempt.
       this.#effects.log.debug({ code: asTidemarkError(error).code }, 'the lock stays where it is for now');
     }
   }

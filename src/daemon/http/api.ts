@@ -56,7 +56,7 @@ interface ApiParts {
 }
 
 const MOST_ROWS = 1_000;
-/** Where no mirror of many is named: so many are opened at most. */
+/** If no mirror of many is named: the number of mirrors that are opened at most. */
 const MOST_ROWS_OF_ALL = 100;
 const MOST_CHANGES = 5_000;
 const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
@@ -367,7 +367,7 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
   };
 }
 
-/** @throws TidemarkError `usage` for a job that there is not */
+/** @throws TidemarkError `usage` for an unknown job */
 function jobNameIn(query: URLSearchParams): JobName | undefined {
   const asked = query.get('name') ?? '';
   const name = JOB_NAMES.find((each) => each === asked);
