@@ -185,7 +185,7 @@ function withIdsOfEither(
     const errors: unknown[] = [];
     const found = mirrors.flatMap(({ config, known }) => {
       try {
-        return withRealIds({ ...options, id: [id] }, config, known).id ?? [];
+        return withRealIds({ ...options, id: [id] }, config, known).id;
       } catch (error) {
         errors.push(error);
         return [];

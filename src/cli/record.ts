@@ -94,7 +94,10 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
 export function locateRecord(question: RecordQuestion): Located {
   return {
     what: `${question.kind} ${nameText(question.id)}`,
-    isIn: (mirror, config) => lookUpRecord(mirror, config, question).row !== undefined,
+    isIn: (mirror, config) => {
+      lookUpRecord(mirror, config, question);
+      return true;
+    },
   };
 }
 

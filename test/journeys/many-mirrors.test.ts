@@ -354,7 +354,8 @@ describe('backups of many mirrors', () => {
     const server = await startFauxqs({ port: 0, logger: false });
     onTestFinished(() => server.stop());
     server.createBucket('backups');
-    const address = `s3://backups/all?endpoint=http://127.0.0.1:${server.port}&region=us-east-1`;
+    const query = `?endpoint=http://127.0.0.1:${server.port}&region=us-east-1`;
+    const address = `s3://backups/all${query}`;
     const story = await Story.create(3, [
       'backup: { targets: [./backups, "' + address + '"], every: 0s, keepLast: 2 }',
     ]);
@@ -395,7 +396,7 @@ describe('backups of many mirrors', () => {
     const restored = await story.run(
       'backup',
       'restore',
-      newest,
+      `${newest}${query}`,
       '--source',
       's02',
       '--to',
