@@ -1,4 +1,7 @@
-/** What a daemon of many mirrors takes: time a source with 1, 2 and 4 slots, start and memory with 500 of them. Linux only. */
+/**
+ * What a daemon of many mirrors takes: time a source with 1, 2 and 4 slots; start, memory and answers over HTTP with 500 of
+ * them. Linux only.
+ */
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,6 +17,15 @@ const RECORDS_EACH = 240;
 const MOST_PER_SOURCE_MS = 700;
 const START_MS = 6_000;
 const RESIDENT_BYTES = 300e6;
+/** Answers over HTTP about all mirrors, the median of some, while other mirrors are being synced. */
+const ANSWERS: readonly (readonly [path: string, mostMs: number])[] = [
+  ['/readyz', 150],
+  ['/metrics', 600],
+  ['/api/v1/status', 300],
+  ['/api/v1/runs', 500],
+  ['/api/v1/jobs', 500],
+];
+const ASKED = 7;
 /** Readers that stay open hold three files each. */
 const OPEN_FILES = 200;
 
@@ -47,6 +59,10 @@ export async function run({ scratch, note }: BenchContext): Promise<Line[]> {
     atMost(`memory, ${MANY} mirrors`, daemon.residentBytes(), RESIDENT_BYTES, megabytes),
     atMost(`open files, ${MANY} mirrors`, daemon.openFiles(), OPEN_FILES, String),
   );
+  for (const [path, mostMs] of ANSWERS) {
+    const line = atMost(`${path}, ${MANY} mirrors`, await daemon.answerMs(path), mostMs, milliseconds);
+    lines.push({ ...line, isReported: true });
+  }
   return lines;
 }
 
@@ -82,6 +98,8 @@ interface ManyDaemon extends AsyncDisposable {
   synced(count: number): Promise<void>;
   residentBytes(): number;
   openFiles(): number;
+  /** Median time of an answer over HTTP. */
+  answerMs(path: string): Promise<number>;
 }
 
 async function startDaemon(directory: string): Promise<ManyDaemon> {
@@ -105,6 +123,16 @@ async function startDaemon(directory: string): Promise<ManyDaemon> {
     residentBytes: () =>
       Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) * 1024,
     openFiles: () => readdirSync(`/proc/${child.pid}/fd`).length,
+    answerMs: async (path) => {
+      const { url } = JSON.parse(readFileSync(join(directory, 's0.db.daemon'), 'utf8')) as { url: string };
+      const times: number[] = [];
+      for (let asked = 0; asked < ASKED; asked += 1) {
+        const from = performance.now();
+        await (await fetch(url + path)).text();
+        times.push(performance.now() - from);
+      }
+      return times.toSorted((a, b) => a - b)[Math.floor(ASKED / 2)] ?? 0;
+    },
     [Symbol.asyncDispose]: async () => {
       child.kill('SIGTERM');
       await ended;

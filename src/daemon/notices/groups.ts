@@ -7,7 +7,7 @@ import type { Severity } from '../../catalog/definition.ts';
 import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
 import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
-import { worst } from '../../diff/severity.ts';
+import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon.ts';
 import { contentOf, firstNames, incidentKey, type Message, shortHash, subjectName } from './message.ts';
 
@@ -52,8 +52,13 @@ export interface NoticeGroup {
   readonly messages: number;
   /** All that ever belonged to it, in the order in which they joined. */
   readonly sources: readonly string[];
-  /** Those that are not as they should be. */
-  readonly failing: Readonly<Record<string, Severity>>;
+  /** Those that are not as they should be, with the event that was reported last of each. */
+  readonly failing: Readonly<Record<string, FailingSource>>;
+}
+
+interface FailingSource {
+  readonly event: string;
+  readonly severity: Severity;
 }
 
 /** What the next message about a group would hold. */
@@ -111,7 +116,7 @@ export function draftsOf(
 class OpenGroup {
   readonly before: NoticeGroup | null;
   readonly group: NoticeGroup;
-  readonly failing: Map<string, Severity>;
+  readonly failing: Map<string, FailingSource>;
   /** Sources of which it has events. */
   readonly news = new Set<string>();
   readonly #sources: Set<string>;
@@ -143,7 +148,7 @@ class OpenGroup {
     this.#sources.add(name);
     if (!this.group.isLasting) return;
     const { severity, isResolved } = contentOf(about);
-    if (!IMPROVEMENTS.has(about.event)) this.failing.set(name, severity);
+    if (!IMPROVEMENTS.has(about.event)) this.failing.set(name, { event: about.event, severity });
     else if (isResolved) this.failing.delete(name);
   }
 
@@ -280,7 +285,7 @@ export function batchMessage(
   const isResolved = isOver(group);
   const severity = isResolved
     ? 'low'
-    : worst([...Object.values(group.failing), ...worse.map((each) => each.severity)]);
+    : worst([...Object.values(group.failing), ...worse].map((each) => each.severity));
   const lead = worse.find((each) => each.severity === severity) ?? worse[0] ?? last;
   const told = new Set([...bySource.keys()].map((source) => subjectName(source)));
   const before = failing.filter((name) => !told.has(name));
@@ -292,7 +297,7 @@ export function batchMessage(
     at: last.at,
     source: '',
     severity,
-    title: groupTitle(group, { lead, worse: worse.length, better: better.length, configured, isResolved }),
+    title: groupTitle(group, { lead, worse, better: better.length, configured, isResolved }),
     lines: [
       ...reasonLines(worse),
       ...reasonLines(better),
@@ -317,7 +322,7 @@ export function batchMessage(
 
 interface TitleFacts {
   readonly lead: Message;
-  readonly worse: number;
+  readonly worse: readonly Message[];
   readonly better: number;
   readonly configured: number;
   readonly isResolved: boolean;
@@ -327,15 +332,30 @@ function groupTitle(group: NoticeGroup, { lead, worse, better, configured, isRes
   const [only, ...more] = group.sources;
   if (only !== undefined && more.length === 0) return lead.title;
   const at = group.cause.includes('://') ? ` at ${group.cause}` : '';
-  const what = SHARED_TITLES[lead.event as NoticeEvent];
-  const failing = Object.keys(group.failing).length;
-  if (isResolved) return `${plural(group.sources.length, 'source')}${at}: ${what}`;
-  if (worse === 0) {
-    const left = failing === 0 ? '' : `; ${failing} of ${group.sources.length} not yet`;
-    return `${plural(better, 'source')}${at}: ${what}${left}`;
+  const failing = Object.values(group.failing);
+  if (isResolved) return `${plural(group.sources.length, 'source')}${at}: ${sharedTitle(lead.event)}`;
+  if (worse.length === 0) {
+    const left = failing.length === 0 ? '' : `; ${failing.length} of ${group.sources.length} not yet`;
+    return `${plural(better, 'source')}${at}: ${sharedTitle(lead.event)}${left}`;
   }
-  const count = Math.max(failing, worse);
-  return `${count} of ${plural(Math.max(configured, count), 'source')}${at}: ${what}`;
+  // Of one that nothing ends, only what is new is known.
+  const byEvent = Map.groupBy(failing.length > 0 ? failing : worse, ({ event }) => event);
+  const [first, ...others] = [...byEvent].sort(
+    ([, a], [, b]) =>
+      compareSeverities(worst(a.map(severityOf)), worst(b.map(severityOf))) || b.length - a.length,
+  );
+  if (first === undefined) return lead.title;
+  const [event, all] = first;
+  const rest = others.map(([other, { length }]) => `; ${length}: ${sharedTitle(other)}`).join('');
+  return `${all.length} of ${plural(Math.max(configured, all.length), 'source')}${at}: ${sharedTitle(event)}${rest}`;
+}
+
+function severityOf({ severity }: { readonly severity: Severity }): Severity {
+  return severity;
+}
+
+function sharedTitle(event: string): string {
+  return SHARED_TITLES[event as NoticeEvent];
 }
 
 /** What the sources have in common, with their names: sources with the same reason are one line. */

@@ -223,6 +223,11 @@ describe('the message of a group', () => {
       group: { key: 'tidemark/s0/run', more: 0 },
     });
     expect(new Set(document.group.events.map(({ id }) => id)).size).toBe(25);
+    // Another event of some is told apart.
+    const refused = events.slice(0, 3).map(({ source }) => event(source, 'key_refused', START + MINUTE));
+    const [changed] = draftsOf([batch.group!], refused, NOTICE_EVENTS);
+    const other = batchMessage(batchOf(changed!, START), messagesOf(refused), options);
+    expect(other.title).toBe('22 of 40 sources at http://a: the sync failed; 3: the service refused the key');
     // Some work again, others not.
     const better = events.slice(0, 10).map(({ source }) => event(source, 'run_recovered', START + MINUTE));
     const [partly] = draftsOf([batch.group!], better, NOTICE_EVENTS);
