@@ -108,18 +108,26 @@ export function newlyReadLines(firstReads: readonly FirstRead[]): string[] {
   );
 }
 
-/** Beside what changed, a line for each kind and reason: `2 domains (organization 0190…): read for the first time: …`. */
+/**
+ * Beside what changed, a line for each kind and reason: `2 domains (organization 0190…): read for the first time: …`; one line
+ * for many kinds with the same reason.
+ */
 export function newlyReadNotes(
   firstReads: readonly FirstRead[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): string[] {
-  return groupAlike(firstReads, ({ kind, reason }) => JSON.stringify([kind, reason])).map((group) => {
-    const [{ kind, scope, reason }, ...others] = group;
-    const { one, many } = definitions(kind).title;
-    const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
-    const place = scopeText(scope);
-    const where = place === '' ? '' : ` (${place}${more})`;
-    return `${plural(sumOf(group), one, many)}${where}: ${reason}`;
+  return groupAlike(firstReads, ({ reason }) => reason).flatMap((alike) => {
+    const kinds = groupAlike(alike, ({ kind }) => kind);
+    if (kinds.length > KINDS_NAMED)
+      return [`${plural(sumOf(alike), 'record')} in ${collectionsText(alike)}: ${alike[0].reason}`];
+    return kinds.map((group) => {
+      const [{ kind, scope, reason }, ...others] = group;
+      const { one, many } = definitions(kind).title;
+      const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
+      const place = scopeText(scope);
+      const where = place === '' ? '' : ` (${place}${more})`;
+      return `${plural(sumOf(group), one, many)}${where}: ${reason}`;
+    });
   });
 }
 
