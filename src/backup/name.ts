@@ -1,4 +1,4 @@
-/** What files in a directory of backups are called. What is not called so is not ours: it is neither listed nor removed. */
+/** What files in a directory of backups are called. Other files are not ours: they are neither listed nor removed. */
 
 export interface BackupName {
   readonly name: string;

@@ -92,7 +92,7 @@ export async function unpack(
       'usage',
       `${from} is not a backup: it is neither compressed nor encrypted as backups are`,
       {
-        hint: '`tidemark backup list` names the backups that there are',
+        hint: '`tidemark backup list` lists the backups',
       },
     );
   }

@@ -81,7 +81,7 @@ export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupW
         if (isAborted() || STOPPING.includes(end.signal)) throw interrupted();
         throw new TidemarkError(
           'internal',
-          `the process that made the backup ${end.how}: nothing is left of it`,
+          `the process that made the backup ${end.how}: the unfinished backup was removed`,
           {
             hint: 'run `tidemark backup create` again; a system that is short of memory ends processes like this',
             isRetryable: true,
@@ -117,7 +117,7 @@ function startProcess(env: Environment, isForS3: boolean): ChildProcess {
 }
 
 function interrupted(): TidemarkError {
-  return new TidemarkError('interrupted', 'the backup was interrupted: nothing is left of it', {
+  return new TidemarkError('interrupted', 'the backup was interrupted: the unfinished backup was removed', {
     hint: 'run `tidemark backup create` again',
   });
 }

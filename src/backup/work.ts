@@ -153,7 +153,7 @@ export async function answered<T>(
 ): Promise<T> {
   if (withinMs === undefined || (await settlesWithin(answer, withinMs, clock))) return await answer;
   throw new TidemarkError('timeout', `${address} has not answered for ${duration(withinMs)}`, {
-    hint: 'check that it works, and that this machine reaches it',
+    hint: 'check that it works and can be reached from this machine',
     isRetryable: true,
   });
 }

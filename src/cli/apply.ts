@@ -31,7 +31,7 @@ interface ApplyCommandOptions {
   readonly as?: string;
 }
 
-/** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be looked at: nothing was sent then. */
+/** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be read: nothing was sent then. */
 export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
   const plan = await planIn(context, options.plan);
   requireConsent(context, options, 'tidemark restore');
@@ -64,7 +64,7 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
   return readPlan(text);
 }
 
-/** @throws TidemarkError `unsafe_plan` that names what moved; where nothing is known to have, why live could not be looked at */
+/** @throws TidemarkError `unsafe_plan` that names what moved; where nothing is known to have, why live could not be read */
 async function requireUnmoved(session: RestoreSession, plan: Plan, desired: DesiredLookup): Promise<void> {
   const sent = plan.steps.filter(isExecutable);
   if (sent.length === 0) return;
@@ -89,7 +89,10 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   if (moved.length === 0) throw unreadError(unread, lines);
   throw new TidemarkError(
     'unsafe_plan',
-    [`live has moved since the plan was made, under ${plural(moved.length, 'step')}:`, ...lines].join('\n'),
+    [
+      `the service has changed since the plan was made, which affects ${plural(moved.length, 'step')}:`,
+      ...lines,
+    ].join('\n'),
     { hint: 'nothing was sent; make a new plan with `tidemark restore --out FILE` and look at it' },
   );
 }
@@ -106,19 +109,19 @@ function stepHead({ definitions }: RestoreSession, step: PlanStep): string {
 }
 
 function unreadLine(session: RestoreSession, { step, reason }: UnreadStep): string {
-  return `${stepHead(session, step)} could not be looked at${reason === null ? '' : `: ${reason}`}`;
+  return `${stepHead(session, step)} could not be read${reason === null ? '' : `: ${reason}`}`;
 }
 
 function movedLines(session: RestoreSession, { step, how, fields, by }: Moved): string[] {
   const head = stepHead(session, step);
   if (how === 'taken') {
     const who = by === null || isSecretId(session.definitions(step.kind)) ? '' : ` (${by})`;
-    return [`${head} is there by now${who}`];
+    return [`${head} exists now${who}`];
   }
-  if (how === 'holds') return [`${head} holds more by now, which would go with it`];
+  if (how === 'holds') return [`${head} now contains more, which would be removed with it`];
   if (how === 'gone') return [`${head} is gone`];
   return fields.length === 0
-    ? [`${head} changed in a field that the plan leaves as it is`]
+    ? [`${head} changed in a field that the plan does not set`]
     : fields.map((field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`);
 }
 
@@ -156,12 +159,12 @@ function requireAnswered(live: LoadedState): void {
   if (root.how !== 'unread' || root.code === null || !SILENT.has(root.code)) return;
   // One of the named organizations may have failed while others were read.
   for (const _ of live.records({ kinds: [ROOT] })) return;
-  throw new TidemarkError(root.code, `live could not be looked at: ${ROOT}: ${root.reason}`, {
+  throw new TidemarkError(root.code, `live could not be read: ${ROOT}: ${root.reason}`, {
     hint: `nothing was sent; ${remedyFor(root.code)}`,
   });
 }
 
-/** What moved, and what could not be looked at. What went with its parent, or is said not to be there, is gone. */
+/** What moved, and what could not be read. What went with its parent, or is said not to be there, is gone. */
 function separated(found: readonly Moved[], live: LoadedState): { moved: Moved[]; unread: UnreadStep[] } {
   const moved: Moved[] = [];
   const unread: UnreadStep[] = [];
@@ -191,7 +194,7 @@ function unreadError(unread: readonly UnreadStep[], lines: readonly string[]): T
   const withCode = unread.filter(({ code }) => code !== null);
   const { code = null, permission } =
     withCode.find((each) => each.code !== null && !REFUSED.has(each.code)) ?? withCode[0] ?? {};
-  const message = ['live could not be held against the plan:', ...lines].join('\n');
+  const message = ['the live state could not be compared with the plan:', ...lines].join('\n');
   return new TidemarkError(code ?? 'unsafe_plan', message, {
     ...(permission === undefined ? {} : { permission }),
     hint: `nothing was sent; ${remedyFor(code, permission)}`,

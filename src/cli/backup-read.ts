@@ -56,21 +56,21 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
   if (opened.facts !== null) return EXIT.done;
   printReason(context, [
-    `${backup.name} is encrypted and was not opened: what is in it was not verified`,
-    '  → give --identity FILE to have every seal in it checked',
+    `${backup.name} is encrypted and was not opened: its contents were not verified`,
+    '  → give --identity FILE to check every seal in it',
   ]);
   return EXIT.partial;
 }
 
 function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): string[] {
   const file = isCompared
-    ? `the file is what was written: ${backup.manifest?.sha256 ?? ''}`
+    ? `the file is unchanged since it was written: ${backup.manifest?.sha256 ?? ''}`
     : 'it has no manifest to compare its file with';
   if (facts === null) {
     return [
       `${backup.name}: not opened, as it is encrypted`,
       file,
-      '→ give --identity FILE to have it decrypted and every seal in it checked',
+      '→ give --identity FILE to decrypt it and check every seal in it',
     ];
   }
   const { records, revisions, runs } = facts.checked;
@@ -99,7 +99,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (backup.manifest === null)
     printNote(context, [
-      `${backup.name} has no manifest: its file was compared with nothing, its seals all hold`,
+      `${backup.name} has no manifest: its file could not be compared, but all seals in it are valid`,
     ]);
   if (context.options.json === true) {
     const document = {
@@ -120,7 +120,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     `sealed ${facts.root}`,
     to === config.mirror
       ? '→ this is the configured mirror: the next sync continues from there'
-      : `→ look at it with TIDEMARK_MIRROR=${to} tidemark status; to go on from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
+      : `→ inspect it with TIDEMARK_MIRROR=${to} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
   return EXIT.done;
@@ -165,7 +165,7 @@ async function backupAt(address: string): Promise<Backup> {
   const named = backups.find(({ name }) => name === last);
   if (named !== undefined) return named;
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
-    hint: `\`tidemark backup list ${target.address}\` lists those that there are`,
+    hint: `\`tidemark backup list ${target.address}\` lists them`,
   });
 }
 

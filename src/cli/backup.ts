@@ -94,7 +94,7 @@ export async function targetsOf(
 export function s3Config(address: string): S3TargetConfig {
   const config = parseS3Address(address);
   if (config !== null) return { ...config, objectLock: null, retention: null };
-  throw new TidemarkError('usage', `${address} is not the address of a place in S3`, {
+  throw new TidemarkError('usage', `${address} is not an S3 address`, {
     hint: `give ${TARGET_ADDRESS}`,
   });
 }

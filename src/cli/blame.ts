@@ -73,7 +73,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     } else {
       const facts: (readonly [string, string])[] =
         first === undefined
-          ? [['state', `not there yet, as of ${sightingText(point)}`]]
+          ? [['state', `did not exist yet, as of ${sightingText(point)}`]]
           : [
               ...renewalFacts(history.renewals, found, options),
               ['first seen', sightingText(first)],

@@ -147,7 +147,7 @@ function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => Reso
     .filter(({ diff }) => diff === null)
     .map(
       ({ run, records, forgotten }) =>
-        `run ${run.run} ${forgotten === null ? 'was the first sync of' : 'is the first one kept of'} ${run.source}: ` +
+        `run ${run.run} ${forgotten === null ? 'was the first sync of' : 'is the first kept run of'} ${run.source}: ` +
         `${plural(records ?? 0, 'record')}, not listed as changes`,
     );
   // A run's changes may then be older than the period.

@@ -208,7 +208,7 @@ async function daemonCheck(context: CommandContext): Promise<ExitCode> {
     throw unreachable(card, `what answers at ${card.url ?? ''} is not this daemon`);
   const state = isJson ? stateIn(text) : text.split('\n', 1)[0];
   if (state === undefined || STATUS_BY_STATE[state] !== status)
-    throw unreachable(card, 'its answer says nothing of its health');
+    throw unreachable(card, 'its answer does not include its health');
   const lines = text.trimEnd().split('\n');
   await print(
     context,

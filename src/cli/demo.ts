@@ -185,12 +185,12 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     } finally {
       mirror.close();
     }
-    await act('9. Restore, the plan first: nothing is sent yet, and missing values are listed');
+    await act('9. Restore, the plan first: nothing is sent yet, and secrets that are missing are listed');
     const wanted = { from: 'baseline', prune: true, maxRemovals: ADDED_BY_THE_ADMIN };
     requireCode('plan', await restore(inner, wanted), EXIT.partial);
 
     await act(
-      '10. With the missing values supplied, the plan is applied: each step is journaled, sent and read back',
+      '10. With these secrets supplied, the plan is applied: each step is journaled, sent and read back',
     );
     await say(
       'secrets that the service never shows come from the configuration, and two lines allow roles:\n',

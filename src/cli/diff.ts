@@ -280,7 +280,7 @@ function lossNotes(
   const { run, before, removed } = loss;
   const what = `${plural(removed, 'record')} removed`;
   return [
-    `the latest run already holds what is live now; run ${run.run} (${age(run.finishedAt, now)}) recorded ${what}: ` +
+    `the latest run is equal to the live state; run ${run.run} (${age(run.finishedAt, now)}) recorded ${what}: ` +
       `\`tidemark diff run:${before.run} live\` shows them`,
   ];
 }

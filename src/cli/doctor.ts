@@ -152,9 +152,9 @@ const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
   [
     'field_only_in_document',
     'fields that only the document has',
-    'mirrored and compared as they come; `definitions` of the source can make one writable, volatile or secret',
+    'mirrored and compared as received; `definitions` of the source can make one writable, volatile or secret',
   ],
-  ['type', 'fields of another type', 'values are kept as they come; `definitions` corrects the type in SQL'],
+  ['type', 'fields of another type', 'values are kept as received; `definitions` corrects the type in SQL'],
   [
     'writable',
     'fields that requests take, or do not',

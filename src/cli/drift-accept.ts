@@ -40,7 +40,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
   const reason = options.reason?.trim() ?? '';
   if (reason === '') {
     throw new TidemarkError('usage', 'accepted drift needs a reason', {
-      hint: 'say with --reason why it is fine: whoever reads the report sees it',
+      hint: 'give the reason with --reason; reports show it',
     });
   }
   const until = untilTime(context, options.until, now);
@@ -192,7 +192,7 @@ function otherFields(findings: readonly Finding[], { kind, id, field = [] }: Acc
     path === '' ? `the record (${change}): leave --field out` : place,
   );
   return new TidemarkError('not_found', `${kind} ${nameText(id)} does not drift at ${field.join(' or ')}`, {
-    hint: `what drifts of it: ${paths.map(nameText).join(', ')}`,
+    hint: `it drifts at: ${paths.map(nameText).join(', ')}`,
   });
 }
 

@@ -163,7 +163,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
           hint:
             others.length === 0
               ? '`tidemark drift accepted` lists what was'
-              : `what was accepted of it: ${others.join(', ')}`,
+              : `accepted for it: ${others.join(', ')}`,
         },
       );
     }

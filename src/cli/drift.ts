@@ -165,7 +165,7 @@ function driftNotes(
       (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`),
     ...reopened.map((finding) => {
       const { kind, path, reopened: again } = finding;
-      const why = again?.because === 'expired' ? 'the time of its acceptance is over' : 'its value moved on';
+      const why = again?.because === 'expired' ? 'its acceptance expired' : 'its value changed again';
       const by = again === undefined ? '' : ` by ${nameText(again.acceptance.by)}`;
       return `accepted before${by}, open again: ${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}: ${why}`;
     }),

@@ -105,7 +105,7 @@ function isWholeDrill(
 
 function requirePractice({ damage, seed }: DrillCommandOptions, from: Reference): void {
   if (from.form === 'live') {
-    throw new TidemarkError('usage', 'a drill needs a state that is kept', {
+    throw new TidemarkError('usage', 'a drill needs a stored state', {
       hint: `name file:PATH, ${POINT_FORMS}`,
     });
   }
@@ -236,7 +236,7 @@ function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): 
   };
   const onAbort = (): void => {
     stop();
-    context.stderr.write('tidemark: ending the drill (Ctrl-C again to leave at once)\n');
+    context.stderr.write('tidemark: ending the drill (Ctrl-C again to quit at once)\n');
   };
   const stop = (): void => {
     if (isOver) return;

@@ -60,8 +60,8 @@ function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedComman
   const found = WHATS.find((each) => each === what);
   if (found === undefined) {
     const near = suggest(what, WHATS);
-    throw new TidemarkError('usage', `nothing is estimated of ${JSON.stringify(what)}`, {
-      hint: near === undefined ? `write one of ${WHATS.join(', ')}` : `did you mean ${near}?`,
+    throw new TidemarkError('usage', `cannot estimate ${JSON.stringify(what)}`, {
+      hint: near === undefined ? `use one of ${WHATS.join(', ')}` : `did you mean ${near}?`,
     });
   }
   if (from !== undefined && found !== 'restore')

@@ -8,10 +8,13 @@ export const EXIT_CODES: readonly { readonly code: ExitCode; readonly meaning: s
   {
     code: EXIT.partial,
     meaning:
-      'partial: something could not be read, or a step failed or was blocked; takes precedence over 2, since what could not be read may hide anything',
+      'partial: something could not be read, or a step failed or was blocked; takes precedence over 2, since what could not be read may hide differences',
   },
   { code: EXIT.usage, meaning: 'wrong usage or configuration; nothing was sent' },
-  { code: EXIT.refused, meaning: 'the key was refused, or lacks the permission for everything asked' },
-  { code: EXIT.unsafe, meaning: 'an unsafe plan was refused: a limit, or live has moved since it was made' },
+  { code: EXIT.refused, meaning: 'the key was refused, or lacks the permission for everything requested' },
+  {
+    code: EXIT.unsafe,
+    meaning: 'an unsafe plan was refused: a limit, or the service has changed since it was made',
+  },
   { code: EXIT.interrupted, meaning: 'interrupted' },
 ];

@@ -125,7 +125,7 @@ async function refuseForeign(directory: string, path: string): Promise<void> {
     if (systemCodeOf(error) === 'ENOENT') return;
     if (systemCodeOf(error) !== 'ENOTDIR') throw asFileError(error, full, 'listed');
   }
-  throw new TidemarkError('usage', `${full} is there already, and no export left it`, {
+  throw new TidemarkError('usage', `${full} exists already and was not written by an export`, {
     hint: 'choose another directory with --output, or move it away; what an export wrote is known by its .tidemark-export.json',
   });
 }
@@ -228,7 +228,7 @@ async function readManifest(directory: string): Promise<Manifest | undefined> {
   if (text === undefined) return undefined;
   const manifest = parsed(text);
   if (manifest === undefined) {
-    throw new TidemarkError('usage', `${path} is not what an export leaves`, {
+    throw new TidemarkError('usage', `${path} was not written by an export`, {
       hint: 'restore the file, or choose another directory with --output',
     });
   }

@@ -19,7 +19,7 @@ export function requireHistoryOptions(format: ExportFormat, options: { output?: 
       : options.output !== undefined
         ? '--history is one file: it goes to stdout, not into a directory'
         : options.at !== undefined
-          ? '--history is of all runs, --at of one'
+          ? '--history covers all runs, --at one'
           : undefined;
   if (problem === undefined) return;
   throw new TidemarkError('usage', problem, {

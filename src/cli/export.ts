@@ -149,7 +149,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is not JSON`, {
-      hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`',
+      hint: 'run `tidemark verify`; restore a backup of the file, or move it away and run `tidemark sync`',
       cause: error,
     });
   } finally {
@@ -463,7 +463,9 @@ class ExportContent {
     throw new TidemarkError(
       'mirror_corrupt',
       `${this.#mirror.path} is damaged: ${expected} records are counted, ${found} could be read`,
-      { hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`' },
+      {
+        hint: 'run `tidemark verify`; restore a backup of the file, or move it away and run `tidemark sync`',
+      },
     );
   }
 

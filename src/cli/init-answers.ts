@@ -116,7 +116,7 @@ export async function keyFor(
   refuseKeyInClear(options);
   const { keyEnv, keyFile } = options;
   if (keyEnv !== undefined && keyFile !== undefined)
-    throw new TidemarkError('usage', '--key-env and --key-file are two places for one key: give one');
+    throw new TidemarkError('usage', '--key-env and --key-file exclude each other: give one');
   if (keyFile !== undefined) return inFile(context, keyFile, output, '--key-file');
   if (keyEnv !== undefined) return inVariable(context, keyEnv, options, '--key-env');
   if (canAsk(context)) {

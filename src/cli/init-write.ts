@@ -27,7 +27,7 @@ export function requireFree(path: string, isForced: boolean): void {
   if (facts?.isDirectory() === true)
     throw new TidemarkError('usage', `${path} is a directory`, { hint: 'name a file with --output' });
   if (facts !== undefined && !isForced) {
-    throw new TidemarkError('usage', `${path} is there already; it was left as it is`, {
+    throw new TidemarkError('usage', `${path} exists already and was not changed`, {
       hint: 'name another file with --output, or replace it with --force',
     });
   }

@@ -366,7 +366,7 @@ const LABELS: Readonly<Record<string, string>> = {
   svc: 'svc: the API as documented; roles, projects and some components cannot be restored',
   'svc-writable':
     'svc-writable: as svc, and restores write their usual fields; a refused field fails one step',
-  posthog: 'posthog: PostHog Cloud, or a deployment of its own, with its field names and list shapes',
+  posthog: 'posthog: PostHog Cloud, or a self-hosted PostHog, with its field names and list shapes',
 };
 
 /** The source as it will be configured, but with the key given here. */
@@ -415,7 +415,7 @@ async function verdictOn(
   throw new TidemarkError(
     code === EXIT.refused ? 'unauthorized' : (reach.fatal?.code ?? 'not_found'),
     `nothing was written: ${worst?.message ?? 'nothing can be read'}`,
-    { hint: `${worst?.next ?? 'check address and key'}; --no-check writes without looking` },
+    { hint: `${worst?.next ?? 'check address and key'}; --no-check skips the check` },
   );
 }
 

@@ -41,12 +41,12 @@ interface Target {
 export async function moveMirror(context: CommandContext, options: MoveOptions): Promise<ExitCode> {
   const loaded = readLoadedConfig(context, context.options, 'unused');
   if (context.options.source !== undefined)
-    throw new TidemarkError('usage', 'a move is of all sources', { hint: 'leave --source out' });
+    throw new TidemarkError('usage', 'a move covers all sources', { hint: 'leave --source out' });
   const to = pathGiven(context, '--to', options.to);
   const from = options.from === undefined ? loaded.mirrorPath : pathGiven(context, '--from', options.from);
   const isSplit = hasMirrorPerSource({ mirrorPath: to });
   if (isSplit === hasMirrorPerSource({ mirrorPath: from })) {
-    throw new TidemarkError('usage', `${from} and ${to} are of one form: files are moved with \`mv\``, {
+    throw new TidemarkError('usage', `${from} and ${to} have the same form: move files with \`mv\``, {
       hint: 'give --to a path with {source} for a mirror per source, or one without for a shared one',
     });
   }
@@ -63,7 +63,7 @@ export async function moveMirror(context: CommandContext, options: MoveOptions):
   const away = olds.filter((path) => !existsSync(path) && existsSync(`${path}.moved`));
   if (!isSplit && !isDone && away.length > 0 && !existsSync(to)) {
     throw new TidemarkError('mirror_missing', `${away.join(', ')} was moved before, and ${to} is not there`, {
-      hint: 'give the files with .moved their old names back, then run the command again',
+      hint: 'rename the .moved files to their old names, then run the command again',
     });
   }
   const lines = isDone ? ['moved already'] : await move(context, options, { olds: there, to, isSplit });
@@ -130,7 +130,7 @@ async function requireSound(mirror: Mirror): Promise<void> {
   const [problem] = problems;
   if (problem === undefined) return;
   throw new TidemarkError('mirror_corrupt', `${mirror.path}: ${problem.message}: nothing was moved`, {
-    hint: '`tidemark verify` names everything that is damaged; put a copy of the mirror back',
+    hint: '`tidemark verify` names everything that is damaged; restore a backup of the mirror',
   });
 }
 
@@ -226,7 +226,7 @@ function isOfThisMove(path: string, roots: readonly (string | null)[]): boolean 
 }
 
 function inTheWay(path: string): TidemarkError {
-  return new TidemarkError('file_system', `${path} is there already; nothing was moved`, {
+  return new TidemarkError('file_system', `${path} exists already; nothing was moved`, {
     hint: 'move it away, or choose another path',
   });
 }
@@ -250,7 +250,7 @@ function retire(
   const lock = acquireWriterLock(path, holder);
   try {
     if (readMirrorFacts(path, (facts) => facts.root) !== root) {
-      throw new TidemarkError('mirror_locked', `${path} was written meanwhile and stays in force`, {
+      throw new TidemarkError('mirror_locked', `${path} was written meanwhile and stays in use`, {
         hint: 'remove the new files, then run the command again',
       });
     }

@@ -18,7 +18,7 @@ type Definitions = RestoreSession['definitions'];
 /** Reasons that are named; the output has all. */
 const SHOWN = 10;
 
-/** What a guard refuses, what could not be read, and what is blocked or left to a person. */
+/** What a guard refuses, what could not be read, and what is blocked or manual work. */
 export function planReason(whole: Plan, definitions: Definitions): string[] {
   const plan = maskedPlan(whole, definitions);
   const stopped = plan.steps.filter((step) => !isExecutable(step));
@@ -28,7 +28,7 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
     ...reasonLines(
       stopped.map(({ kind, action, reason }) => ({
         kind,
-        what: action === 'manual' ? 'left to a person' : 'blocked',
+        what: action === 'manual' ? 'manual work' : 'blocked',
         reason,
       })),
     ),
@@ -55,7 +55,7 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
       ...reasonLines(
         notDone.map(({ kind, outcome, error, reason }) => ({
           kind,
-          what: outcome === 'manual' ? 'left to a person' : outcome,
+          what: outcome === 'manual' ? 'manual work' : outcome,
           reason: noteOf(kind, error?.message ?? reason),
         })),
       ),
@@ -67,9 +67,7 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
             kind,
             warning ??
               error?.message ??
-              (verified === false
-                ? 'the service holds something else than what was sent'
-                : 'it was not read back'),
+              (verified === false ? 'the service has values other than those sent' : 'it was not read back'),
           ),
         })),
       ),

@@ -118,13 +118,13 @@ const RISKIEST_SHOWN = 5;
 export function requireConsent(context: CommandContext, { yes }: ConsentOptions, command: string): void {
   if (yes === true) return;
   if (context.options.json === true) {
-    throw new TidemarkError('usage', 'with --json nobody sees the plan before it is sent', {
-      hint: `look at it with \`${command}\` without --json, or give --yes; nothing was sent`,
+    throw new TidemarkError('usage', 'with --json, the plan is not shown before it is sent', {
+      hint: `check it with \`${command}\` without --json, or give --yes; nothing was sent`,
     });
   }
   if (context.stdin.isTTY && context.stderr.isTTY === true) return;
-  throw new TidemarkError('usage', 'no terminal to ask on: what would be sent needs a yes', {
-    hint: `look at the plan with \`${command}\`, then give --yes; nothing was sent`,
+  throw new TidemarkError('usage', 'no terminal to ask on, and --yes was not given', {
+    hint: `check the plan with \`${command}\`, then give --yes; nothing was sent`,
   });
 }
 
@@ -275,7 +275,7 @@ async function bodiesOf(
     if (isNeeded) throw error;
     // Without it, a namesake of a desired record counts as created by hand: its step is refused, nothing is duplicated.
     const why = `${plan.from.ref} cannot be read any more (${asTidemarkError(error).message})`;
-    printNote(session.context, [`${why}: a record whose name is taken is left alone`]);
+    printNote(session.context, [`${why}: a record whose name is taken is not changed`]);
     return new Map();
   }
   return bodies;

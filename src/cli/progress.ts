@@ -60,7 +60,7 @@ export function showProgress(
 
   const onAbort = (): void => {
     stop();
-    context.stderr.write('tidemark: ending the run (Ctrl-C again to leave at once)\n');
+    context.stderr.write('tidemark: ending the run (Ctrl-C again to quit at once)\n');
   };
   const stop = (): void => {
     if (over.signal.aborted) return;

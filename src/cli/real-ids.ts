@@ -61,19 +61,15 @@ export function withRealIds<
       if (near === undefined) return [id];
       throw new TidemarkError(
         'reference_unknown',
-        `no record that the mirror knows has the id or name "${nameText(id)}"; did you mean "${nameText(near)}"?`,
+        `the mirror has no record with the id or name "${nameText(id)}"; did you mean "${nameText(near)}"?`,
         { hint: 'name it in full, by a part of its name, or by its id: `tidemark export` lists all' },
       );
     }
     const ids = held === null ? [] : kinds.flatMap((kind) => idsMaskedAs(held, config, kind, id, filter));
     if (ids.length > 0) return ids;
-    throw new TidemarkError(
-      'reference_unknown',
-      `no record that the mirror knows has an id masked as ${id}`,
-      {
-        hint: 'after the next `tidemark sync` it may know it; `--show-secrets` prints ids in clear, which always do',
-      },
-    );
+    throw new TidemarkError('reference_unknown', `the mirror has no record with an id masked as ${id}`, {
+      hint: 'run `tidemark sync` and try again, or give the id in clear text (`--show-secrets` prints it)',
+    });
   });
   return { ...options, id: [...new Set(real)] };
 }

@@ -427,7 +427,7 @@ export function notesOf(...notes: readonly (string | undefined)[]): string[] {
 /** Why a record has nothing to show, for stderr. */
 export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
   const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
-  return `${row.kind} ${id} of ${row.source} was not there yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
+  return `${row.kind} ${id} of ${row.source} did not exist yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
 }
 
 // What every command about one record takes: rows only, so that `--help` loads nothing else.

@@ -148,12 +148,12 @@ export function comparisonReason(
   ];
   if (lines.length > 0) return [...lines, UNREAD_REMEDY];
   return document.compared.collections === 0 && document.compared.records === 0
-    ? ['nothing was compared: the filters leave nothing', UNREAD_REMEDY]
+    ? ['nothing was compared: no record matches the filters', UNREAD_REMEDY]
     : [];
 }
 
 const UNREAD_REMEDY =
-  '  → `tidemark doctor` shows what the key reaches, `tidemark status` what the mirror lacks';
+  '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
 
 function textOf(
   reports: readonly SourceReport[],
@@ -198,7 +198,7 @@ async function write(
   if (output === undefined) return (format === 'text' ? printPage : printDocument)(context, text);
   await writeWhole(resolve(context.cwd, output), [text], context);
   printNote(context, [
-    `written to ${output}${isPartial ? '; not everything could be compared: it says what, and why' : ''}`,
+    `written to ${output}${isPartial ? '; not everything could be compared; the file lists what, and why' : ''}`,
   ]);
 }
 

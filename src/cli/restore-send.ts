@@ -119,8 +119,8 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
 
 /** The note after the first Ctrl-C; a second one prints nothing. 0 for a restore without a number yet. */
 function leavingText(restore: number): string {
-  const then = restore === 0 ? '' : `, and go on later with \`tidemark restore --resume ${restore}\``;
-  return `finishing the steps under way (Ctrl-C again to leave at once${then})`;
+  const then = restore === 0 ? '' : `, and continue later with \`tidemark restore --resume ${restore}\``;
+  return `finishing the steps under way (Ctrl-C again to quit at once${then})`;
 }
 
 /** Shows the bar until `stop`; when the command is interrupted, one line says what happens next. */

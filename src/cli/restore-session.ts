@@ -100,13 +100,9 @@ function oneSource({ sources }: Config, wanted: string | undefined): SourceConfi
   if (first !== undefined && others.length === 0) return first;
   const names = sources.map(({ name }) => name).join(', ');
   if (first === undefined) {
-    throw new TidemarkError(
-      'usage',
-      `source ${wanted ?? ''}, which this is about, is not among those chosen`,
-      {
-        hint: `correct --source or --config; there are: ${names}`,
-      },
-    );
+    throw new TidemarkError('usage', `source ${wanted ?? ''}, to which this belongs, was not selected`, {
+      hint: `correct --source or --config; there are: ${names}`,
+    });
   }
   throw new TidemarkError('usage', 'a restore is for one source, and several are configured', {
     hint: `name it with --source: ${names}`,

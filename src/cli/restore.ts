@@ -103,13 +103,13 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
     throw new TidemarkError('usage', message, { hint });
   };
   if (reference.form === 'live')
-    wrong('live is what is restored, not what it is restored from', 'name a state, like baseline or run:N');
+    wrong('live is the state to restore, not one to restore from', 'name a state, like baseline or run:N');
   if (options.maxRemovals !== undefined && options.prune !== true)
     wrong('--max-removals limits what --prune removes', 'give --prune as well, or neither');
   if (options.apply !== true && options.yes === true)
     wrong('--yes agrees to what --apply sends', 'give --apply as well');
   if (options.apply === true && (options.format ?? 'text') !== 'text' && options.format !== 'json')
-    wrong(`--format ${options.format} shows a plan, and --apply reports its result`, 'leave one of them out');
+    wrong(`--format ${options.format} shows a plan, but --apply prints a result`, 'leave one of them out');
   if (options.apply === true) requireConsent(context, options, 'tidemark restore');
   return reference;
 }
@@ -261,10 +261,10 @@ function earlierStateNotes(
   const when = age(run.finishedAt, systemClock.now());
   const why =
     plan.steps.length === 0
-      ? 'the latest run already holds what is live now'
-      : 'of what differs from the latest run nothing can be sent';
+      ? 'the latest run is equal to the live state'
+      : 'nothing that differs from the latest run can be sent';
   return [
     `${why}; run ${run.run} (${when}) recorded ${text}`,
-    `  → \`tidemark restore run:${before.run}\` restores what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
+    `  → \`tidemark restore run:${before.run}\` restores the state before it; \`tidemark diff run:${before.run} run:${run.run}\` shows the difference`,
   ];
 }

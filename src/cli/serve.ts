@@ -103,8 +103,7 @@ async function printIntroduction(
     await print(context, `${JSON.stringify({ schema: 'tidemark.serve/1', url, source, run, at })}\n`);
     return;
   }
-  const state =
-    run === null || at === null ? '' : `, as of ${localTime(at)} (run ${run}) and of later runs as they come`;
+  const state = run === null || at === null ? '' : `, as of ${localTime(at)} (run ${run}) and of later runs`;
   await print(
     context,
     [

@@ -83,7 +83,7 @@ export const SOURCE = section('One remote service.', {
         example: ['session_recordings', 'recording_sharing'],
       }),
   }),
-  rate: section('How much is asked of the service, per key. Bursts are allowed within the window.', {
+  rate: section('Limits on requests to the service, per key. Bursts are allowed within the window.', {
     perMinute: RATE.perMinute.prefault(480).meta({
       defaultNote: FROM_PROFILE,
       unit: 'requests a minute',

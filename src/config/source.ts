@@ -211,7 +211,7 @@ function notes(choice: KindChoice): string[] {
   return [
     ...[...takenAlong(choice)].map(
       ([parent, kinds]) =>
-        `excluding ${parent} leaves out ${kinds.join(', ')} too, which only ${parent} lead to; name them here as well where that is meant`,
+        `excluding ${parent} leaves out ${kinds.join(', ')} too, which only ${parent} lead to; name them here as well if you want that`,
     ),
     ...[...foundOtherwise(choice)].map(
       ([parent, kinds]) =>

@@ -218,7 +218,7 @@ const SYSTEM_ERRORS: Readonly<Record<string, SystemErrorText>> = {
   },
   EEXIST: {
     code: 'file_system',
-    why: 'something else of that name is in the way',
+    why: 'something else has that name',
     hint: `move it away, or ${OTHER_PATH}`,
   },
   ENOTDIR: {
@@ -239,7 +239,7 @@ const SYSTEM_ERRORS: Readonly<Record<string, SystemErrorText>> = {
   },
   ELOOP: {
     code: 'file_system',
-    why: 'its symbolic links lead in a circle',
+    why: 'its symbolic links form a loop',
     hint: 'correct the links, or choose another path',
   },
   EMFILE: {
@@ -265,7 +265,7 @@ const SYSTEM_ERRORS: Readonly<Record<string, SystemErrorText>> = {
   EIO: {
     code: 'file_system',
     why: 'the disk reports an error',
-    hint: 'look at the system log: the disk may be failing',
+    hint: 'check the system log: the disk may be failing',
   },
   EXDEV: {
     code: 'file_system',

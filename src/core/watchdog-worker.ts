@@ -1,5 +1,5 @@
 /**
- * A thread that ends its process where it may not go on: too long at work, too large, or orphaned. For work that blocks the
+ * A thread that ends its process when it must stop: it ran too long, is too large, or is orphaned. For work that blocks the
  * main thread and that nothing else can interrupt, such as a query in SQLite. The signal cannot be caught, and nothing is
  * left to tidy up after what only reads.
  */

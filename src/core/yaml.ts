@@ -117,7 +117,7 @@ function jsonOf(node: unknown, lineOf: (offset: number | undefined) => number): 
       if (source !== undefined && JSON_NUMBER.test(source)) return parseLossless(source);
       if (Number.isFinite(value)) return value;
     }
-    throw new YamlMistake(`${source ?? 'this value'} is nothing that JSON has`, lineOf(range?.[0]));
+    throw new YamlMistake(`${source ?? 'this value'} cannot be written as JSON`, lineOf(range?.[0]));
   }
   // Anchors could make a small file a huge one, and no export writes them.
   const range = isAlias(node) ? node.range : undefined;

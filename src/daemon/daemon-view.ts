@@ -120,7 +120,7 @@ function requestJobs(
   // All of them or none.
   if (runner.requestedWith(jobs) > MOST_WAITING + configured.length) {
     throw new TidemarkError('throttled', 'too many requested jobs are waiting already: this one is refused', {
-      hint: 'GET /api/v1/status lists them; ask again when some of them are done',
+      hint: 'GET /api/v1/status lists them; try again when some of them have ended',
       isRetryable: true,
     });
   }

@@ -232,10 +232,10 @@ class RunningDaemon implements Daemon {
     return this.#stopped;
   }
 
-  /** Adds, changes and removes cells; jobs of the others go on. @throws TidemarkError `config_invalid`; then nothing has changed */
+  /** Adds, changes and removes cells; jobs of the others continue. @throws TidemarkError `config_invalid`; then nothing has changed */
   #takeNew(loaded: LoadedConfig): void {
     if (this.#settings.current().mirrorPath !== loaded.mirrorPath) {
-      throw new TidemarkError('config_invalid', 'another mirror cannot be taken while the daemon runs', {
+      throw new TidemarkError('config_invalid', 'the mirror cannot be changed while the daemon runs', {
         hint: 'restart the daemon for it',
       });
     }
@@ -255,7 +255,7 @@ class RunningDaemon implements Daemon {
     const { log } = this.#effects;
     // One that has not begun yet holds nothing.
     if (this.#beginning.delete(path)) return;
-    log.info({ source: cell.name }, 'the source is configured no longer: its mirror stays as it is');
+    log.info({ source: cell.name }, 'the source is no longer configured: its mirror is kept');
     const over = cell
       .retire()
       .catch((error: unknown) => this.#problems.begin(`cell:${cell.name}`, asTidemarkError(error)))
@@ -424,7 +424,7 @@ class RunningDaemon implements Daemon {
     for (const cell of this.#living()) cell.close();
     this.#registration?.release();
     if (isOver) log.info({}, 'daemon stopped');
-    else log.warn({ shutdownGraceMs }, 'daemon stopped: work under way did not end in time and was left');
+    else log.warn({ shutdownGraceMs }, 'daemon stopped: a running job did not end in time and was abandoned');
     this.#finish(this.#options.isOnce ? worstExitCode(this.#exitCodes) : EXIT.done);
   }
 
@@ -517,8 +517,8 @@ class ClockWatch {
     this.#log.warn(
       { about: 'clock', stepMs },
       stepMs < 0
-        ? `the clock went back by ${by}: it was put; schedules go by what it shows now`
-        : `the clock went forward by ${by}: it was put, or this machine slept; schedules go by what it shows now`,
+        ? `the clock was set back by ${by}; schedules use the new time`
+        : `the clock went forward by ${by}: it was set, or this machine slept; schedules use the new time`,
     );
   }
 

@@ -49,7 +49,7 @@ export class HttpEndpoint {
       this.#server = await this.#start(this.#cells, this.#registration.token);
       this.#listening = listening;
       this.#registration.setUrl(this.#server.url);
-      this.#problems.end('http', 'HTTP is there again');
+      this.#problems.end('http', 'HTTP is available again');
     } catch (error) {
       this.#problems.begin('http', asTidemarkError(error));
     }

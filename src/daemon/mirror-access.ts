@@ -273,7 +273,7 @@ export class MirrorConnections {
 
 function mirrorGone(path: string): TidemarkError {
   return new TidemarkError('mirror_missing', `the mirror is gone: ${path} is not there any more`, {
-    hint: 'nothing is written until it is back: put a copy in its place (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
+    hint: 'nothing is written until it is back: restore a backup (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
   });
 }
 

@@ -72,7 +72,7 @@ export class Settings {
       const { code, message, hint } = asTidemarkError(error);
       const kept = new TidemarkError(
         code,
-        `the old configuration stays in force: ${message.replaceAll('\n', '; ')}`,
+        `the old configuration stays active: ${message.replaceAll('\n', '; ')}`,
         {
           ...(hint === undefined ? {} : { hint }),
           cause: error,

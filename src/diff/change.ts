@@ -213,7 +213,7 @@ export class DiffBuilder {
 
 /**
  * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, or TO could not be read
- * completely, or FROM never was, 2 differences, 0 none. 3 takes precedence over 2: what could not be read may hide anything.
+ * completely, or FROM never was, 2 differences, 0 none. 3 takes precedence over 2: what could not be read may hide differences.
  */
 export function diffExitCode(document: DiffDocument): ExitCode {
   if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
@@ -233,7 +233,7 @@ export function recordName(definition: ResourceDefinition, body: JsonValue, id: 
 
 // `--field /json/pointer`: only the changes at, below or above the named places.
 
-/** Narrows a change to what the filter lets through; null when nothing is left of it. */
+/** Narrows a change to what the filter lets through; null when the unfinished backup was removed. */
 type FieldFilter = (change: RecordChange) => RecordChange | null;
 
 /**

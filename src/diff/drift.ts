@@ -42,7 +42,7 @@ export interface Acceptance extends RecordKey {
 }
 
 export interface OpenFinding extends Finding {
-  /** The acceptance that no longer holds: its value moved on, or its time is over. */
+  /** The acceptance that no longer holds: its value changed again, or its time is over. */
   readonly reopened?: { readonly acceptance: Acceptance; readonly because: 'value' | 'expired' };
 }
 

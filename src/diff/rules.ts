@@ -55,7 +55,7 @@ export function ignoreTest(rules: readonly IgnoreRule[]): IgnoreTest {
 function checkRule({ kind, id, path, reason }: IgnoreRule): void {
   if (reason.trim() === '') {
     throw new TidemarkError('config_invalid', 'an ignore rule has no reason', {
-      hint: 'say in `reason` why this drift does not matter: whoever reads the report sees it',
+      hint: 'give the reason in `reason`; reports show it',
     });
   }
   if (kind !== undefined || id !== undefined) return;

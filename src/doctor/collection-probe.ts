@@ -157,7 +157,7 @@ async function retrieveProblem(
   if (!definition.listing.needsRetrieve || id === undefined) return null;
   try {
     const text = await client.retrieve(definition, scope, id, signal);
-    return text === null ? new TidemarkError('walk_unproven', 'it is listed, and cannot be retrieved') : null;
+    return text === null ? new TidemarkError('walk_unproven', 'it is listed but cannot be retrieved') : null;
   } catch (error) {
     return serviceError(error, signal);
   }
@@ -171,7 +171,7 @@ function tooDeep({ records }: ProbedPage): TidemarkError | null {
   return new TidemarkError(
     'malformed',
     `${name} nests more than ${MOST_NESTING} levels deep and cannot be kept`,
-    { hint: 'correct it in the service: until then the list is incomplete in every run' },
+    { hint: 'correct it in the service; until then the list is incomplete in every run' },
   );
 }
 
@@ -179,7 +179,7 @@ function tooDeep({ records }: ProbedPage): TidemarkError | null {
 function notShown({ records, count }: ProbedPage, { listing }: ResourceDefinition): TidemarkError | null {
   if (records.length > 0 || !listing.isCountTrusted || count === null || count === 0) return null;
   return new TidemarkError('walk_unproven', `the list is empty but says that it holds ${count}`, {
-    hint: 'run it again later; if it stays, the service shows this key less than it counts',
+    hint: 'run it again later; if it persists, the service shows fewer records to this key than it counts',
   });
 }
 

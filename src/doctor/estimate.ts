@@ -119,12 +119,14 @@ export function estimateFromReach(reach: SourceReach, parents: ParentRule): Sour
   const cut = kinds.filter(({ collections: all, probes }) => all > probes.length).map(({ kind }) => kind);
   if (cut.length > 0)
     guessed.push(
-      `${[...new Set(cut)].join(', ')}: not all lists were looked at, the others are taken for alike`,
+      `${[...new Set(cut)].join(', ')}: not all lists were read, the others are assumed to be alike`,
     );
   const total = Math.max(organizationCount ?? 0, organizations.length);
   const share = organizations.length === 0 ? 1 : total / organizations.length;
   if (share > 1)
-    guessed.push(`${total - organizations.length} more organizations are taken to be like those looked at`);
+    guessed.push(
+      `${total - organizations.length} more organizations are assumed to be like those that were read`,
+    );
   guessed.push('bytes: the mean of the few records that were shown');
   return {
     source,
@@ -241,7 +243,7 @@ export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstima
     known: [`collections, pages and records as of run ${run.run} (${at}Z)`],
     guessed: [
       `bytes: the mean of up to ${MEASURED} mirrored records of each kind`,
-      'nothing was added since, in particular no organization, project or role; records that went cost a look each',
+      'nothing was added since, in particular no organization, project or role; removed records cost a request each',
       ...(missing.length === 0 ? [] : [`not known yet, and not counted: ${missing.join(', ')}`]),
     ],
     asked: 0,

@@ -25,7 +25,7 @@ export function clockProblems({ skew, source }: SourceReach): Problem[] {
       code: 'clock_skew',
       source: source.name,
       message: `the service's clock is ${seconds} s ${skew.aheadMs > 0 ? 'ahead of' : 'behind'} this machine's (±${doubt} s)`,
-      next: 'check which of the two is wrong, and set it by NTP: ages, schedules and waits follow this one',
+      next: 'check which of the two is wrong, and set it by NTP; ages, schedules and waits follow this machine',
     },
   ];
 }
@@ -44,7 +44,7 @@ export function mirrorProblems(
       'error',
       'mirror_corrupt',
       `${path} is damaged: ${damage[0] ?? ''}`,
-      '`tidemark verify` says what is; keep the file, and bring back a copy',
+      '`tidemark verify` says what is; keep the file, and restore a backup',
     );
   else if (error !== null && isThere)
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');
@@ -102,7 +102,7 @@ function freshness({ source, lastPublished, lastComplete }: SourceStatus, now: n
         (isNewest
           ? ''
           : `; run ${lastPublished.run} since was ${lastPublished.outcome}${narrowing(lastPublished)}`),
-      'run `tidemark sync`, and see that a daemon or a cron job does so from now on',
+      'run `tidemark sync`, and schedule it with a daemon or a cron job',
       source,
     );
   }
@@ -138,7 +138,7 @@ function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
       'warning',
       'disk_low',
       free,
-      'free some space: `forget`, copies and upgrades need as much as the mirror has',
+      'free some space: `forget`, backups and upgrades need as much space as the mirror has',
     );
 }
 

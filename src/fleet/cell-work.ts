@@ -525,7 +525,7 @@ function requireStorage(path: string): void {
   const storage = dirname(dirname(path));
   if (existsSync(storage)) return;
   throw new TidemarkError('file_system', `the storage ${storage} does not exist`, {
-    hint: 'mount what belongs there, or make the directory',
+    hint: 'mount the disk that belongs there, or create the directory',
   });
 }
 

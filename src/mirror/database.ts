@@ -211,7 +211,7 @@ export function translated<T>(path: string, work: () => T): T {
 function replaceHint(path: string): string {
   const kept = keptCopy(path);
   return (
-    'put a copy of the file back, or move it away and run `tidemark sync` for a new one (without history)' +
+    'restore a backup of the file, or move it away and run `tidemark sync` for a new one (without history)' +
     (kept === undefined ? '' : `; an upgrade kept a copy from before it: ${kept}`)
   );
 }

@@ -271,7 +271,7 @@ export function broken(collection: MergedCollection, record: number): TidemarkEr
   return new TidemarkError(
     'mirror_corrupt',
     `the history of record ${record} of ${collection.kind} is not what was sealed: nothing was forgotten`,
-    { hint: '`tidemark verify` names everything that is damaged; put a copy of the mirror back' },
+    { hint: '`tidemark verify` names everything that is damaged; restore a backup of the mirror' },
   );
 }
 

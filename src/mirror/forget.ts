@@ -56,7 +56,7 @@ function* checkChain(writer: Connection): Generator<undefined> {
   yield* verifyAudit(writer, findings);
   if (problem === undefined) return;
   throw new TidemarkError('mirror_corrupt', `${problem.message}: nothing was forgotten`, {
-    hint: '`tidemark verify` names everything that is damaged; put a copy of the mirror back',
+    hint: '`tidemark verify` names everything that is damaged; restore a backup of the mirror',
   });
 }
 

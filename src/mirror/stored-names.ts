@@ -24,7 +24,7 @@ function damagedName(what: string, text: string, cause?: unknown): TidemarkError
     'mirror_corrupt',
     `the mirror is damaged: there is no ${what} ${JSON.stringify(text)}`,
     {
-      hint: '`tidemark verify` says what else is; put a copy of the file back',
+      hint: '`tidemark verify` says what else is; restore a backup of the file',
       cause,
     },
   );

@@ -22,7 +22,7 @@ export function* verifyAudit(connection: Connection, findings: Findings): Genera
       const entry = expected.get(member);
       expected.delete(member);
       if (entry === undefined || isEnding(entry))
-        add(findings, about, member, 'was put in by another hand: the audit log has no entry of it');
+        add(findings, about, member, 'was inserted by another program: the audit log has no entry of it');
       else if (entry.row !== row) add(findings, about, member, `is not as it was ${doneText(about, row)}`);
       if (index % SLICE === SLICE - 1) yield undefined;
     }

@@ -295,7 +295,7 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
   for (const row of connection.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
     const seal = seals.get(row.member);
     seals.delete(row.member);
-    if (seal === undefined) add(findings, set, row.member, 'was put in by another hand: it has no seal');
+    if (seal === undefined) add(findings, set, row.member, 'was inserted by another program: it has no seal');
     else if (!seal.equals(rowSeal(set, row)))
       add(findings, set, row.member, `is not as it was ${WRITTEN[set]}`);
     count += 1;

@@ -205,7 +205,7 @@ export function isAsConfigured(
 /** The note of a step about secrets that are not the recorded ones; null without any. */
 export function otherSecretsText(pointers: readonly string[]): string | null {
   if (pointers.length === 0) return null;
-  return `the configuration has another secret for ${pointers.join(', ')} than was recorded: that one is sent`;
+  return `the secret in the configuration for ${pointers.join(', ')} differs from the recorded one; the configured one is sent`;
 }
 
 export function asConfiguredText(paths: readonly string[]): string {

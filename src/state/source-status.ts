@@ -134,7 +134,7 @@ export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
   const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
   if (!status.isConfigured)
     return [
-      `${status.source} is no longer configured: its records stay as they were; configure a source of that name to go on`,
+      `${status.source} is no longer configured: its records stay as they were; configure a source of that name to continue`,
     ];
   if (status.state === 'never_synced') return [`run \`${sync}\``];
   const code = status.lastEnded?.errorCode ?? null;

@@ -206,29 +206,36 @@ describe('what goes wrong', () => {
     await writer.make(never);
   });
 
-  it.each(['copying', 'packing'])('interrupted while %s: nothing is left of it', async (phase) => {
-    const { with: writer, directory, home } = await setting();
-    const stop = new AbortController();
-    const started: (number | undefined)[] = [];
-    const onStart = (pid: number | undefined): void => void started.push(pid);
-    const making = writer({ onStart }).make(stop.signal, (progress) => {
-      if (progress.phase === phase) stop.abort();
-    });
-    // It may have been done by then: either way nothing unfinished stays.
-    const code = await making.then(
-      () => 'done',
-      (error: unknown) => (error as { code: string }).code,
-    );
-    expect(readdirSync(directory)).toHaveLength(code === 'done' ? 2 : 0);
-    expect(['done', 'interrupted']).toContain(code);
-    expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
-    expect(started.map((pid) => isAlive(pid))).toEqual([false]);
-    await expect(writer({ onStart }).make(stop.signal)).rejects.toMatchObject({ code: 'interrupted' });
-    expect(started).toHaveLength(1);
-  });
+  it.each(['copying', 'packing'])(
+    'interrupted while %s: the unfinished backup was removed',
+    async (phase) => {
+      const { with: writer, directory, home } = await setting();
+      const stop = new AbortController();
+      const started: (number | undefined)[] = [];
+      const onStart = (pid: number | undefined): void => void started.push(pid);
+      const making = writer({ onStart }).make(stop.signal, (progress) => {
+        if (progress.phase === phase) stop.abort();
+      });
+      // It may have been done by then: either way nothing unfinished stays.
+      const code = await making.then(
+        () => 'done',
+        (error: unknown) => (error as { code: string }).code,
+      );
+      expect(readdirSync(directory)).toHaveLength(code === 'done' ? 2 : 0);
+      expect(['done', 'interrupted']).toContain(code);
+      expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+      expect(started.map((pid) => isAlive(pid))).toEqual([false]);
+      await expect(writer({ onStart }).make(stop.signal)).rejects.toMatchObject({ code: 'interrupted' });
+      expect(started).toHaveLength(1);
+    },
+  );
 
   it.each<[NodeJS.Signals, string, RegExp]>([
-    ['SIGKILL', 'internal', /^the process that made the backup was ended by SIGKILL: nothing is left of it$/],
+    [
+      'SIGKILL',
+      'internal',
+      /^the process that made the backup was ended by SIGKILL: the unfinished backup was removed$/,
+    ],
     ['SIGSEGV', 'internal', /was ended by SIGSEGV/],
     // Before it listens: whoever sends this to all of a group means the backup as well.
     ['SIGTERM', 'interrupted', /^the backup was interrupted/],

@@ -130,7 +130,7 @@ const CASES: readonly Case[] = [
       service.lists.set(DOMAINS, [domain('d1', 'three.example')]);
     },
     code: 6,
-    says: /live has moved since the plan/,
+    says: /the service has changed since the plan/,
   },
   {
     name: 'apply, key refused',

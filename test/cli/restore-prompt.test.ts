@@ -79,7 +79,7 @@ describe('consent', () => {
     ['a terminal can be asked', {}, {}, null],
     ['--yes needs no terminal', { stdin: { isTTY: false } }, { yes: true }, null],
     ['input from elsewhere cannot', { stdin: { isTTY: false } }, {}, 'no terminal'],
-    ['a document for machines shows no plan', { options: { json: true } }, {}, 'nobody sees the plan'],
+    ['a document for machines shows no plan', { options: { json: true } }, {}, 'the plan is not shown'],
   ])('%s', (_name, surroundings, options, words) => {
     const act = (): void => requireConsent(context(surroundings), options, 'tidemark restore');
     if (words === null) expect(act).not.toThrow();

@@ -20,7 +20,7 @@ describe('problem with files', () => {
     ['EACCES', 'written', 'read_only', /permission denied/],
     ['EACCES', 'read', 'file_system', /permission denied/],
     ['EROFS', 'made', 'read_only', /read-only/],
-    ['EEXIST', 'made', 'file_system', /in the way/],
+    ['EEXIST', 'made', 'file_system', /has that name/],
     ['ENOTDIR', 'made', 'file_system', /is a file where a directory/],
     ['EISDIR', 'written', 'file_system', /is a directory where a file/],
     ['ENAMETOOLONG', 'made', 'file_system', /too long/],

@@ -180,7 +180,7 @@ describe('this machine', () => {
     await rig.advanceMinutes(30);
     expect(rig.view.configProblem()?.code).toBe('config_invalid');
     expect(rig.loud()).toHaveLength(1);
-    expect(rig.loud()[0]).toMatch(/the old configuration stays in force/);
+    expect(rig.loud()[0]).toMatch(/the old configuration stays active/);
     expect(outcomes(rig)).toHaveLength(4);
     rig.configure({ sync: '5 * * * *' });
     rig.daemon.reload();
@@ -201,7 +201,7 @@ describe('this machine', () => {
     refuse('sources: 7\n');
     rig.daemon.reload();
     expect(rig.loud()).toHaveLength(4);
-    expect(rig.loud()[1]).toMatch(/^the old configuration stays in force: .*sauces/);
+    expect(rig.loud()[1]).toMatch(/^the old configuration stays active: .*sauces/);
     expect(rig.loud()[3]).toBe(rig.loud()[0]);
     await rig.advanceMinutes(20);
     expect(rig.loud()).toHaveLength(4);
@@ -217,7 +217,7 @@ describe('this machine', () => {
     expect(rig.loud()).toEqual([]);
     rig.clock.stepWall(-3 * 60 * 60_000);
     await rig.advanceMinutes(30);
-    expect(rig.loud()).toEqual(['the clock went back by 3 h: it was put; schedules go by what it shows now']);
+    expect(rig.loud()).toEqual(['the clock was set back by 3 h; schedules use the new time']);
     expect(outcomes(rig)).toHaveLength(1 + 3 + 3);
     rig.clock.stepWall(5 * 60 * 60_000);
     await rig.advanceMinutes(30);
@@ -243,7 +243,7 @@ describe('this machine', () => {
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done', 'schedule done']);
     taken.is = false;
     await rig.advanceMinutes(1);
-    expect(rig.lines.filter(({ message }) => message === 'HTTP is there again')).toHaveLength(1);
+    expect(rig.lines.filter(({ message }) => message === 'HTTP is available again')).toHaveLength(1);
     expect(JSON.parse(readFileSync(`${rig.mirrorPath}.daemon`, 'utf8'))).toMatchObject({
       url: 'http://127.0.0.1:8787',
     });

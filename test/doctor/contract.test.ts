@@ -156,8 +156,8 @@ describe('doctor --openapi', () => {
       /^organizations +region +not known +string$/m,
       /^organizations +slug +string +integer$/m,
       /^→ a list that is not offered makes a run partial/m,
-      /^→ mirrored and compared as they come/m,
-      /^→ values are kept as they come/m,
+      /^→ mirrored and compared as received/m,
+      /^→ values are kept as received/m,
     ])
       expect(stdout).toMatch(line);
   });

@@ -83,26 +83,26 @@ describe('a saved plan of which a record cannot be looked at', () => {
     story.proxy.setRules([{ path: /\/members\//, fault: { kind: 'answer', status } }]);
     const error = await refusal(story, exit);
     expect(error.code).toBe(code);
-    expect(error.message).toMatch(new RegExp(`step \\d: member owen.* could not be looked at: .*${status}`));
+    expect(error.message).toMatch(new RegExp(`step \\d: member owen.* could not be read: .*${status}`));
     expect(error.message).not.toContain('moved');
   });
 
-  it('tells what moved with 6, and what could not be looked at beside it', async () => {
+  it('tells what moved with 6, and what could not be read beside it', async () => {
     const story = await twoSteps();
     await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
     story.proxy.setRules([{ path: /\/members\//, fault: { kind: 'answer', status: 403 } }]);
     const error = await refusal(story, 6);
     expect(error.code).toBe('unsafe_plan');
-    expect(error.message).toContain('live has moved since the plan was made, under 1 step:');
+    expect(error.message).toContain('the service has changed since the plan was made, which affects 1 step:');
     expect(error.message).toContain('/enforce_2fa');
-    expect(error.message).toMatch(/member owen.* could not be looked at: .*403/);
+    expect(error.message).toMatch(/member owen.* could not be read: .*403/);
   });
 
   it('still says that live has moved where it was read whole', async () => {
     const story = await planned('an update');
     await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
     const error = await refusal(story, 6);
-    expect(error.message).toContain('live has moved since the plan was made, under 1 step:');
-    expect(error.message).not.toContain('looked at');
+    expect(error.message).toContain('the service has changed since the plan was made, which affects 1 step:');
+    expect(error.message).not.toContain('could not be read');
   });
 });

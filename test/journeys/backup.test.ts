@@ -90,7 +90,7 @@ describe('backups elsewhere', () => {
     const verified = await run('backup', 'verify', path, '--identity', 'key.txt');
     expect(verified, verified.stderr).toMatchObject({ code: 0 });
     expect(verified.stdout).toMatch(
-      /verified \d+ records, .*\nthe file is what was written: [0-9a-f]{64}\nsealed up to run 1/,
+      /verified \d+ records, .*\nthe file is unchanged since it was written: [0-9a-f]{64}\nsealed up to run 1/,
     );
 
     const restored = await tidemark(
@@ -145,7 +145,7 @@ describe('backups elsewhere', () => {
     const missing = await run('backup', 'create');
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toBe(
-      'tidemark: the directory for backups, /no/such/disk, does not exist\n  → mount what belongs there, or make the directory\n',
+      'tidemark: the directory for backups, /no/such/disk, does not exist\n  → mount the disk that belongs there, or create the directory\n',
     );
     const { run: off } = await mirrored({ TIDEMARK_BACKUP_TARGETS: '' });
     for (const command of ['list', 'create', 'verify']) {

@@ -188,7 +188,7 @@ describe('the process of a job', () => {
     writeFileSync(file, 'sources: 7\n');
     expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
     await story.said(/^sync is done/, 2);
-    expect(story.count(/^the old configuration stays in force/)).toBe(1);
+    expect(story.count(/^the old configuration stays active/)).toBe(1);
     daemon.kill('SIGTERM');
     expect((await story.ended)?.code).toBe(0);
   });

@@ -270,10 +270,10 @@ describe('tidemark daemon', () => {
     await running.said(/^configuration read again: nothing changed/);
     writeFileSync(file, text('61 * * * *'));
     running.child.kill('SIGHUP');
-    await running.said(/^the old configuration stays in force: .*61/);
+    await running.said(/^the old configuration stays active: .*61/);
     writeFileSync(file, text('* 62 * * *'));
     running.child.kill('SIGHUP');
-    await running.said(/^the old configuration stays in force: .*62/);
+    await running.said(/^the old configuration stays active: .*62/);
     writeFileSync(file, text('*/2 * * * * *'));
     running.child.kill('SIGHUP');
     await running.said(/^the configuration is right again/);

@@ -264,7 +264,7 @@ describe('an id that is a secret', () => {
       expect(stdout, args.join(' ')).toMatch(code === 2 ? /1 added \(1 record in/ : /1 (added|unchanged)/);
       expect(stdout).not.toContain(secret);
       const { stderr } = await expectRun(4, ...args, '--id', '[secret:000000000000]');
-      expect(stderr).toMatch(/no record that the mirror knows has an id masked as/);
+      expect(stderr).toMatch(/the mirror has no record with an id masked as/);
     }
     expect((await expectRun(0, 'export', '--id', mark)).stdout.trim().split('\n')).toHaveLength(1);
     for (const form of [[], ['--json']]) {

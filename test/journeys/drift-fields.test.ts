@@ -40,7 +40,7 @@ describe('drift by field', () => {
     // A parent stands for all that lies below it.
     expect((await expectRun(0, ...accept, '/teams')).stdout).toContain('2 findings accepted');
     const other = await expectRun(1, ...unaccept, '/teams/7/name');
-    expect(other.stderr).toContain('what was accepted of it: /teams/[id=1]/name, /teams/[id=3]/name');
+    expect(other.stderr).toContain('accepted for it: /teams/[id=1]/name, /teams/[id=3]/name');
     expect((await expectRun(0, ...unaccept, '/teams')).stdout).toContain('2 acceptances withdrawn');
     const refused = await expectRun(1, ...accept, '/name');
     expect(refused.stderr).toContain('/teams/[id=1]/name, /teams/[id=3]/name');

@@ -246,7 +246,7 @@ describe('accepted drift', () => {
       because: 'value',
       acceptance: { reason: 'until the new IdP is in' },
     });
-    expect((await expectRun(2, 'drift')).stdout).toContain('its value moved on');
+    expect((await expectRun(2, 'drift')).stdout).toContain('its value changed again');
 
     // Back to what was accepted; then to what is wanted.
     await enforce2fa(false);
@@ -374,7 +374,7 @@ describe('accepted drift', () => {
       [4, "unknown option '--severity'", 'organizations', ORG, '--reason', 'x', '--severity', 'high'],
       [4, 'with the id or name "nobody"', 'organizations', 'nobody', '--reason', 'x'],
       [1, 'does not drift', 'domains', 'd1', '--reason', 'x'],
-      [1, 'what drifts of it: /enforce_2fa', 'organizations', ORG, '--reason', 'x', '--field', '/name'],
+      [1, 'it drifts at: /enforce_2fa', 'organizations', ORG, '--reason', 'x', '--field', '/name'],
     ] as const) {
       const { stderr } = await it.expectRun(code, 'drift', 'accept', ...args);
       expect(stderr).toContain(message);

@@ -113,7 +113,7 @@ describe('a YAML tree', () => {
     writeFileSync(join(tree, 'domains', 'mine.txt'), 'mine');
     const ended = await tidemark(['export', '--format', 'yaml', '--output', tree], { env });
     expect(ended.code).toBe(4);
-    expect(ended.stderr).toContain(`${join(tree, 'domains')} is there already`);
+    expect(ended.stderr).toContain(`${join(tree, 'domains')} exists already`);
     expect(filesBelow(tree)).toEqual([join('domains', 'mine.txt')]);
     // A manifest that leads elsewhere is none.
     writeFileSync(

@@ -105,7 +105,7 @@ describe('the id of an invite', () => {
     watch.ids.add(id).add(counterpart);
     for (const format of FORMATS)
       expect(await watch.look(3, 'restore', '--kind', 'invites', '--format', format)).toContain(
-        'which one it is cannot be known',
+        'ambiguous: ',
       );
     watch.expectNoLink();
   });

@@ -43,7 +43,7 @@ describe('a record made again by hand, in other letters', () => {
     // This service takes the role's own name in other letters for one that is taken (wire-notes.md, Restore).
     const [renaming] = steps.filter(({ kind }) => kind === 'roles');
     expect(renaming).toMatchObject({ action: 'manual', id: made['id'], request: null });
-    expect(renaming?.reason).toContain('rename it by hand to anything else, then restore again');
+    expect(renaming?.reason).toContain('rename it by hand to another name, then restore again');
     expect(renaming?.fields).toEqual([{ path: '/name', from: name.toUpperCase(), to: name }]);
     const report = await story.applied(3, 'restore', ...args, '--apply');
     expect(report.summary).toMatchObject({ applied: members.length, failed: 0, manual: 1 });
@@ -73,7 +73,7 @@ describe('a record made again by hand, in other letters', () => {
     expect(records.steps).toEqual([]);
     expect(records.left).toMatchObject([
       { kind: 'proxy_records', reason: 'no request takes target_cname: the service chooses it' },
-      { kind: 'proxy_records', count: 1, reason: 'the same but for the case of letters' },
+      { kind: 'proxy_records', count: 1, reason: 'equal except for upper and lower case' },
     ]);
     const args = ['--kind', 'domains', '--field', '/domain'];
     expect((await story.plan(2, ...args)).steps).toMatchObject([

@@ -71,7 +71,7 @@ describe('an invite for a member who is missing', () => {
     expect(waiting.length).toBeGreaterThan(0);
     for (const { action, reason } of waiting) {
       expect(action).toBe('blocked');
-      expect(reason).toBe('its member is missing: restore again when that one is back');
+      expect(reason).toBe('its member is missing: restore again when it exists');
     }
     await story.applied(3, 'restore', ...all, '--apply');
     const second = await story.plan(3, ...all);

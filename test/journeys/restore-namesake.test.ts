@@ -32,8 +32,8 @@ describe('apply PLAN, after somebody made the record again by hand', () => {
       const made = await story.call('POST', `${ORGANIZATION}${kind}/`, chosen(kind, lost));
       const before = (await story.list(kind)).length;
       const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
-      expect(stderr).toContain('live has moved since the plan was made, under 1 step');
-      expect(stderr).toContain('is there by now');
+      expect(stderr).toContain('the service has changed since the plan was made, which affects 1 step');
+      expect(stderr).toContain('exists now');
       // An invite's id is its sign-up link.
       if (kind === 'invites') expect(stderr).not.toContain(String(made['id']));
       else expect(stderr).toContain(`(${String(made['id'])})`);
@@ -53,7 +53,7 @@ describe('apply PLAN, after somebody made the record again by hand', () => {
     await story.plan(2, ...args, '--out', 'plan.json');
     const again = await story.call('POST', `${ORGANIZATION}pipeline_destinations/`, nameless);
     const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
-    expect(stderr).toContain(`is there by now (${String(again['id'])})`);
+    expect(stderr).toContain(`exists now (${String(again['id'])})`);
     expect(story.writes()).toEqual([]);
     // The next plan finds it, and has nothing to send.
     const { stdout } = await story.expectRun(0, 'restore', ...args);

@@ -54,7 +54,7 @@ describe('consent', () => {
   it('and what makes no sense are refused in words', async () => {
     const story = await Story.start();
     const cases: [string[], string][] = [
-      [['restore', 'live'], 'live is what is restored'],
+      [['restore', 'live'], 'live is the state to restore'],
       [['restore', '--yes'], '--yes agrees to what --apply sends'],
       [['apply', 'nofile.json'], 'there is no plan'],
       [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
@@ -102,7 +102,7 @@ describe('a saved plan', () => {
     const text = readFileSync(path, 'utf8');
     writeFileSync(path, text.replace('"level": 1', '"level": 15'));
     const edited = await story.expectRun(6, 'apply', 'plan.json', '--yes');
-    expect(edited.stderr).toContain('was changed since it was made');
+    expect(edited.stderr).toContain('the plan was edited');
     writeFileSync(path, '{"schema":"tidemark.diff/1"}');
     await story.expectRun(4, 'apply', 'plan.json', '--yes');
     await story.expectRun(4, 'apply', 'nowhere.json', '--yes');
@@ -206,7 +206,7 @@ describe('Ctrl-C', () => {
     expect(code, stdout).toBe(130);
     // Whoever presses it twice hears no more than this.
     expect(warned).toContain(
-      'Ctrl-C again to leave at once, and go on later with `tidemark restore --resume 1`',
+      'Ctrl-C again to quit at once, and continue later with `tidemark restore --resume 1`',
     );
     expect(stdout).toContain('`tidemark restore --resume 1`');
     expect(story.writes()).toHaveLength(1);

@@ -326,7 +326,7 @@ describe('what cannot simply be sent', () => {
     await story.expectRun(0, 'sync', '--quiet');
     const { stdout, stderr } = await story.expectRun(0, 'restore');
     expect(stdout).toContain('nothing to do');
-    expect(stderr).toContain('the latest run already holds what is live now; ');
+    expect(stderr).toContain('the latest run is equal to the live state; ');
     expect(stderr).toContain('1 record removed');
     expect(stderr).toContain('`tidemark restore run:1`');
     const named = await story.expectRun(4, 'restore', '--id', 'Events → BigQuery');
@@ -335,7 +335,7 @@ describe('what cannot simply be sent', () => {
     );
     const same = await story.expectRun(0, 'diff', 'latest', 'live');
     expect(same.stderr).toMatch(
-      /the latest run already holds what is live now; run 2 \(just now\) recorded 1 record removed: `tidemark diff run:1 live` shows them/,
+      /the latest run is equal to the live state; run 2 \(just now\) recorded 1 record removed: `tidemark diff run:1 live` shows them/,
     );
     const elsewhere = await story.expectRun(0, 'diff', 'latest', 'live', '--kind', 'roles');
     const asJson = await story.expectRun(0, 'diff', 'latest', 'live', '--json');
@@ -371,7 +371,7 @@ describe('what cannot simply be sent', () => {
     const { stdout, stderr } = await story.expectRun(3, 'restore');
     expect(stdout).toContain('1 blocked');
     expect(stderr).not.toContain('already holds what is live now');
-    expect(stderr).toContain('of what differs from the latest run nothing can be sent; run 2 ');
+    expect(stderr).toContain('nothing that differs from the latest run can be sent; run 2 ');
     expect(stderr).toContain('`tidemark restore run:1`');
   });
 

@@ -110,7 +110,7 @@ describe('the audit log', () => {
     [
       'a pin put in',
       [`INSERT INTO snapshots VALUES ('x', 5, '${AT}', 'ann@here', 0)`],
-      ['snapshot "x" was put in by another hand: the audit log has no entry of it'],
+      ['snapshot "x" was inserted by another program: the audit log has no entry of it'],
     ],
     [
       'a pin moved',
@@ -133,7 +133,7 @@ describe('the audit log', () => {
         `INSERT INTO restores SELECT 2, source, plan_hash, plan, from_ref, undoes, started_at, started_by,
         finished_at, outcome, approved FROM restores`,
       ],
-      ['restore 2 was put in by another hand: the audit log has no entry of it'],
+      ['restore 2 was inserted by another program: the audit log has no entry of it'],
     ],
     ['who restored', [`UPDATE restores SET started_by = 'eve'`], ['restore 1 is not as it was recorded']],
     [
@@ -172,7 +172,7 @@ describe('the audit log', () => {
       [`DELETE FROM audit_log WHERE entry IN (2, 3)`],
       [
         'entries 2 to 3 of the audit log are gone',
-        'snapshot "five" was put in by another hand: the audit log has no entry of it',
+        'snapshot "five" was inserted by another program: the audit log has no entry of it',
       ],
     ],
     [
@@ -181,7 +181,7 @@ describe('the audit log', () => {
       [
         'entries 1 to 5 of the audit log are gone',
         'run 6 sealed entry 5 of the audit log, which is gone',
-        'snapshot "five" was put in by another hand: the audit log has no entry of it',
+        'snapshot "five" was inserted by another program: the audit log has no entry of it',
       ],
     ],
     [

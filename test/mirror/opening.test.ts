@@ -147,7 +147,7 @@ describe('opening a mirror for writing', () => {
     expect(found).toMatchObject({ hint: expect.stringContaining(`${mirror.path}.before-3`) as string });
     expect(failure('verify')).toMatchObject({
       code: 'mirror_corrupt',
-      hint: expect.stringMatching(/^put a copy of the file back, or move it away/) as string,
+      hint: expect.stringMatching(/^restore a backup of the file, or move it away/) as string,
     });
   });
 

@@ -268,7 +268,7 @@ describe('what no run vouches for', () => {
       'the place',
       `UPDATE acceptances SET path = '/other' WHERE remote_id = 'a'`,
       [
-        'roles a: the acceptance of /other of production was put in by another hand: the audit log has no entry of it',
+        'roles a: the acceptance of /other of production was inserted by another program: the audit log has no entry of it',
         `${A} is gone, though entry 1 of the audit log (ann@here) has it`,
       ],
     ],
@@ -277,7 +277,7 @@ describe('what no run vouches for', () => {
       `INSERT INTO acceptances SELECT source, kind, scope, 'c', path, 'f4', reason, accepted_at, accepted_by, until
        FROM acceptances WHERE remote_id = 'a'`,
       [
-        'roles c: the acceptance of /name of production was put in by another hand: the audit log has no entry of it',
+        'roles c: the acceptance of /name of production was inserted by another program: the audit log has no entry of it',
       ],
     ],
     [

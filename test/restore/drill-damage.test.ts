@@ -68,7 +68,7 @@ describe("the key's user", () => {
 
   it('is a stand-in where nobody is recorded, and that is said', () => {
     const found = keyUserOf([], null);
-    expect(found.assumption).toContain('stand-in');
+    expect(found.assumption).toContain('placeholder user');
     expect(found.uuid).toMatch(/^[0-9a-f-]{36}$/);
   });
 });

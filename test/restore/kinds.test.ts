@@ -97,8 +97,8 @@ const cases: Record<string, Case> = {
   'members: a missing one is for a person, and its role waits': {
     live: without(ada, membership),
     steps: [
-      'manual members: members cannot be created: invite the person, who comes back by accepting; --invite-missing does it',
-      'blocked role_memberships: its member is missing: restore again when that one is back',
+      'manual members: members cannot be created: invite the person, who comes back by accepting; --invite-missing sends the invite',
+      'blocked role_memberships: its member is missing: restore again when it exists',
     ],
   },
   'members: --invite-missing invites without a mail': {
@@ -106,7 +106,7 @@ const cases: Record<string, Case> = {
     changes: { options: { inviteMissing: true } },
     steps: [
       'create members POST …/invites/ {"target_email":"ada@k.example","first_name":"Ada","level":8,"send_email":false}',
-      'blocked role_memberships: its member is missing: restore again when that one is back',
+      'blocked role_memberships: its member is missing: restore again when it exists',
     ],
   },
   'members: an open invite of the same level is waited for': {

@@ -104,15 +104,13 @@ describe('matching', () => {
     const plan = planOf([organization, role('r1', 'A')], [organization, role('r2', 'A'), role('r3', 'A')], {
       options: { prune: { maxRemovals: 9 } },
     });
-    expect(lines(plan)).toEqual([
-      'blocked roles: which one it is cannot be known: live has r2 and r3 called "A"',
-    ]);
+    expect(lines(plan)).toEqual(['blocked roles: ambiguous: live has r2 and r3 called "A"']);
   });
 
   it('blocks what refers to something that is nowhere, or was not read', () => {
     const plan = planOf(stateOf([exported('b1', 7)]), [organization]);
     expect(lines(plan)).toEqual([
-      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live: `tidemark log projects 7` shows when it was, and a restore from then brings it back',
+      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live: `tidemark log projects 7` shows when it was, and a restore from that state recreates it',
     ]);
     const desired = stateOf([exported('b1', 7)]);
     const live = stateOf([organization]);
@@ -272,7 +270,7 @@ describe('names that somebody swapped', () => {
     expect(plan.steps[0]?.reason).toContain('Writers (r2)');
     expect(plan.steps[1]?.reason).toContain('Readers (r1)');
     for (const { reason } of plan.steps.slice(0, 2)) {
-      expect(reason).toContain('rename one of the 2 by hand to anything else, then restore again');
+      expect(reason).toContain('rename one of the 2 by hand to another name, then restore again');
     }
   });
 });

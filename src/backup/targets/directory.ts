@@ -155,7 +155,7 @@ async function namesIn(directory: string): Promise<string[]> {
   } catch (error) {
     if (!isMissing(error)) throw asFileError(error, directory, 'listed');
     throw new TidemarkError('file_system', `the directory for backups, ${directory}, does not exist`, {
-      hint: 'mount what belongs there, or make the directory',
+      hint: 'mount the disk that belongs there, or create the directory',
       cause: error,
     });
   }

@@ -350,7 +350,7 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
       'check the credentials and what their policy allows: docs/backup.md lists the permissions',
     );
   if (status === 507 || /Quota|Insufficient/i.test(thrown.name))
-    return error('disk_full', 'the storage is full', 'make room there, or raise its quota');
+    return error('disk_full', 'the storage is full', 'free space there, or raise its quota');
   if (status !== undefined && status >= 500)
     return error(
       'server_error',

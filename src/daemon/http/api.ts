@@ -122,7 +122,7 @@ export function createApi(parts: ApiParts): Hono {
     const status = /^\d{1,15}$/.test(request) ? cells.requested(Number(request)) : null;
     if (status !== null) return context.json(requestDocument(Number(request), status));
     throw new TidemarkError('reference_unknown', `there is no request ${nameText(request)}`, {
-      hint: 'requests are known as long as the daemon lives; GET /api/v1/jobs lists what was done',
+      hint: 'requests are known until the daemon stops; GET /api/v1/jobs lists what was done',
     });
   });
   api.get('/events', (context) => {
@@ -177,7 +177,7 @@ function viewsIn(cells: DaemonCells, query: URLSearchParams): readonly DaemonVie
 export function viewIn(cells: DaemonCells, query: URLSearchParams): DaemonView {
   const [view, ...more] = viewsIn(cells, query);
   if (view !== undefined && more.length === 0) return view;
-  throw new TidemarkError('usage', 'each source has a mirror of its own: this is about one of them', {
+  throw new TidemarkError('usage', 'each source has its own mirror: name one source', {
     hint: 'add ?source=NAME; GET /api/v1/status lists the sources',
   });
 }

@@ -92,7 +92,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
       'usage',
       `about ${formatInteger(changes)} records changed since the baseline: too many to show here`,
       {
-        hint: `\`tidemark drift --source ${source}\` shows them; a newer baseline makes it less`,
+        hint: `\`tidemark drift --source ${source}\` shows them; set a newer baseline to compare less`,
       },
     );
   }

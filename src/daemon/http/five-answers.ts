@@ -70,7 +70,7 @@ function fresh({ health, now }: HealthSnapshot): Answered {
 function complete({ sourceStatuses, health, now }: HealthSnapshot): Answered {
   const own = sourceStatuses.filter(({ isConfigured }) => isConfigured);
   if (own.every(({ lastPublished }) => lastPublished === null))
-    return { tone: 'plain', word: 'Not yet', line: 'nothing has been copied' };
+    return { tone: 'plain', word: 'Not yet', line: 'no complete run yet' };
   const sum = (of: (status: SourceStatus) => number): number =>
     own.reduce((all, status) => all + of(status), 0);
   const records = plural(

@@ -253,7 +253,7 @@ function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirr
     return {
       code: 'first_sync',
       state: 'starting',
-      message: 'the first sync is about to make the mirror',
+      message: 'the first sync will create the mirror',
       since: null,
       hint: null,
     };
@@ -376,7 +376,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
         state: 'degraded',
         message: `the service refused the key${why}`,
         since,
-        hint: `give ${source} a key that is in force; \`tidemark doctor --source ${source}\` tries it`,
+        hint: `give ${source} a valid key; \`tidemark doctor --source ${source}\` tries it`,
       },
     ];
   }
@@ -427,7 +427,7 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
       state: 'degraded',
       message: `${plural(records, 'removal')} held: more than are removed without approval`,
       since: null,
-      hint: `if they really went: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+      hint: `if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
     },
   ];
 }

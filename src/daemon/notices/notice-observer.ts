@@ -254,7 +254,7 @@ function gone(now: number): Notice {
       severity: 'critical',
       title: `${subjectName('')}: it is gone from its place`,
       lines: ['its file is gone: nothing is synced, and no new mirror is created automatically'],
-      hint: 'put a copy in its place (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
+      hint: 'restore a backup (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
     },
   );
 }

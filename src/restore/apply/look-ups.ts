@@ -100,7 +100,7 @@ async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepErro
   return counterpart === undefined
     ? null
     : movedError(
-        `there is a ${definition.title.one} of that name by now${idSuffix(definition, counterpart)}`,
+        `there is a ${definition.title.one} of that name already${idSuffix(definition, counterpart)}`,
       );
 }
 
@@ -114,7 +114,7 @@ async function matchByContent(context: StepContext, ready: ReadyStep): Promise<S
   return counterpart === undefined
     ? null
     : movedError(
-        `there is a ${definition.title.one} of that very content by now${idSuffix(definition, counterpart)}`,
+        `there is a ${definition.title.one} of the same content already${idSuffix(definition, counterpart)}`,
       );
 }
 

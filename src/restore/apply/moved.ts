@@ -20,7 +20,7 @@ export interface Moved {
   readonly how: 'gone' | 'changed' | 'taken' | 'unread' | 'holds';
   /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
   readonly fields: readonly FieldChange[];
-  /** For `taken`: the record that has the name by now; for `holds`: one that would go with it, and that the plan does not know. */
+  /** For `taken`: the record that has the name now; for `holds`: one that would be removed with it and is not in the plan. */
   readonly by: string | null;
 }
 

@@ -323,7 +323,7 @@ const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   reference_unknown: NEW_PLAN,
   forbidden: 'give the key the permission, or leave the kind out with --kind',
   unauthorized: 'check apiKey of the source: nothing else can be sent either',
-  throttled: 'ask less of the service (rate.perMinute, rate.perHour), or try again later',
+  throttled: 'lower rate.perMinute and rate.perHour, or try again later',
   server_error: LATER,
   timeout: LATER,
   unreachable: LATER,

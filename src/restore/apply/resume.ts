@@ -67,13 +67,9 @@ function latest(mirror: Mirror, source: string): RestoreRow {
     const undo = undoOf(mirror, source, row.restore);
     return `${row.restore} of ${row.startedAt}${undo === undefined ? '' : `, undone by restore ${undo}`}`;
   });
-  throw new TidemarkError(
-    'usage',
-    `which restore to go on with is not clear: unfinished is ${named.join('; ')}`,
-    {
-      hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first?.restore ?? 'N'}\``,
-    },
-  );
+  throw new TidemarkError('usage', `several restores are unfinished: ${named.join('; ')}`, {
+    hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first?.restore ?? 'N'}\``,
+  });
 }
 
 function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {

@@ -207,7 +207,7 @@ class StepRun {
         // An undo of this restore leaves it.
         const { attempts, sentAt } = this.#before;
         const { newId, digest } = settled;
-        const error = { code: 'as_desired', message: 'it is as desired by now: nothing was sent' } as const;
+        const error = { code: 'as_desired', message: 'it is as desired already: nothing was sent' } as const;
         journal.end(step.n, {
           ...{ outcome: 'skipped', attempts, sentAt, status: null, verified: true, digest },
           ...(newId === null ? {} : { newId }),
@@ -236,7 +236,7 @@ class StepRun {
     if (answer === null) return 'interrupted';
     if (answer.outcome === 'late') {
       if (this.#sends > 0 || this.#checks === 0) return 'unanswered';
-      this.#log('not sent: what was seen before it is too old, so it is looked at again', {
+      this.#log('not sent: the check is too old and is repeated', {
         looks: this.#checks,
       });
       return 'planned';
@@ -329,7 +329,7 @@ class StepRun {
     }
     this.#checkedAt = clock.monotonicMs();
     this.#isJournaled = false;
-    this.#log('sent again: looking it up showed that it was not done', { sends: this.#sends });
+    this.#log('sent again: the live record shows that it had no effect', { sends: this.#sends });
     return 'checked';
   }
 
@@ -453,7 +453,7 @@ function keepAsSent(
   why = 'its answer was lost',
 ): StepEnd {
   const known = rethrowLocalError(cause);
-  const message = `${why}, and looking failed: ${known.message}`;
+  const message = `${why}, and the live record could not be read: ${known.message}`;
   journal.note(n, { outcome: 'sent', ...errorColumns({ ...stepError(known), message }) });
   return 'unknown';
 }

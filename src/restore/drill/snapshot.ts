@@ -57,7 +57,7 @@ export function drillSnapshot(
       only === undefined
         ? `no record of ${state.reference.ref} was selected`
         : `${definitions(only).title.many} are never restored: ${definitions(only).restore.never ?? ''}`;
-    throw new TidemarkError('not_found', `there is nothing to practise with: ${why}`, {
+    throw new TidemarkError('not_found', `nothing can be rehearsed: ${why}`, {
       hint: 'correct the filter, or look at `tidemark status` for what the mirror holds',
     });
   }

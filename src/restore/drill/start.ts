@@ -68,7 +68,7 @@ export function startEmpty(
     damage: null,
     organizations,
     assumptions: [
-      `before the restore there are newly founded organizations of the same names, each with the key's own user as owner${contextText(context, definitions)}; everything else is created through the API`,
+      `before the restore there are new organizations of the same names, each with the key's own user as owner${contextText(context, definitions)}; everything else is created through the API`,
       keyUser.assumption,
     ],
   };
@@ -300,7 +300,7 @@ const STAND_IN: JsonObject & { uuid: string } = {
 
 /**
  * The configured user (uuid or e-mail address), else the member whose levels fit best the level of the key in the
- * organizations (`membership_level`), the longest-standing one first; a stand-in where the snapshot holds no member.
+ * organizations (`membership_level`), the longest-standing one first; a placeholder user if the snapshot has no member.
  */
 export function keyUserOf(records: readonly ParsedRecord[], configured: string | null): KeyUser {
   const members = records.filter(({ kind }) => kind === 'members');
@@ -332,11 +332,10 @@ export function keyUserOf(records: readonly ParsedRecord[], configured: string |
     return {
       uuid: STAND_IN.uuid,
       user: STAND_IN,
-      assumption: 'the snapshot holds no member: the key belongs to a stand-in',
+      assumption: 'the snapshot has no members: the key belongs to a placeholder user',
     };
   }
-  const why =
-    'the longest-standing member of the level that the service says the key has; restore.ownUser names another';
+  const why = 'the member who joined first at the level of the key; set restore.ownUser for another one';
   return keyUser(best.first, `the key belongs to ${nameOf(best.first)} (${why})`);
 }
 

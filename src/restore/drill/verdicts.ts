@@ -44,8 +44,8 @@ const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   secret_missing:
     'the API does not return one of its secrets; add the value under secrets in the configuration',
   depends_on_blocked: 'it needs another record that does not come back',
-  reference_unknown: 'it refers to something that the snapshot does not hold',
-  ambiguous: 'several records are called so: which one it is cannot be known',
+  reference_unknown: 'it refers to a record that is not in the snapshot',
+  ambiguous: 'several records have this name, so none can be chosen',
 };
 
 /** A record counts once, with the last of these verdicts that applies. */
@@ -140,7 +140,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
       if (worst !== undefined) return { verdict: worst.verdict, reason: reasonOf(worst.step, failures) };
       if (other === undefined) {
         const why = plan.left.find(({ kind, names }) => kind === record.kind && names.length > 0);
-        return { verdict: 'cannot', reason: why?.reason ?? 'the restore leaves it alone' };
+        return { verdict: 'cannot', reason: why?.reason ?? 'the restore does not change it' };
       }
       const change = remaining.get(recordKey(record));
       if (change === undefined) return { verdict: 'comes_back', reason: null };
@@ -179,7 +179,7 @@ function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string
   if (step.obstacle !== null) return IN_GENERAL[step.obstacle] ?? step.reason ?? step.obstacle;
   const failure = failures.get(`${step.kind} ${step.name}`);
   return failure === undefined
-    ? 'the request was taken, and the record is not as it was sent'
+    ? 'the request was accepted, but the record differs from it'
     : `refused: ${failure}`;
 }
 

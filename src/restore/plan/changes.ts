@@ -426,12 +426,12 @@ function isSet(value: JsonValue): boolean {
 // names (wire-notes.md, Restore); whether the difference can be restored depends on what the API accepts.
 
 /** Why such a record is left unchanged if nothing can change the name: to the service it is the same. */
-const SAME_BUT_FOR_CASE = 'the same but for the case of letters';
+const SAME_BUT_FOR_CASE = 'equal except for upper and lower case';
 
 /** What a person does where the service would refuse the name: sent, it would fail every time. */
 const RENAME_BY_HAND =
-  'live has the name in other letters, and the service refuses that change as if the name were taken: ' +
-  'rename it by hand to anything else, then restore again; or leave it as it is';
+  'the live name differs only in upper and lower case, and the service rejects that change as a duplicate: ' +
+  'rename it by hand to another name, then restore again; or leave it';
 
 /** True where nothing differs but the case of letters in what names the record. */
 function isLetterCaseOfName({ naturalKey }: ResourceDefinition, changes: readonly FieldChange[]): boolean {

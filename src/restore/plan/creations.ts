@@ -92,7 +92,7 @@ function stoppedCreation(
   if (other !== null) return blocked(draft, other.obstacle, other.reason);
   if (restore.creation.by === 'invitation') return null;
   if (restore.creation.by === 'consent' && !input.options.createOrganizations) {
-    const reason = `live has no such ${title.one}: another one than recorded? --create-organizations creates it again`;
+    const reason = `the service has no such ${title.one}; --create-organizations creates it again`;
     return blocked(draft, 'consent', reason);
   }
   return writableFields(definition).length === 0
@@ -395,7 +395,7 @@ function awaitedAcceptance(
     const { one } = definition.title;
     return invitedAs(planning, needed, creation).isSame
       ? { isOpen: true, reason: `its ${one} is invited: restore again when the invite is accepted` }
-      : { isOpen: false, reason: `its ${one} is missing: restore again when that one is back` };
+      : { isOpen: false, reason: `its ${one} is missing: restore again when it exists` };
   }
   return null;
 }
@@ -421,7 +421,7 @@ function planInvitation(
   }
   const { inviteMissing } = input.options;
   if (inviteMissing !== true || to === '') {
-    const way = inviteMissing === null ? '' : '; --invite-missing does it';
+    const way = inviteMissing === null ? '' : '; --invite-missing sends the invite';
     planning.put(manual({ ...draft, key }, 'not_creatable', `${creation.reason}${way}`));
     return;
   }

@@ -50,7 +50,7 @@ function emptyDesired({ desired, live }: PlanInput): Refusal[] {
       guard: 'empty_desired',
       kind: null,
       reason: `the desired state holds no record, and live holds ${live.records.length}`,
-      hint: 'check FROM and the filters; `tidemark snapshots` lists the states that there are',
+      hint: 'check FROM and the filters; `tidemark snapshots` lists pinned states',
     },
   ];
 }
@@ -64,8 +64,8 @@ function staleDesired({ desired, options, now }: PlanInput): Refusal[] {
     {
       guard: 'stale_desired',
       kind: null,
-      reason: `the desired state is ${ageText(ageMs)} old: what was configured since would be undone`,
-      hint: 'name the state that you mean (run:N, snapshot:NAME or a time) to say that its age is meant',
+      reason: `the desired state is ${ageText(ageMs)} old: later changes would be undone`,
+      hint: 'name the state that you mean (run:N, snapshot:NAME or a time) to confirm that',
     },
   ];
 }

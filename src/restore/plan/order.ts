@@ -216,8 +216,8 @@ export function orderNames(planning: Planning): void {
         const others = cycle.slice(1).map((key) => planning.drafts.get(key));
         const whose = others.map((other) => `${other?.name} (${other?.id})`).join(', ');
         const reason =
-          `the names went round: another record has its name, and is to be called ${whose}, so no request can go first; ` +
-          `rename one of the ${cycle.length} by hand to anything else, then restore again`;
+          `names are swapped: another record has its name and is to be called ${whose}, so no request can be first; ` +
+          `rename one of the ${cycle.length} by hand to another name, then restore again`;
         planning.put(blocked(planning.drafts.get(draft.key) ?? draft, 'cycle', reason));
         continue;
       }

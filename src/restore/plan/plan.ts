@@ -259,13 +259,9 @@ export function readPlan(text: string): Plan {
   // The hash covers the shape of the steps too: only what the planner wrote has a matching one.
   const { plan, ...rest } = document as unknown as PlanDocument;
   if (hashOf(rest) !== plan) {
-    throw new TidemarkError(
-      'unsafe_plan',
-      'the plan was changed since it was made: its hash is another one',
-      {
-        hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
-      },
-    );
+    throw new TidemarkError('unsafe_plan', 'the plan was edited: its hash does not match', {
+      hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
+    });
   }
   const { from, to, adopted, left, refused, skipped, lacking, summary, cost } = rest;
   return {

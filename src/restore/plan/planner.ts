@@ -100,13 +100,13 @@ function planKind(planning: Planning, match: KindMatch): number {
   if (leaving === null) for (const desired of missing) planCreation(planning, definition, desired);
   for (const { name, desired, live, goneSince } of match.ambiguous) {
     const candidates = live.map(({ id }) => id).join(' and ');
-    const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
+    const rivals = desired.length > 1 ? `, and ${desired.length} desired records have this name` : '';
     for (const record of desired.filter(isInScope)) {
       const draft = draftOf(planning, definition, record, null, stepKey(record, 'create'));
       const called = `live has ${candidates} called ${JSON.stringify(name)}`;
       const reason =
         goneSince === undefined
-          ? `which one it is cannot be known: ${called}${rivals}`
+          ? `ambiguous: ${called}${rivals}`
           : `run ${goneSince} found it gone, and ${called} beside it: if created again, it would exist twice; ` +
             'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
       planning.put(blocked(draft, 'ambiguous', reason));
@@ -120,9 +120,9 @@ function requireSomething({ desired, live }: PlanInput): void {
   if (sides.some(({ records, collections }) => records.length > 0 || collections.length > 0)) return;
   throw new TidemarkError(
     'not_found',
-    'nothing was compared: neither state holds anything that the filters let through',
+    'nothing was compared: in neither state does a record match the filters',
     {
-      hint: 'widen the filters; `tidemark doctor` shows whether the service answers and what the key reaches',
+      hint: 'widen the filters; `tidemark doctor` shows whether the service answers and what the key can read',
     },
   );
 }

@@ -81,7 +81,7 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
       return { value: id };
     }
     const reason = readKinds.has(kind)
-      ? `${title.one} ${id} is neither in the desired state nor live: \`tidemark log ${kind} ${id}\` shows when it was, and a restore from then brings it back`
+      ? `${title.one} ${id} is neither in the desired state nor live: \`tidemark log ${kind} ${id}\` shows when it was, and a restore from that state recreates it`
       : `${title.many} were not read, so ${id} is not known to exist`;
     return { unknown: reason };
   };

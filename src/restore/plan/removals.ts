@@ -79,7 +79,10 @@ export function planDependentRemovals(planning: Planning): void {
     const kept = goes.find(({ definition, record }) => !canGo(planning, definition, record));
     if (kept !== undefined) {
       const what = `${kept.definition.title.one} ${recordName(kept.definition, kept.record.body, kept.record.id)}`;
-      obstacle ??= { obstacle: 'depends_on_blocked', reason: `${what} would go with it, and is to stay` };
+      obstacle ??= {
+        obstacle: 'depends_on_blocked',
+        reason: `${what} would go with it, and is not to be removed`,
+      };
     }
     if (obstacle !== null) {
       planning.put(blocked(parent, obstacle.obstacle, obstacle.reason));

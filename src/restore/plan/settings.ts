@@ -79,7 +79,7 @@ export function unmanagedChanges(
 /** Why they stay away, and what would bring them back. */
 export function unmanagedReason(planning: Planning, definition: ResourceDefinition): string {
   const line = allowingLine(definition, silentNames(planning, definition));
-  return `nothing says that these may be written, so they stay as the service sets them; to allow it, add ${line}`;
+  return `it is not documented that these can be written, so the service sets them; to allow it, add ${line}`;
 }
 
 /** Why nothing of a missing record can be sent, and what would bring all of it back; the name that identifies it comes first. */
