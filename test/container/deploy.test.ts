@@ -112,7 +112,7 @@ it('compose of a fleet: the same fences, cells and configuration that its progra
     endpoint: 'http://storage:4566',
   });
   expect(JSON.parse(read('fleet', 'buckets.json'))).toEqual({ buckets: ['tidemark-fleet'] });
-  const cells = readCells(join(deploy, 'fleet/cells.csv'));
+  const cells = readCells(join(deploy, 'fleet/cells.yaml'));
   expect(cells).toHaveLength(20);
   for (const { secret } of cells)
     expect(Object.keys(worker?.environment ?? {})).toContain(secret.replace('env:', ''));
