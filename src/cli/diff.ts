@@ -137,14 +137,7 @@ async function diffTwoSources(
       otherOpener,
     );
     const definitions = definitionsOf(context, options, otherConfig, other);
-    const filter = filterOf(
-      config === otherConfig
-        ? withRealIds(options, config, knownTo(context, opener, pair))
-        : withIdsOfEither(options, [
-            { config, known: knownTo(context, opener, [one]) },
-            { config: otherConfig, known: knownTo(context, otherOpener, [other]) },
-          ]),
-    );
+    const filter = filterOf(withRealIds(options, config, knownTo(context, opener, pair)));
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
@@ -173,28 +166,6 @@ function refuseRedacted(configs: readonly Config[]): void {
       hint: 'compare both in one mirror: on copies of the two files, `tidemark mirror move --to FILE` makes one of them',
     },
   );
-}
-
-/** As `withRealIds`, by the records of two mirrors: an id that one of them knows is enough. */
-function withIdsOfEither(
-  options: DiffOptions,
-  mirrors: readonly { readonly config: Config; readonly known: KnownTo }[],
-): DiffOptions {
-  if (options.id === undefined) return options;
-  const ids = options.id.flatMap((id) => {
-    const errors: unknown[] = [];
-    const found = mirrors.flatMap(({ config, known }) => {
-      try {
-        return withRealIds({ ...options, id: [id] }, config, known).id;
-      } catch (error) {
-        errors.push(error);
-        return [];
-      }
-    });
-    if (errors.length === mirrors.length) throw errors[0];
-    return found;
-  });
-  return { ...options, id: [...new Set(ids)] };
 }
 
 /** A patch is applied to bodies: it names no field that they do not have. */

@@ -108,6 +108,26 @@ describe('sources with mirrors of their own', () => {
     expect(status.stderr).toContain('beta: there is no mirror');
   });
 
+  it('are compared with each other by names, each read from its own mirror', async () => {
+    const { run, json, shared, other, directory } = await world();
+    shared.set('roles', [{ id: 'r1', name: 'Readers', description: 'one' }]);
+    other.set('roles', [{ id: 'r9', name: 'Readers', description: 'two' }]);
+    await run(0, 'sync', '--quiet');
+    const differing = await json(2, 'diff', '--source', 'acme', '--to-source', 'core');
+    const changes = differing['changes'] as { kind: string; change: string; fields: unknown }[];
+    expect(changes.filter(({ kind }) => kind === 'roles')).toMatchObject([
+      { change: 'changed', fields: [{ path: '/description', from: 'one', to: 'two' }] },
+    ]);
+    expect((await run(0, 'diff', '--source', 'acme', '--to-source', 'beta')).stdout).not.toContain('Readers');
+    const live = await json(2, 'diff', 'latest', 'live', '--source', 'core', '--to-source', 'acme');
+    expect(live).toMatchObject({ from: { ref: 'latest' }, to: { ref: 'live' } });
+    const file = join(directory, 'tidemark.yaml');
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(file, text.replaceAll('retry: { attempts: 1 }', 'retry: { attempts: 1 }, redact: true'));
+    const refused = await run(4, 'diff', '--source', 'acme', '--to-source', 'core');
+    expect(refused.stderr).toContain('acme and core store fingerprints of secrets');
+  });
+
   it('with one key at one address share its limits', async () => {
     const { run, configs } = await world();
     await run(0, 'sync', '--quiet');
