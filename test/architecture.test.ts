@@ -104,7 +104,7 @@ const DOORS: Record<string, readonly string[]> = {
   '@aws-sdk/client-s3': ['backup/targets/s3.ts'],
   '@hono/node-server': ['server/', 'daemon/'],
   'csv-parse': ['config/cells.ts'],
-  'cli-table3': ['cli/table.ts'],
+  'cli-table3': ['report/table.ts'],
   'string-width': ['core/wrap.ts'],
   'wrap-ansi': ['core/wrap.ts'],
   picocolors: ['cli/', 'report/'],

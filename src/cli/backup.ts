@@ -16,7 +16,7 @@ import { withheldBy } from '../backup/hook.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 

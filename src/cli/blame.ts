@@ -6,15 +6,16 @@ import { parseLossless } from '../core/json.ts';
 import { recordBlame, type BlameField } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
-import { foldedValue, pathText } from '../report/value-text.ts';
+import type { Fact, TablePart } from '../report/document.ts';
+import { renderText } from '../report/render-text.ts';
+import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, printReason, type CommandContext, terminalWidth } from './context.ts';
-import { notThereYet, recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
+import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
+import { notThereYet, recordReport, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
-import { renderTable } from './table.ts';
-import { localMinute } from '../core/wording.ts';
+import { localMinute, plural } from '../core/wording.ts';
 
 export interface BlameOptions extends RecordQuestion {
   readonly at?: string;
@@ -71,18 +72,25 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
-      const facts: (readonly [string, string])[] =
+      const named = { name, showsSecrets: options.showSecrets === true };
+      const facts: readonly Fact[] =
         first === undefined
-          ? [['state', `did not exist yet, as of ${sightingText(point)}`]]
+          ? []
           : [
               ...renewalFacts(history.renewals, found, options),
               ['first seen', sightingText(first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
             ];
-      const named = { name, showsSecrets: options.showSecrets === true };
-      const heading = recordHeading(context, mirror, config, found, named, facts);
-      await print(context, fields.length === 0 ? heading : `${heading}${table(context, fields)}\n`);
+      const report = {
+        ...recordReport(mirror, config, found, named, facts),
+        summary:
+          first === undefined
+            ? `did not exist yet, as of ${sightingText(point)}`
+            : plural(fields.length, 'field'),
+        parts: fields.length === 0 ? [] : [fieldTable(fields)],
+      };
+      await print(context, renderText(report, lineOptions(context)));
     }
     if (first !== undefined) return EXIT.done;
     printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
@@ -92,30 +100,23 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   }
 }
 
-/** One line a field; the value gets what room is left. When it was last otherwise is a column only where it ever was. */
-function table(context: CommandContext, fields: readonly BlameField[]): string {
-  const width = terminalWidth(context) ?? 120;
+/** One line a field. When it was last otherwise is a column only where it ever was. */
+function fieldTable(fields: readonly BlameField[]): TablePart {
   const isChanged = fields.some((field) => field.last_seen_before !== null);
-  const paths = fields.map((field) => pathText(field));
-  const longest = Math.max(...paths.map((path) => path.length), 0);
-  const room = Math.max(width - longest - (isChanged ? 2 : 1) * WHEN - 8, LEAST_ROOM);
-  return renderTable(
-    ['field', 'since', ...(isChanged ? ['last otherwise'] : []), 'value'],
-    fields.map(({ since, last_seen_before: before, value }, index) => [
-      paths[index] ?? '',
+  const columns = ['field', 'since', ...(isChanged ? ['last otherwise'] : []), 'value'];
+  return {
+    type: 'table',
+    columns,
+    align: columns.map(() => 'left'),
+    hasValues: true,
+    rows: fields.map(({ since, last_seen_before: before, value, ...field }) => [
+      pathText(field),
       whenText(since),
       ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
-      foldedValue(value, room),
+      JSON.stringify(value),
     ]),
-    [],
-    { width: terminalWidth(context) },
-  );
+  };
 }
-
-/** Characters that a value gets on the narrowest terminal: a UUID in its quotes. */
-const LEAST_ROOM = 38;
-/** Characters of `2026-03-01 07:00 run 1234`. */
-const WHEN = 24;
 
 function whenText({ run, at }: { readonly run: number; readonly at: string }): string {
   return `${localMinute(at)} run ${run}`;

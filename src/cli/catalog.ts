@@ -5,7 +5,7 @@ import { NOT_MIRRORED } from '../catalog/not-mirrored.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { print, type CommandContext, terminalWidth } from './context.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 export async function catalog(context: CommandContext): Promise<ExitCode> {
   const definitions = effectiveDefinitions(context);

@@ -140,12 +140,15 @@ export function lineOptions(
 ): {
   readonly colors: ReturnType<typeof createColors>;
   readonly width: number;
+  readonly tableWidth: number | undefined;
   readonly isVerbose: boolean;
 } {
+  const columns = isFile ? undefined : terminalWidth(context);
   return {
     isVerbose: context.options.verbose === true,
     colors: createColors(!isFile && isColoured(context)),
-    width: (isFile ? undefined : terminalWidth(context)) ?? FILE_WIDTH,
+    width: columns ?? FILE_WIDTH,
+    tableWidth: columns,
   };
 }
 

@@ -14,7 +14,7 @@ import { drift } from './drift.ts';
 import { drill } from './drill.ts';
 import { restore } from './restore.ts';
 import { sync } from './sync.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 interface DemoOptions {
   readonly output?: string;

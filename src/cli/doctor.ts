@@ -7,16 +7,16 @@ import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { isInteractive, lineOptions, print, printReason, type CommandContext } from './context.ts';
 import {
   doctorDocument,
   inspectMirror,
   openToInspect,
   problemReason,
-  renderHealth,
-  renderProblems,
-  renderReach,
-} from './doctor-text.ts';
+  healthReport,
+  problemReport,
+  reachReport,
+} from './doctor-report.ts';
 import { probeSource } from './source-probe.ts';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -27,7 +27,8 @@ import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
-import { renderTable } from './table.ts';
+import type { ReportDocument, TablePart } from '../report/document.ts';
+import { renderText } from '../report/render-text.ts';
 
 export async function doctor(
   context: CommandContext,
@@ -65,14 +66,13 @@ export async function doctor(
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(doctorDocument(reaches, health, daemon, problems))}\n`);
     } else {
-      const width = terminalWidth(context);
       const isVerbose = context.options.verbose === true;
-      const parts = [
-        ...reaches.map((reach) => renderReach(reach, { isVerbose, width })),
-        renderHealth(health, { now, daemon, isVerbose }),
-        renderProblems(problems.filter(({ gravity }) => isVerbose || gravity !== 'note')),
+      const reports = [
+        ...reaches.map((reach) => reachReport(reach, { isVerbose })),
+        healthReport(health, { now, daemon, isVerbose }),
+        problemReport(problems.filter(({ gravity }) => isVerbose || gravity !== 'note')),
       ];
-      await print(context, `${parts.join('\n\n')}\n`);
+      await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
     }
     const code = doctorExitCode(reaches, problems);
     if (code !== EXIT.done) printReason(context, problemReason(problems));
@@ -92,7 +92,7 @@ async function checkContract(context: CommandContext, file: string): Promise<Exi
   const contract = compareContract(definitions, readDocument(resolve(context.cwd, file)));
   if (context.options.json === true)
     await print(context, `${JSON.stringify(contractDocument(file, contract))}\n`);
-  else await print(context, `${render(contract, terminalWidth(context))}\n`);
+  else await print(context, renderText(contractReport(contract), lineOptions(context)));
   return contract.differences.length === 0 ? EXIT.done : EXIT.differences;
 }
 
@@ -163,42 +163,39 @@ const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
   ['read_only', 'fields that the document marks readOnly', 'a restore sends them: `definitions` corrects it'],
 ];
 
-function render(contract: Contract, width: number | undefined): string {
+function contractReport(contract: Contract): ReportDocument {
   const { version, title, compared, differences, outside, withoutFields } = contract;
-  const lines = [
-    `OpenAPI ${version}${title === null ? '' : `, ${title}`}: ${plural(compared.operations, 'operation')} and ${plural(compared.fields, 'field')} compared`,
-  ];
-  for (const [code, heading, meaning] of HEADINGS) {
+  const tables = HEADINGS.flatMap(([code, heading, hint]): TablePart[] => {
     const found = differences.filter((each) => each.code === code);
-    if (found.length === 0) continue;
+    if (found.length === 0) return [];
     const isField = found[0]?.field !== null;
-    lines.push(
-      '',
-      `${heading} (${count(found.length)})`,
-      isField
-        ? renderTable(
-            ['kind', 'field', 'catalog', 'document'],
-            found.map(({ kind, field, catalog, document }) => [kind ?? '·', field ?? '', catalog, document]),
-            [],
-            { width },
-          )
-        : renderTable(
-            ['kind', 'operation'],
-            found.map(({ kind, operation }) => [kind ?? '·', operation]),
-            [],
-            { width },
-          ),
-      `→ ${meaning}`,
-    );
-  }
-  lines.push('');
-  if (withoutFields.length > 0) lines.push(`no fields shown for: ${withoutFields.join(', ')}`);
-  if (outside > 0)
-    lines.push(
-      `${plural(outside, 'operation')} of the document ${outside === 1 ? 'is' : 'are'} of families that are not mirrored`,
-    );
-  lines.push(differences.length === 0 ? 'no differences' : plural(differences.length, 'difference'));
-  return lines.join('\n');
+    const columns = isField ? ['kind', 'field', 'catalog', 'document'] : ['kind', 'operation'];
+    return [
+      {
+        ...{ type: 'table', heading: `${heading} (${count(found.length)})`, columns, hint },
+        align: columns.map(() => 'left'),
+        rows: found.map(({ kind, field, catalog, document, operation }) =>
+          isField ? [kind ?? '·', field ?? '', catalog, document] : [kind ?? '·', operation],
+        ),
+      },
+    ];
+  });
+  return {
+    title: `OpenAPI ${version}${title === null ? '' : `, ${title}`}`,
+    textTitle: 'label',
+    summary: differences.length === 0 ? 'no differences' : plural(differences.length, 'difference'),
+    detail: `${plural(compared.operations, 'operation')} and ${plural(compared.fields, 'field')} compared`,
+    tone: differences.length === 0 ? 'good' : 'warning',
+    facts: [
+      ...(withoutFields.length > 0 ? [`no fields shown for: ${withoutFields.join(', ')}`] : []),
+      ...(outside > 0
+        ? [
+            `${plural(outside, 'operation')} of the document ${outside === 1 ? 'is' : 'are'} of families that are not mirrored`,
+          ]
+        : []),
+    ],
+    parts: tables,
+  };
 }
 
 // The definitions that a command about kinds speaks of.

@@ -20,7 +20,7 @@ import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
 import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {

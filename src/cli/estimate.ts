@@ -16,10 +16,10 @@ import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
-import { openToInspect } from './doctor-text.ts';
+import { openToInspect } from './doctor-report.ts';
 import { limitsText } from './rate-text.ts';
 import { probeSource } from './source-probe.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 export interface EstimateOptions {
   readonly what?: string;

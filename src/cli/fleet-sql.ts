@@ -3,7 +3,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { withRegistry } from './fleet.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 export async function fleetSql(
   context: CommandContext,

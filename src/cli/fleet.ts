@@ -14,7 +14,7 @@ import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 interface CellOptions {
   readonly cell?: readonly string[];

@@ -10,7 +10,7 @@ import { contentComparison } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 export interface ForgetOptions extends KeepOptions {
   readonly dryRun?: boolean;

@@ -16,7 +16,7 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { print, type CommandContext } from './context.ts';
-import { sourceDocument } from './doctor-text.ts';
+import { sourceDocument } from './doctor-report.ts';
 import type { GivenKey } from './init-answers.ts';
 import { ENVIRONMENT_FILE } from './init-config.ts';
 import type { GivenChannel, ServiceAnswer } from './init-setup.ts';

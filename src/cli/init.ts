@@ -7,8 +7,9 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile, type SourceReach } from '../doctor/source-reach.ts';
-import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
-import { renderProblems, renderReach } from './doctor-text.ts';
+import { renderText } from '../report/render-text.ts';
+import { lineOptions, print, printNote, type CommandContext } from './context.ts';
+import { problemReport, reachReport } from './doctor-report.ts';
 import {
   answered,
   canAsk,
@@ -394,8 +395,11 @@ async function verdictOn(
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
   if (context.options.json !== true) {
     const shown = problems.filter(({ gravity }) => isVerbose || gravity !== 'note');
-    const head = renderReach(reach, { isVerbose, width: terminalWidth(context) });
-    await print(context, `${head}\n${shown.length === 0 ? '' : `${renderProblems(shown)}\n`}\n`);
+    const reports = [
+      reachReport(reach, { isVerbose }),
+      ...(shown.length === 0 ? [] : [problemReport(shown)]),
+    ];
+    for (const report of reports) await print(context, `${renderText(report, lineOptions(context))}\n`);
   }
   const code = doctorExitCode([reach], problems);
   if (code === EXIT.done || code === EXIT.partial) return 'write';

@@ -1,23 +1,21 @@
 /** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and the window it changed in. */
-import { createColors } from 'picocolors';
 import { definitionsFor } from '../config/source.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
-import type { FieldChange } from '../diff/compare.ts';
 import { recordLog, type LogEntry } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import { maskedFields, withMaskedId } from '../report/mask.ts';
 import { fieldsForPeople } from '../report/diff-report.ts';
-import { SIGN } from '../report/document.ts';
+import type { Fact, Item, ReportDocument } from '../report/document.ts';
 import { changeText } from '../report/notes.ts';
-import { fieldLines, paintOf } from '../report/render-text.ts';
+import { renderText } from '../report/render-text.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, printNote, type CommandContext, lineOptions } from './context.ts';
-import { recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
+import { print, printNote, type CommandContext, lineOptions } from './context.ts';
+import { recordReport, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 
@@ -55,18 +53,24 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       return EXIT.done;
     }
     const more = entries.length - shown.length;
-    const facts = [
-      ['revisions', String(entries.length)],
-      ...renewalFacts(history.renewals, found, options),
-      ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)]]),
-    ] as [string, string][];
     const named = { name, showsSecrets: options.showSecrets === true };
-    const parts = [
-      recordHeading(context, mirror, config, found, named, facts),
-      ...shown.map((entry) => entryText(context, masked(entry, found, options), found)),
-      ...(more > 0 ? [`${plural(more, 'older revision')} not shown (--limit)\n`] : []),
+    const facts: readonly Fact[] = [
+      ...renewalFacts(history.renewals, found, options),
+      ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)] as const]),
     ];
-    await printPage(context, parts.join(''));
+    const report: ReportDocument = {
+      ...recordReport(mirror, config, found, named, facts),
+      summary: plural(entries.length, 'revision'),
+      parts: [
+        {
+          type: 'records',
+          layout: 'blocks',
+          groups: [{ items: shown.map((entry) => entryItem(masked(entry, found, options), found)) }],
+        },
+      ],
+      ...(more > 0 ? { next: [`${plural(more, 'older revision')} not shown (--limit)`] } : {}),
+    };
+    await printPage(context, renderText(report, lineOptions(context)));
     return EXIT.done;
   } finally {
     mirror.close();
@@ -85,26 +89,24 @@ function masked(entry: LogEntry, found: FoundRecord, options: LogOptions): LogEn
   };
 }
 
-function entryText(context: CommandContext, entry: LogEntry, { definition }: FoundRecord): string {
-  const colors = createColors(isColoured(context));
+function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
   const { change, returned } = entry;
   const { created_again: again } = entry;
   const came = returned === undefined ? change : 'returned';
-  const word = again === undefined ? came : changeText({ change: came, id: again.id, created_again: again });
-  const head = paintOf(change, colors)(`${SIGN[change]} ${colors.bold(word)}`);
-  const fields = returned ?? fieldsForPeople(entry, definition);
   const isWhole = change !== 'changed' && returned === undefined;
+  const fields = returned ?? fieldsForPeople(entry, definition);
   const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
-  const rest = fields.length - shown.length;
-  return [
-    `${head}${again === undefined ? ' by' : ', seen by'} ${sightingText(entry)}`,
-    `  ${colors.dim(windowText(entry))}`,
-    ...shown.flatMap((field) => lines(context, field)),
-    ...(returned?.length === 0 ? ['      as it was before'] : []),
-    ...(rest > 0 ? [`      ${colors.dim(`… ${plural(rest, 'more field')} (--json has them all)`)}`] : []),
-    '',
-    '',
-  ].join('\n');
+  const rest = fields.slice(shown.length);
+  return {
+    kind: row.kind,
+    change,
+    name: again === undefined ? came : changeText({ change: came, id: again.id, created_again: again }),
+    outcome: `${again === undefined ? 'by' : 'seen by'} ${sightingText(entry)}`,
+    lines: [windowText(entry), ...(returned?.length === 0 ? ['as it was before'] : [])],
+    fields: shown,
+    foldedFields: rest,
+    ...(rest.length === 0 ? {} : { hint: `${plural(rest.length, 'more field')}: --json has them all` }),
+  };
 }
 
 /** The two readings between which it happened. */
@@ -112,8 +114,4 @@ function windowText({ change, last_seen_before: before, returned }: LogEntry): s
   if (before === null) return 'first seen here; it may be older';
   if (change !== 'added') return `previous version last seen in ${sightingText(before)}`;
   return `${returned === undefined ? 'not there yet' : 'still away'} in ${sightingText(before)}`;
-}
-
-function lines(context: CommandContext, field: FieldChange): string[] {
-  return fieldLines(field, lineOptions(context));
 }

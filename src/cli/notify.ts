@@ -9,7 +9,7 @@ import { messageOf, noticeOf } from '../daemon/notices/message.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 import { commandLog } from './source-probe.ts';
 
 interface NotifyOptions {

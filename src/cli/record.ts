@@ -1,5 +1,4 @@
 /** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
-import { createColors } from 'picocolors';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -15,12 +14,12 @@ import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
+import type { Fact, ReportDocument } from '../report/document.ts';
 import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
 import { placeText, recreatedByText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
-import { isColoured, type CommandContext } from './context.ts';
 import type { Located } from './command-row.ts';
 
 /** What the user asks for. */
@@ -361,16 +360,14 @@ export function sightingText({ run, at }: Sighting): string {
   return `run ${run}, ${localTime(at)}`;
 }
 
-/** Name first, then id and place, then the facts given, in two columns; ends with an empty line. */
-export function recordHeading(
-  context: CommandContext,
+/** The beginning of a report about one record: its name, then id and place, then the facts given. */
+export function recordReport(
   mirror: Mirror,
   config: Config,
   found: FoundRecord,
   { name: ownName, showsSecrets }: { readonly name: string; readonly showsSecrets: boolean },
-  facts: readonly (readonly [string, string])[],
-): string {
-  const { bold, dim } = createColors(isColoured(context));
+  facts: readonly Fact[],
+): Pick<ReportDocument, 'title' | 'textTitle' | 'facts'> {
   const { row, definition } = found;
   const definitions = definitionsFor(config, row.source);
   const own = { id: row.id, name: ownName };
@@ -379,19 +376,16 @@ export function recordHeading(
     definitions,
     parentName: parentNames(mirror, row.source, definitions),
   });
-  const lines: (readonly [string, string])[] = [
-    ['id', nameText(id)],
-    ...(place === '' ? [] : [['is in', place] as const]),
-    ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
-    ...facts,
-  ];
-  const width = Math.max(...lines.map(([key]) => key.length)) + 2;
-  return [
-    `${definition.title.one} ${bold(nameText(name))}`,
-    ...lines.map(([key, value]) => `  ${dim(key.padEnd(width))}${value}`),
-    '',
-    '',
-  ].join('\n');
+  return {
+    title: `${definition.title.one} ${nameText(name)}`,
+    textTitle: 'label',
+    facts: [
+      ['id', nameText(id)],
+      ...(place === '' ? [] : [['is in', place] as const]),
+      ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
+      ...facts,
+    ],
+  };
 }
 
 /** As shown: both ids masked where they are secrets. */

@@ -14,7 +14,7 @@ import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, type CommandContext, terminalWidth, lineOptions } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 /** Newest first. */
 export async function restores(

@@ -28,7 +28,7 @@ import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { type CommandContext, lineOptions } from './context.ts';
 import { collectionsText, groupAlike, newlyReadLines } from './plan-reason.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 
 /** A run, with those of its counts that are not changes of the service. */
 export interface ReportedRun {

@@ -21,7 +21,7 @@ import {
   schemaChangeDocument,
   schemaChangeLines,
 } from './run.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 import { definitionsFor } from '../config/source.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';

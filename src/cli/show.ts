@@ -7,14 +7,16 @@ import { stringifyYaml } from '../core/yaml.ts';
 import type { Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { Fact } from '../report/document.ts';
 import { maskedBody, withMaskedId } from '../report/mask.ts';
+import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, printNote, printReason, type CommandContext } from './context.ts';
-import { notThereYet, recordHeading, notesOf, sightingText } from './record.ts';
+import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
+import { notThereYet, recordReport, notesOf, sightingText } from './record.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 
@@ -55,7 +57,9 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       await print(context, `${JSON.stringify(document(found, point, shown, options))}\n`);
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true };
-      const heading = recordHeading(context, mirror, config, found, named, factsOf(point, shown));
+      const [summary, ...facts] = factsOf(point, shown);
+      const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
+      const heading = `${renderText(report, lineOptions(context))}\n`;
       await printPage(context, text(context, heading, found, shown, options));
     }
     if (shown.state !== 'absent') return EXIT.done;
@@ -115,11 +119,11 @@ function document(
 function factsOf(
   point: Point,
   { state, firstSeen, changed, lastSeen: seen, removed }: Shown,
-): readonly (readonly [string, string])[] {
+): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
-  if (firstSeen === null || changed === null) return [['state', `not there yet, ${asOf}`]];
+  if (firstSeen === null || changed === null) return [`not there yet, ${asOf}`];
   return [
-    ['state', `${state}, ${asOf}`],
+    `${state}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
     ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ['first seen', sightingText(firstSeen)],

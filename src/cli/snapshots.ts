@@ -10,7 +10,7 @@ import { snapshotNames } from './state-opener.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 import { localTime } from '../core/wording.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {

@@ -45,7 +45,7 @@ import { collectionsText, groupAlike, groupText, oldestOf } from './plan-reason.
 import { isColoured, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { schemaChangeLines } from './run.ts';
 import { wrapText } from '../core/wrap.ts';
-import { renderTable } from './table.ts';
+import { renderTable } from '../report/table.ts';
 import { age, runFailure } from './export-notes.ts';
 
 /**

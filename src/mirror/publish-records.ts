@@ -61,9 +61,10 @@ export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
 /** All of it runs inside the publishing transaction. */
 export function prepareRecordPublisher(writer: Connection, run: number, shapes: RunShapes) {
-  // As text, like all that reads the stage. In the order of ids, in which the index grows at its end.
+  // As text, like all that reads the stage. In the order of ids, in which the index grows at its end. OR ROLLBACK: a failure ends
+  // the whole transaction anyway, and SQLite then keeps no journal of the statement, in which it would write each page once more.
   const addFresh = writer.prepare<[run: number, collection: number, fromId: string, limit: number]>(
-    `INSERT INTO main.records (collection, remote_id, run, change, ordinal, hash, volatile, body)
+    `INSERT OR ROLLBACK INTO main.records (collection, remote_id, run, change, ordinal, hash, volatile, body)
      SELECT collection, remote_id, ?, ${REVISION_CHANGE.added}, 1, hash, volatile, body FROM stage.records
      WHERE collection = ? AND remote_id >= ? AND action = 'fresh' ORDER BY remote_id LIMIT ?`,
   );

@@ -66,7 +66,9 @@ export interface Item {
 /** Something about the whole report that the reader must not miss. */
 export interface Notice {
   readonly type: 'notice';
-  readonly tone: Exclude<Tone, 'good'>;
+  readonly tone: Exclude<Tone, 'good'> | 'note';
+  /** Begins with the sign of its tone: one of several to go through. */
+  readonly isListed?: boolean;
   readonly text: string;
   readonly items: readonly string[];
   readonly hint?: string;
@@ -75,7 +77,8 @@ export interface Notice {
 /** Records under a heading; those of one group share a reason. */
 export interface RecordsPart {
   readonly type: 'records';
-  readonly heading: string;
+  /** Left out: the records belong to what is before them. */
+  readonly heading?: string;
   /** Below another heading instead of beside it. */
   readonly isBelow?: boolean;
   /** The kind of all of them, where they are of one, and what one of them is called. */
@@ -101,11 +104,26 @@ export interface ListPart {
 
 export interface TablePart {
   readonly type: 'table';
-  readonly heading: string;
-  /** The first column is on the left, all others hold numbers. */
+  /** Left out: the table belongs to what is before it. */
+  readonly heading?: string;
   readonly columns: readonly string[];
+  /** Left out, the first column is on the left, and all others hold numbers. */
+  readonly align?: readonly Align[];
+  /** The last column holds values of any length, as JSON: text and Markdown fold each. */
+  readonly hasValues?: boolean;
   readonly rows: readonly (readonly string[])[];
   readonly total?: readonly string[];
+  /** What to do about what it shows. */
+  readonly hint?: string;
+}
+
+export type Align = 'left' | 'right';
+
+/** Per column of the table. */
+export function alignmentOf({ columns, align }: Pick<TablePart, 'columns' | 'align'>): Align[] {
+  return columns.map(
+    (_name, index) => align?.[index] ?? (align === undefined && index > 0 ? 'right' : 'left'),
+  );
 }
 
 /** Kinds with all that is said of each, folded in HTML. */
@@ -140,6 +158,9 @@ interface ChartPart {
 
 export type Part = Notice | RecordsPart | ListPart | TablePart | KindsPart | CodePart | ChartPart;
 
+/** A fact in one line; those with labels are in two columns. */
+export type Fact = string | readonly [label: string, value: string];
+
 export interface ReportDocument {
   readonly title: string;
   /** How text shows the title: alone, or before the summary; left out where the command says enough. */
@@ -152,7 +173,7 @@ export interface ReportDocument {
   /** The same in numbers, beside it. */
   readonly detail?: string;
   /** Further facts, a line each. */
-  readonly facts?: readonly string[];
+  readonly facts?: readonly Fact[];
   readonly notes?: readonly string[];
   /** When the report was made, ISO 8601. */
   readonly generatedAt?: string;
@@ -169,6 +190,9 @@ export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
   removed: '-',
   changed: '~',
 };
+
+/** One sign per tone of a notice. */
+export const TONE_SIGN: Readonly<Record<Notice['tone'], string>> = { bad: '✗', warning: '!', note: '·' };
 
 /** The label of the stats that count records by severity. */
 export const BY_SEVERITY = 'By severity';

@@ -16,6 +16,8 @@ import {
   BY_SEVERITY,
   SEVERITY_SIGN,
   SIGN,
+  TONE_SIGN,
+  alignmentOf,
   capital,
   itemsOf,
   recordsIn,
@@ -59,7 +61,7 @@ function header(document: ReportDocument): string {
       : `\n<div class="states"><div><span class="faint">from</span>${stateHtml(states.from)}</div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span>${stateHtml(states.to)}</div></div>`;
   return `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${tone === 'good' ? '✓ ' : ''}${escapeMarkup(summary)}</p>
-${[...(detail === undefined ? [] : [detail]), ...facts].map((line) => faint(escapeMarkup(line))).join('\n')}</div>${compared}
+${[...(detail === undefined ? [] : [detail]), ...facts.map((fact) => (typeof fact === 'string' ? fact : fact.join(': ')))].map((line) => faint(escapeMarkup(line))).join('\n')}</div>${compared}
 <div class="notes">${[...notes.map((note) => faint(escapeMarkup(note))), ...made].join('\n')}</div></header>`;
 }
 
@@ -73,10 +75,11 @@ function stateHtml({ ref, source, run, at }: StateReference): string {
   return `<strong><bdi>${escapeMarkup(nameText(ref))}</bdi></strong><span class="faint">${facts.join(' · ')}</span>`;
 }
 
-function noticeHtml({ text, items, hint }: Notice): string {
+function noticeHtml({ tone, isListed, text, items, hint }: Notice): string {
+  const sign = isListed === true ? TONE_SIGN[tone] : '!';
   const list = items.length === 0 ? '' : `:${listItems(items)}`;
   const remedy = hint === undefined ? '' : `<p>${escapeMarkup(hint)}</p>`;
-  return `<div class="warning" role="note"><strong>! ${escapeMarkup(text)}</strong>${list}${remedy}</div>`;
+  return `<div class="warning" role="note"><strong>${sign} ${escapeMarkup(text)}</strong>${list}${remedy}</div>`;
 }
 
 function statsHtml({ stats = [] }: ReportDocument): string {
@@ -123,7 +126,8 @@ function contents({ parts }: ReportDocument): string {
   );
   if (linked.length < 2) return '';
   const links = linked.map(
-    (part) => `<a href="#${part.kind}">${escapeMarkup(part.heading)} <b>${recordsIn(part).length}</b></a>`,
+    (part) =>
+      `<a href="#${part.kind}">${escapeMarkup(part.heading ?? '')} <b>${recordsIn(part).length}</b></a>`,
   );
   return `<nav class="contents" aria-label="Kinds">${links.join(' ')}</nav>\n`;
 }
@@ -137,7 +141,7 @@ function partHtml(part: Part): string {
     case 'list':
       return listHtml(part);
     case 'table':
-      return `<h2>${escapeMarkup(capital(part.heading))}</h2>\n${tableHtml(part)}`;
+      return `${part.heading === undefined ? '' : `<h2>${escapeMarkup(capital(part.heading))}</h2>\n`}${tableHtml(part)}`;
     case 'kinds':
       return `<h2>${escapeMarkup(capital(part.heading))}</h2>\n${part.kinds.map(kindHtml).join('\n')}`;
     case 'code':
@@ -151,7 +155,10 @@ function sectionHtml(part: RecordsPart): string {
   const { heading, kind, layout } = part;
   const items = part.groups.flatMap(({ reason, items: own }) => own.map((item) => ({ reason, item })));
   const anchor = kind === undefined || part.foldedIn?.includes('html') === true ? '' : ` id="${kind}"`;
-  const title = `<h2${anchor}>${escapeMarkup(capital(heading))} <span class="count">${items.length}</span></h2>`;
+  const title =
+    heading === undefined
+      ? ''
+      : `<h2${anchor}>${escapeMarkup(capital(heading))} <span class="count">${items.length}</span></h2>`;
   const records =
     layout === 'lines' && part.groups.every(({ reason }) => reason === undefined)
       ? `<ul class="events">${items.map(({ item }) => lineHtml(item)).join('\n')}</ul>`
@@ -243,12 +250,18 @@ function listItems(items: readonly Text[]): string {
 }
 
 /** A table scrolls in its own box, so that the page fits a phone. */
-function tableHtml({ heading, columns, rows, total }: Omit<TablePart, 'type'>): string {
+function tableHtml(table: Omit<TablePart, 'type'>): string {
+  const { heading = 'table', columns, rows, total, hint } = table;
+  const align = alignmentOf(table);
+  const kind = (index: number): string => (align[index] === 'left' ? ' class="words"' : '');
   const row = ([first = '', ...cells]: readonly string[]): string =>
-    `<tr><th scope="row">${escapeMarkup(first)}</th>${cells.map((cell) => `<td>${escapeMarkup(cell)}</td>`).join('')}</tr>`;
-  const heads = columns.map((column) => `<th scope="col">${escapeMarkup(column)}</th>`).join('');
+    `<tr><th scope="row">${escapeMarkup(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}>${escapeMarkup(cell)}</td>`).join('')}</tr>`;
+  const heads = columns
+    .map((column, index) => `<th scope="col"${index === 0 ? '' : kind(index)}>${escapeMarkup(column)}</th>`)
+    .join('');
   const foot = total === undefined ? '' : `<tfoot>${row(total)}</tfoot>`;
-  return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>${rows.map(row).join('\n')}</tbody>${foot}</table></div>`;
+  const below = hint === undefined ? '' : `<p>${escapeMarkup(hint)}</p>`;
+  return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>${rows.map(row).join('\n')}</tbody>${foot}</table></div>${below}`;
 }
 
 function kindHtml({ kind, heading, fact, lines, table }: KindFacts): string {

@@ -3,6 +3,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import {
+  type Fact,
   type Item,
   type KindFacts,
   type ListPart,
@@ -12,6 +13,8 @@ import {
   type Text,
   BY_SEVERITY,
   SIGN,
+  TONE_SIGN,
+  alignmentOf,
   capital,
   itemsOf,
   recordsIn,
@@ -80,12 +83,21 @@ function headBlock(document: ReportDocument, level: number): string {
     `${'#'.repeat(level)} ${plain(title)}`,
     `**${plain(summary)}**${counts === '' ? '' : ` · ${counts}`}`,
     [compared, detail && plain(detail)].filter((part) => part !== undefined).join(' · '),
-    ...facts.map(plain),
+    ...factBlocks(facts),
     ...notes.map(plain),
     changesTable(document),
   ]
     .filter((block) => block !== '')
     .join('\n\n');
+}
+
+/** Facts with labels as one list. */
+function factBlocks(facts: readonly Fact[]): string[] {
+  const lines = facts.filter((fact) => typeof fact === 'string').map(plain);
+  const labelled = facts.flatMap((fact) =>
+    typeof fact === 'string' ? [] : [`- ${plain(fact[0])}: ${plain(fact[1])}`],
+  );
+  return labelled.length === 0 ? lines : [...lines, labelled.join('\n')];
 }
 
 /** How many records of each kind changed, and how. */
@@ -97,7 +109,7 @@ function changesTable({ parts }: ReportDocument): string {
   const changes = ['added', 'removed', 'changed'] as const;
   const rows = kinds.map((part) => {
     const counts = changes.map((change) => recordsIn(part).filter((item) => item.change === change).length);
-    return `| ${[plain(part.heading), ...counts.map((count) => (count === 0 ? '' : String(count)))].join(' | ')} |`;
+    return `| ${[plain(part.heading ?? ''), ...counts.map((count) => (count === 0 ? '' : String(count)))].join(' | ')} |`;
   });
   return ['| | added | removed | changed |', '|---|--:|--:|--:|', ...rows].join('\n');
 }
@@ -105,18 +117,29 @@ function changesTable({ parts }: ReportDocument): string {
 function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
   switch (part.type) {
     case 'notice': {
-      const lines = [`**${plain(part.text)}**${part.hint === undefined ? '' : `: ${plain(part.hint)}`}`];
+      const sign = part.isListed === true ? `${plain(TONE_SIGN[part.tone])} ` : '';
+      const lines = [
+        `${sign}**${plain(part.text)}**${part.hint === undefined ? '' : `: ${plain(part.hint)}`}`,
+      ];
       const entries = part.items.map((item) => `- ${plain(folded(item, VALUE_LIMIT))}`);
       return [...lines, ...bounded(entries)].map((line) => `> ${line}`).join('\n');
     }
     case 'list':
       return listBlock(part, level);
     case 'table': {
-      const { columns, rows, total } = part;
+      const { columns, rows, total, heading, hint, hasValues } = part;
       const row = (cells: readonly string[]): string => `| ${cells.map(plain).join(' | ')} |`;
-      const rule = `|${columns.map((_name, index) => (index === 0 ? '---' : '--:')).join('|')}|`;
-      const body = [...rows, ...(total === undefined ? [] : [total])].map(row);
-      return `${headingOf(part, level)}\n\n${[row(columns), rule, ...body].join('\n')}`;
+      const rule = `|${alignmentOf(part)
+        .map((align) => (align === 'left' ? '---' : '--:'))
+        .join('|')}|`;
+      const shown =
+        hasValues === true ? rows.map((cells) => cells.map((cell) => folded(cell, VALUE_LIMIT))) : rows;
+      const body = [...shown, ...(total === undefined ? [] : [total])].map(row);
+      return [
+        ...(heading === undefined ? [] : [headingOf({ heading }, level)]),
+        [row(columns), rule, ...body].join('\n'),
+        ...(hint === undefined ? [] : [plain(hint)]),
+      ].join('\n\n');
     }
     case 'kinds':
       return [headingOf(part, level), ...part.kinds.map(kindBlock)].join('\n\n');
@@ -173,8 +196,14 @@ function recordsBlock(
 ): { blocks: string[]; left: number } {
   const isFolded = part.foldedIn?.includes('markdown') === true;
   const count = `(${recordsIn(part).length})`;
-  const open = isFolded ? fold(`${part.heading} ${count}`) : `${headingOf(part, level)} ${count}\n\n`;
-  const close = isFolded ? '\n\n</details>' : '';
+  const { heading, isBelow = false } = part;
+  const open =
+    heading === undefined
+      ? ''
+      : isFolded
+        ? fold(`${heading} ${count}`)
+        : `${headingOf({ heading, isBelow }, level)} ${count}\n\n`;
+  const close = isFolded && heading !== undefined ? '\n\n</details>' : '';
   let [left, length] = [0, open.length + close.length + 2];
   const groups = part.groups.map(({ reason, items }) => {
     const shown = items.flatMap((item) => {

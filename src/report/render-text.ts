@@ -6,6 +6,7 @@ import { textWidth } from '../core/wrap.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import {
   type Change,
+  type Fact,
   type Item,
   type KindsPart,
   type ListPart,
@@ -15,11 +16,14 @@ import {
   type ReportDocument,
   type TablePart,
   type Text,
+  alignmentOf,
   recordsIn,
   SIGN,
+  TONE_SIGN,
 } from './document.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { referenceText } from './notes.ts';
+import { renderTable } from './table.ts';
 import { folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
 
 /** How a line of text is coloured, and how much room it has. */
@@ -28,6 +32,8 @@ interface LineOptions {
   readonly colors: Colors;
   /** Columns of the terminal. */
   readonly width: number;
+  /** The same where a terminal reads it; left out elsewhere, where tables are as wide as they are. */
+  readonly tableWidth?: number | undefined;
   /** True shows what removed records held; left out, each is a line. */
   readonly isVerbose?: boolean;
 }
@@ -54,13 +60,23 @@ export function renderText(document: ReportDocument, options: TextOptions): stri
     ...(states === undefined
       ? []
       : [`${referenceText(states.from, localTime)} → ${referenceText(states.to, localTime)}`]),
-    `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(summary)}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`,
-    ...facts.map(escapeControlCharacters),
+    `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(escapeControlCharacters(summary))}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`,
+    ...factLines(facts, colors),
     ...notes.map(escapeControlCharacters),
     ...partLines(document.parts, options),
     ...(next.length === 0 ? [] : ['', ...next.map(plainText)]),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+function factLines(facts: readonly Fact[], colors: Colors): string[] {
+  const labels = facts.flatMap((fact) => (typeof fact === 'string' ? [] : [textWidth(fact[0])]));
+  const width = Math.max(0, ...labels) + 2;
+  return facts.map((fact) => {
+    if (typeof fact === 'string') return escapeControlCharacters(fact);
+    const [label, value] = fact;
+    return `  ${colors.dim(label)}${' '.repeat(width - textWidth(label))}${escapeControlCharacters(value)}`;
+  });
 }
 
 /** Part by part, as many records as are wanted; then how many are left. */
@@ -81,14 +97,15 @@ function partLines(parts: readonly Part[], options: TextOptions): string[] {
   return [...lines, '', `… ${plural(left, 'more record')}${hint}`];
 }
 
-function otherLines(part: Exclude<Part, RecordsPart>, { colors }: TextOptions): string[] {
+function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): string[] {
+  const { colors } = options;
   switch (part.type) {
     case 'notice':
       return noticeLines(part, colors);
     case 'list':
       return listLines(part, colors);
     case 'table':
-      return ['', ...tableLines(part, colors)];
+      return ['', ...headingLines(part, colors), ...tableLines(part, options)];
     case 'kinds':
       return kindsLines(part, colors);
     case 'code':
@@ -98,10 +115,15 @@ function otherLines(part: Exclude<Part, RecordsPart>, { colors }: TextOptions): 
   }
 }
 
-function noticeLines({ tone, text, items, hint }: Notice, colors: Colors): string[] {
-  const paint = toned(tone, colors);
+function headingLines({ heading }: { readonly heading?: string }, colors: Colors): string[] {
+  return heading === undefined ? [] : [colors.bold(escapeControlCharacters(heading))];
+}
+
+function noticeLines({ tone, text, items, hint, isListed }: Notice, colors: Colors): string[] {
+  const paint = tone === 'note' ? String : toned(tone, colors);
+  const sign = isListed === true ? `${TONE_SIGN[tone]} ` : '';
   return [
-    paint(`${escapeControlCharacters(text)}${items.length === 0 ? '' : ':'}`),
+    paint(`${sign}${escapeControlCharacters(text)}${items.length === 0 ? '' : ':'}`),
     ...items.map((item) => paint(`  ! ${escapeControlCharacters(item)}`)),
     ...(hint === undefined ? [] : [`  → ${escapeControlCharacters(hint)}`]),
   ];
@@ -129,26 +151,43 @@ function kindsLines({ heading, kinds }: KindsPart, colors: Colors): string[] {
   return lines.length === 0 ? [] : ['', colors.bold(heading), ...lines];
 }
 
-function tableLines({ columns, rows, total }: TablePart, colors: Colors): string[] {
-  const all = [columns, ...rows, ...(total === undefined ? [] : [total])].map((row) =>
-    row.map(escapeControlCharacters),
+/** Least columns for a value: a UUID in its quotes. */
+const LEAST_VALUE = 38;
+
+function tableLines(part: TablePart, { colors, width, tableWidth }: LineOptions): string[] {
+  const { columns, rows, total, hint } = part;
+  const all = total === undefined ? rows : [...rows, total];
+  const table = renderTable(
+    columns,
+    part.hasValues === true ? withFoldedValues(part, width) : all,
+    alignmentOf(part),
+    {
+      width: tableWidth,
+      paintHead: colors.dim,
+      ...(total === undefined ? {} : { paintLast: colors.bold }),
+    },
   );
-  const widths = columns.map((_name, column) => Math.max(...all.map((row) => textWidth(row[column] ?? ''))));
-  return all.map((row, index) => {
-    const cells = row.map((cell, column) => {
-      const gap = ' '.repeat((widths[column] ?? 0) - textWidth(cell));
-      return column === 0 ? cell + gap : gap + cell;
-    });
-    const line = cells.join('  ').trimEnd();
-    if (index === 0) return colors.dim(line);
-    return total !== undefined && index === all.length - 1 ? colors.bold(line) : line;
-  });
+  return [...table.split('\n'), ...(hint === undefined ? [] : [`→ ${escapeControlCharacters(hint)}`])];
+}
+
+/** The values folded to what room the other columns leave. */
+function withFoldedValues({ columns, rows }: TablePart, width: number): (readonly string[])[] {
+  const others = columns
+    .slice(0, -1)
+    .map((name, column) => Math.max(...[name, ...rows.map((row) => row[column] ?? '')].map(textWidth)) + 2);
+  const room = Math.max(width - others.reduce((sum, own) => sum + own, 0), LEAST_VALUE);
+  return rows.map((row) => [...row.slice(0, -1), folded(escapeControlCharacters(row.at(-1) ?? ''), room)]);
 }
 
 function recordsLines(part: RecordsPart, shown: number, options: TextOptions): string[] {
   const { colors } = options;
   let room = shown;
-  const lines = ['', colors.bold(`${escapeControlCharacters(part.heading)} (${recordsIn(part).length})`)];
+  const { heading } = part;
+  const count = recordsIn(part).length;
+  const lines = [
+    '',
+    ...headingLines(heading === undefined ? {} : { heading: `${heading} (${count})` }, colors),
+  ];
   for (const { reason, items } of part.groups) {
     const own = items.slice(0, room);
     room -= own.length;
@@ -193,9 +232,7 @@ function itemLines(
       : [`${INDENT}${folded(escapeControlCharacters(sent), Math.max(2 * (width - 6), 120))}`]),
     ...lines.map((line) => `${INDENT}${plainText(line)}`),
     ...shown.flatMap((field) => fieldLines(field, options)),
-    ...(rest > 0
-      ? [`${INDENT}${colors.dim(`… ${plural(rest, 'more field')} (--format json shows all)`)}`]
-      : []),
+    ...(rest > 0 ? [`${INDENT}${colors.dim(`… ${plural(rest, 'more field')} (--json shows all)`)}`] : []),
     ...(hint === undefined ? [] : [`${INDENT}→ ${escapeControlCharacters(hint)}`]),
   ];
 }
@@ -233,7 +270,7 @@ export function fieldLines(field: FieldChange, { colors, width }: LineOptions): 
 }
 
 /** The colour of a kind of change. */
-export function paintOf(change: Change, colors: Colors): (text: string) => string {
+function paintOf(change: Change, colors: Colors): (text: string) => string {
   return { added: colors.green, removed: colors.red, changed: colors.yellow, unchanged: String }[change];
 }
 

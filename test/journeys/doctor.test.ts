@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { existsSync, truncateSync, writeFileSync } from 'node:fs';
@@ -327,7 +328,9 @@ describe('doctor', () => {
     });
     expect(stdout.text).toContain('much to say');
     // A path is one word, which is never broken.
-    const wide = stdout.text.split('\n').filter((line) => line.length > 80 && !line.includes(directory));
+    const wide = stripVTControlCharacters(stdout.text)
+      .split('\n')
+      .filter((line) => line.length > 80 && !line.includes(directory));
     expect(wide).toEqual([]);
   });
 

@@ -147,15 +147,15 @@ describe('the history of a record', () => {
     // A record that was gone at that point: what it was, and that it was removed.
     const gone = await run(['show', 'batch_exports', 'b2', '--at', 'run:2']);
     expect(gone.code).toBe(0);
-    expect(gone.stdout).toMatch(/state +removed, as of run 2/);
+    expect(gone.stdout).toMatch(/^batch export Hourly: removed, as of run 2/);
     expect(gone.stdout).toContain('as it was before it was removed');
     expect(gone.stdout).toContain('paused: false');
 
     const words = await run(['log', 'batch_exports', 'Hourly']);
     expect(words.stderr).toContain('"Hourly" is batch export b2');
     expect(words.stdout).toContain('organization Harbor (');
-    expect(words.stdout).toMatch(/\+ returned by run 4.*\n {2}still away in run 2/);
-    expect(words.stdout).toMatch(/- removed by run 2.*\n {2}previous version last seen in run 1/);
+    expect(words.stdout).toMatch(/\+ returned by run 4.*\n {6}still away in run 2/);
+    expect(words.stdout).toMatch(/- removed by run 2.*\n {6}previous version last seen in run 1/);
     expect(words.stdout).toContain('first seen here; it may be older');
   });
 

@@ -174,7 +174,7 @@ describe('records that a restore created again', () => {
     const synced = await story.expectRun(0, 'sync');
     expect(synced.stdout).not.toContain('created again');
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
-    expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\), seen by run 4/);
+    expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\) seen by run 4/);
     expect(stdout).toMatch(/removed by run 3/);
     const changes = await story.expectRun(0, 'changes', '--since', 'run:2');
     expect(changes.stdout).toMatch(/Gone added, created again by restore 1/);

@@ -1,15 +1,17 @@
-/** Plain tables for the terminal. The one door to cli-table3. */
+/** Tables as text. The one door to cli-table3. */
 import Table from 'cli-table3';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { textWidth, wrapText } from '../core/wrap.ts';
-
-type Align = 'left' | 'right';
+import type { Align } from './document.ts';
 
 interface TableRoom {
   /** Columns of the terminal; left out, lines are as long as they are. */
   readonly width?: number | undefined;
   /** Headings of columns that go first where there is no room for all, the first one first. */
   readonly least?: readonly string[];
+  /** How the lines of the heading, and those of the last row, are coloured. */
+  readonly paintHead?: (line: string) => string;
+  readonly paintLast?: (line: string) => string;
 }
 
 /**
@@ -22,7 +24,7 @@ export function renderTable(
   head: readonly string[],
   rows: readonly (readonly string[])[],
   align: readonly Align[] = [],
-  { width, least = [] }: TableRoom = {},
+  { width, least = [], paintHead = String, paintLast = String }: TableRoom = {},
 ): string {
   const cells = rows.map((row) => row.map((cell) => escapeControlCharacters(cell)));
   const layout = fittingLayout(head, cells, width ?? Infinity, least);
@@ -35,7 +37,8 @@ export function renderTable(
   );
   const shown: string[] = [];
   for (const [index, row] of grid.entries()) {
-    shown.push(...lines.splice(0, Math.max(1, ...row.map((cell) => cell.split('\n').length))));
+    const own = lines.splice(0, Math.max(1, ...row.map((cell) => cell.split('\n').length)));
+    shown.push(...own.map(index === 0 ? paintHead : index === rows.length ? paintLast : String));
     if (index > 0) shown.push(...belowRow(head, cells[index - 1] ?? [], layout, width ?? Infinity));
   }
   if (layout.dropped.length > 0)

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { renderTable } from '../../src/cli/table.ts';
+import { renderTable } from '../../src/report/table.ts';
 import { textWidth } from '../../src/core/wrap.ts';
 
 const ID = '0190aaaa-0000-7000-8000-000000000001';

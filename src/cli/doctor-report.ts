@@ -1,4 +1,4 @@
-/** The text output of `doctor`: a table per organization of what the key reaches, then this machine, then what to do. */
+/** What `doctor` found as reports: what the key reaches, this machine, what to do; and its JSON document. */
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
@@ -11,10 +11,17 @@ import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
 import { type Gravity, type Problem, permissionOf } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { escapeControlCharacters } from '../core/escape-control.ts';
+import {
+  listPart,
+  noticePart,
+  type Fact,
+  type Notice,
+  type Part,
+  type ReportDocument,
+  type TablePart,
+} from '../report/document.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
-import { renderTable } from './table.ts';
 import { age } from './export-notes.ts';
 
 const STATES: Readonly<Record<ProbeState, string>> = {
@@ -37,17 +44,11 @@ const SHAPES: Readonly<Record<ListShape, string>> = {
  * One source: how many kinds are readable and a table of those that are not; with `isVerbose` all of them, and facts about
  * the service from its answers.
  */
-export function renderReach(
+export function reachReport(
   reach: SourceReach,
-  { isVerbose, width }: { readonly isVerbose: boolean; readonly width: number | undefined },
-): string {
-  if (isVerbose) return renderAll(reach, width);
-  const unread = reach.kinds.filter(({ state }) => state !== 'readable' && state !== 'empty');
-  return [reachSummary(reach), ...(unread.length === 0 ? [] : ['', table(unread, width)])].join('\n');
-}
-
-/** What the key reaches, in two lines. */
-function reachSummary({ source, kinds, organizations, organizationCount, requests }: SourceReach): string {
+  { isVerbose }: { readonly isVerbose: boolean },
+): ReportDocument {
+  const { source, kinds, organizations, organizationCount, requests, fatal } = reach;
   const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
   const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
   const total = new Set(kinds.map(({ kind }) => kind)).size;
@@ -56,38 +57,43 @@ function reachSummary({ source, kinds, organizations, organizationCount, request
     plural(organizationCount ?? organizations.length, 'organization'),
     plural(requests, 'request'),
   ];
-  return `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}\n${total === 0 ? 'nothing could be read' : parts.join(', ')}`;
+  const unread = kinds.filter(({ state }) => state !== 'readable' && state !== 'empty');
+  return {
+    title: `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}`,
+    textTitle: 'line',
+    summary: total === 0 ? 'nothing could be read' : parts.join(', '),
+    ...(isVerbose ? { facts: facts(reach) } : {}),
+    ...(isVerbose && fatal !== null ? { notes: ['nothing more was asked: see below'] } : {}),
+    parts: isVerbose ? organizationTables(reach) : unread.length === 0 ? [] : [kindTable(unread)],
+  };
 }
 
-function renderAll(reach: SourceReach, width: number | undefined): string {
-  const { source, kinds, organizations, organizationCount, fatal } = reach;
-  const lines = [`source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}`];
-  if (fatal !== null) lines.push('  nothing more was asked: see below');
+function organizationTables({ kinds, organizations, organizationCount }: SourceReach): Part[] {
   const root = kinds.filter(({ organization }) => organization === null);
-  if (root.length > 0) lines.push('', table(root, width));
-  for (const { id, name } of organizations) {
+  const below = organizations.flatMap(({ id, name }): Part[] => {
     const rows = kinds.filter(({ organization }) => organization === id);
-    if (rows.length === 0) continue;
-    lines.push(
-      '',
-      escapeControlCharacters(name === null ? `organization ${id}` : `${name} (${id})`),
-      table(rows, width),
-    );
-  }
+    const heading = name === null ? `organization ${id}` : `${name} (${id})`;
+    return rows.length === 0 ? [] : [{ ...kindTable(rows), heading }];
+  });
   const more = (organizationCount ?? organizations.length) - organizations.length;
-  if (more > 0) lines.push('', `${plural(more, 'more organization')}: looked at are ${MOST_SCOPES} at most`);
-  const notes = facts(reach);
-  if (notes.length > 0) lines.push('', ...notes.map(escapeControlCharacters));
-  return lines.join('\n');
+  return [
+    ...(root.length > 0 ? [kindTable(root)] : []),
+    ...below,
+    ...(more > 0
+      ? listPart('not looked at', [
+          `${plural(more, 'more organization')}: looked at are ${MOST_SCOPES} at most`,
+        ])
+      : []),
+  ];
 }
 
-function table(rows: readonly KindReach[], width: number | undefined): string {
-  return renderTable(
-    ['kind', 'state', 'records', 'list', 'note'],
-    rows.map((row) => [row.kind, STATES[row.state], records(row), shape(row), note(row)]),
-    ['left', 'left', 'right'],
-    { width },
-  );
+function kindTable(rows: readonly KindReach[]): TablePart {
+  return {
+    type: 'table',
+    columns: ['kind', 'state', 'records', 'list', 'note'],
+    align: ['left', 'left', 'right', 'left', 'left'],
+    rows: rows.map((row) => [row.kind, STATES[row.state], records(row), shape(row), note(row)]),
+  };
 }
 
 function records({ probes, state, collections, definition }: KindReach): string {
@@ -118,46 +124,48 @@ function note(row: KindReach): string {
 }
 
 /** Facts about the service as a whole. */
-function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): string[] {
-  const lines: string[] = [];
+function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): Fact[] {
+  const found: Fact[] = [];
   if (pageCap !== null) {
     const { kind, asked, received, isCap } = pageCap;
-    lines.push(
+    found.push([
+      'pages',
       isCap
-        ? `pages: the service gives at most ${count(received)} records (asked for ${count(asked)} ${kind})`
-        : `pages: ${count(received)} ${kind} came in one page, as requested; no limit was seen`,
-    );
+        ? `the service gives at most ${count(received)} records (asked for ${count(asked)} ${kind})`
+        : `${count(received)} ${kind} came in one page, as requested; no limit was seen`,
+    ]);
   }
   const looks = kinds.flatMap(({ probes }) => probes.flatMap(({ next }) => (next === null ? [] : [next])));
   if (looks.length > 0 && looks.every(({ advances }) => advances === true)) {
     const isElsewhere = looks.some(({ otherOrigin }) => otherOrigin !== null);
-    lines.push(
-      `next: advances${isElsewhere ? ', names another origin' : ', same origin'} (${plural(looks.length, 'list')} looked at)`,
-    );
+    found.push([
+      'next',
+      `advances${isElsewhere ? ', names another origin' : ', same origin'} (${plural(looks.length, 'list')} looked at)`,
+    ]);
   }
   if (skew !== null) {
     const seconds = (Math.abs(skew.aheadMs) / 1000).toFixed(1);
-    lines.push(
-      `clock: the service is ${seconds} s ${skew.aheadMs >= 0 ? 'ahead' : 'behind'}, ± ${(skew.doubtMs / 1000).toFixed(1)} s`,
-    );
+    found.push([
+      'clock',
+      `the service is ${seconds} s ${skew.aheadMs >= 0 ? 'ahead' : 'behind'}, ± ${(skew.doubtMs / 1000).toFixed(1)} s`,
+    ]);
   }
-  lines.push(
-    `asked: ${plural(requests, 'request')}, ${count(Math.ceil(bytes / 1024))} KiB, ${duration(tookMs)}`,
-  );
-  return lines;
+  const asked = `${plural(requests, 'request')}, ${count(Math.ceil(bytes / 1024))} KiB, ${duration(tookMs)}`;
+  return [...found, ['asked', asked]];
 }
 
 /** The part about this machine; its mirror only, unless `isVerbose`. */
-export function renderHealth(
+export function healthReport(
   health: MirrorHealth,
   {
     now,
     daemon,
     isVerbose,
   }: { readonly now: number; readonly daemon: DaemonLockfile | null; readonly isVerbose: boolean },
-): string {
+): ReportDocument {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${mebibytes(bytes)}` : '';
+  const isSound = damage.length === 0 && error === null;
   const state = !isThere
     ? 'not there yet'
     : damage.length > 0
@@ -165,50 +173,71 @@ export function renderHealth(
       : error !== null
         ? 'CANNOT BE OPENED'
         : 'sound (quick check)';
-  const lines = [
-    `mirror: ${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${mebibytes(freeBytes)} free`}`,
-    ...(isThere ? [`writer: ${heldBy ?? 'nobody holds the lock'}`] : []),
-    `daemon: ${daemon === null ? 'none running here' : `running since ${daemon.since} (pid ${daemon.pid} on ${daemon.host})`}`,
-    ...health.sources.map(({ source, lastPublished }) =>
-      lastPublished === null
-        ? `last run of ${source}: none`
-        : `last run of ${source}: ${lastPublished.run}, ${lastPublished.outcome}, ${age(lastPublished.finishedAt, now)}`,
+  const planned = schedules.map(({ schedule, dueAt, isOverdue, missed }) => {
+    const when =
+      dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
+    return `${schedule} ${when}${missed > 0 ? ` (${missed} missed)` : ''}`;
+  });
+  const isPlanned = schedules.some(({ dueAt }) => dueAt !== null);
+  const all: Fact[] = [
+    ...(isThere ? [['writer', heldBy ?? 'nobody holds the lock'] as const] : []),
+    [
+      'daemon',
+      daemon === null
+        ? 'none running here'
+        : `running since ${daemon.since} (pid ${daemon.pid} on ${daemon.host})`,
+    ],
+    ...health.sources.map(
+      ({ source, lastPublished: last }) =>
+        [
+          `last run of ${source}`,
+          last === null ? 'none' : `${last.run}, ${last.outcome}, ${age(last.finishedAt, now)}`,
+        ] as const,
     ),
+    ...(isPlanned || isThere
+      ? [['schedules', isPlanned ? planned.join(', ') : 'no daemon has planned any yet'] as const]
+      : []),
+    ...(isThere
+      ? [
+          ['notices', `${notices.pending} pending, ${notices.givenUp} given up`] as const,
+          [
+            'last drill',
+            lastDrill === null
+              ? 'none of the latest state'
+              : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`,
+          ] as const,
+        ]
+      : []),
   ];
-  if (schedules.some(({ dueAt }) => dueAt !== null)) {
-    lines.push(
-      `schedules: ${schedules
-        .map(({ schedule, dueAt, isOverdue, missed }) => {
-          const when =
-            dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
-          return `${schedule} ${when}${missed > 0 ? ` (${missed} missed)` : ''}`;
-        })
-        .join(', ')}`,
-    );
-  } else if (isThere) lines.push('schedules: no daemon has planned any yet');
-  if (isThere) {
-    lines.push(`notices: ${notices.pending} pending, ${notices.givenUp} given up`);
-    lines.push(
-      `last drill: ${lastDrill === null ? 'none of the latest state' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
-    );
-  }
-  return lines
-    .slice(0, isVerbose ? undefined : 1)
-    .map(escapeControlCharacters)
-    .join('\n');
+  return {
+    title: 'mirror',
+    textTitle: 'label',
+    summary: `${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${mebibytes(freeBytes)} free`}`,
+    ...(isThere ? { tone: isSound ? 'good' : 'bad' } : {}),
+    ...(isVerbose ? { facts: all } : {}),
+    parts: [],
+  };
 }
 
-const MARKS: Readonly<Record<Gravity, string>> = { error: '✗', warning: '!', note: '·' };
+const TONES: Readonly<Record<Gravity, Notice['tone']>> = { error: 'bad', warning: 'warning', note: 'note' };
 
 /** Worst first, each with what to do. */
-export function renderProblems(problems: readonly Problem[]): string {
-  if (problems.length === 0) return 'all fine';
-  return problems
-    .flatMap(({ gravity, message, next }) => [
-      `${MARKS[gravity]} ${escapeControlCharacters(message)}`,
-      `  → ${escapeControlCharacters(next)}`,
-    ])
-    .join('\n');
+export function problemReport(problems: readonly Problem[]): ReportDocument {
+  const counted = (['error', 'warning', 'note'] as const).flatMap((gravity) => {
+    const own = problems.filter((problem) => problem.gravity === gravity);
+    return own.length === 0 ? [] : [plural(own.length, gravity)];
+  });
+  const [worst] = problems;
+  const tone = worst === undefined ? 'good' : TONES[worst.gravity];
+  return {
+    title: 'problems',
+    summary: worst === undefined ? 'all fine' : counted.join(', '),
+    ...(tone === 'note' ? {} : { tone }),
+    parts: problems.map(({ gravity, message, next }) => ({
+      ...noticePart(TONES[gravity], message, [], next),
+      isListed: true,
+    })),
+  };
 }
 
 /** The errors among them, each with what to do, for stderr. */
