@@ -23,6 +23,9 @@ export interface ChangedRow {
   readonly body: string;
 }
 
+/** New records written at once: at most some 20 ms. */
+const FRESH_BATCH = 2000;
+
 type RecordRow = typeof records.$inferSelect;
 
 const RECORD = prepared((db) =>
@@ -61,12 +64,13 @@ export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
 /** All of it runs inside the publishing transaction. */
 export function prepareRecordPublisher(writer: Connection, run: number, shapes: RunShapes) {
-  // As text, like all that reads the stage. In the order of ids, in which the index grows at its end. OR ROLLBACK: a failure ends
-  // the whole transaction anyway, and SQLite then keeps no journal of the statement, in which it would write each page once more.
-  const addFresh = writer.prepare<[run: number, collection: number, fromId: string, limit: number]>(
+  // As text, like all that reads the stage. In the order of ids, in which the index grows at its end. Neither the usual ABORT nor a
+  // LIMIT that is bound: for both SQLite keeps a journal of the statement, in which it writes every page once more. A failure
+  // ends the whole transaction anyway.
+  const addFresh = writer.prepare<[run: number, collection: number, fromId: string]>(
     `INSERT OR ROLLBACK INTO main.records (collection, remote_id, run, change, ordinal, hash, volatile, body)
      SELECT collection, remote_id, ?, ${REVISION_CHANGE.added}, 1, hash, volatile, body FROM stage.records
-     WHERE collection = ? AND remote_id >= ? AND action = 'fresh' ORDER BY remote_id LIMIT ?`,
+     WHERE collection = ? AND remote_id >= ? AND action = 'fresh' ORDER BY remote_id LIMIT ${FRESH_BATCH}`,
   );
   const recordOf = (record: number): RecordRow => {
     const found = RECORD(writer).get({ record });
@@ -104,8 +108,8 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
 
   return {
     /** A batch of new records from `fromId` on, in id order. Returns where the next one begins; undefined at the end. */
-    addBatch(collection: number, fromId: string, limit: number): string | undefined {
-      const { changes, lastInsertRowid } = addFresh.run(run, collection, fromId, limit);
+    addBatch(collection: number, fromId: string): string | undefined {
+      const { changes, lastInsertRowid } = addFresh.run(run, collection, fromId);
       // The least text that sorts after the last id.
       return changes === 0 ? undefined : `${recordOf(Number(lastInsertRowid)).remoteId}\u0000`;
     },

@@ -56,7 +56,7 @@ export interface PublishFacts {
 }
 
 /** Rows per slice: at most some 20 ms each. */
-const SLICE = { fresh: 2000, changed: 200, removed: 100, collections: 500 } as const;
+const SLICE = { changed: 200, removed: 100, collections: 500 } as const;
 
 /** A record that two lists show counts once, as in a diff; the rows of `sweeps` count what each list showed. */
 export interface PublishedTotals {
@@ -139,10 +139,10 @@ function addRules(writer: Connection, facts: PublishFacts): void {
 
 function* publishFresh(publisher: RecordPublisher, facts: PublishFacts): Generator<undefined> {
   for (const { id } of facts.collections) {
-    let from = publisher.addBatch(id, '', SLICE.fresh);
+    let from = publisher.addBatch(id, '');
     while (from !== undefined) {
       yield undefined;
-      from = publisher.addBatch(id, from, SLICE.fresh);
+      from = publisher.addBatch(id, from);
     }
   }
 }
