@@ -249,7 +249,7 @@ function wrapped(parts: readonly string[], room: number): string[] {
   return lines;
 }
 
-/** Old → new on one line where they fit, else one under the other, each folded to two lines at most. */
+/** Old → new on one line where they fit, else one under the other, each folded to two lines at most. @internal */
 export function fieldLines(field: FieldChange, { colors, width }: LineOptions): string[] {
   const path = pathText(field);
   const room = Math.max(width - 6, 40);
