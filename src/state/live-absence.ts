@@ -12,7 +12,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
-import { proofOfAbsence, retrieveAbsent } from '../sync/absence.ts';
+import { confirmAbsent, proofOfAbsence } from '../sync/absence.ts';
 import { type StateFilter, filterParts } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
@@ -99,13 +99,13 @@ async function settlePart(live: LiveLists, options: AbsenceOptions, filter: Stat
   const reader = { client, concurrency: Math.max(1, source.rate.concurrency), signal, log };
   for (const { kind, scope, ids, count, definition, proof } of all) {
     if (proof !== 'retrieve') continue;
-    const { found, failed } = await retrieveAbsent(reader, { definition, scope, ids });
-    live.settle({
-      ...{ kind, scope, leaked: found.size, unconfirmed: count - ids.length },
-      found: [...found].map(([id, body]) => ({ kind, scope, id, body })),
-      unknown: new Set(failed.keys()),
-      error: failed.values().next().value ?? null,
+    const found: RecordState[] = [];
+    const unknown = new Set<string>();
+    const { leaked, error } = await confirmAbsent(reader, { definition, scope }, ids, {
+      exists: (id, body) => found.push({ kind, scope, id, body }),
+      isUnknown: (id) => unknown.add(id),
     });
+    live.settle({ kind, scope, leaked, unconfirmed: count - ids.length, found, unknown, error });
   }
 }
 

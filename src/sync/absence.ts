@@ -14,7 +14,7 @@ import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
 import { confirmationCutoff, isAlarming, removalLimit } from './removals.ts';
-import { type Reader, type RetrievedRecords, retrieveAll } from './retrieve.ts';
+import { type Reader, retrieveEach } from './retrieve.ts';
 
 /** Ids held in memory at a time. */
 const BATCH = 1000;
@@ -32,22 +32,69 @@ export function proofOfAbsence(
   return isOnePage ? 'one page' : 'second walk';
 }
 
+/** What is done with an absent record that was asked for by its id. */
+interface AbsentAnswers {
+  /** It exists: the list leaks. `text`: as received. */
+  readonly exists: (id: string, text: string) => void;
+  /** The service has no such record. */
+  readonly isGone?: (id: string) => void;
+  /** Nothing is known of it: the request failed. */
+  readonly isUnknown: (id: string) => void;
+}
+
+/** How many of the absent records there were of each sort. */
+interface AbsentTally {
+  readonly gone: number;
+  readonly leaked: number;
+  readonly unknown: number;
+  /** Of the first request that failed. */
+  readonly error: TidemarkError | null;
+}
+
 /**
  * Asks for records that a complete list did not show, by their ids: for a sync, and for a live state. Those that exist are
  * logged, since they show that the list leaks.
  */
-export async function retrieveAbsent(
+export async function confirmAbsent(
   reader: Reader & Pick<SweepContext, 'log'>,
-  target: { readonly definition: ResourceDefinition; readonly scope: Scope; readonly ids: readonly string[] },
-): Promise<RetrievedRecords> {
-  const retrieved = await retrieveAll(reader, target);
-  const { kind } = target.definition;
-  for (const id of retrieved.found.keys())
-    reader.log.warn(
-      { kind, scope: target.scope, id },
-      'a proven list did not show a record that exists: kept',
-    );
-  return retrieved;
+  target: { readonly definition: ResourceDefinition; readonly scope: Scope },
+  ids: Iterable<string> | AsyncIterable<string>,
+  answers: AbsentAnswers,
+): Promise<AbsentTally> {
+  const { definition, scope } = target;
+  const tally = { gone: 0, leaked: 0, unknown: 0, error: null as TidemarkError | null };
+  const ask = (batch: readonly string[]): Promise<void> =>
+    retrieveEach(reader, {
+      ...{ definition, scope, ids: batch },
+      answered: (id, text) => {
+        if (text === null) {
+          tally.gone += 1;
+          answers.isGone?.(id);
+          return;
+        }
+        tally.leaked += 1;
+        reader.log.warn(
+          { kind: definition.kind, scope, id },
+          'a proven list did not show a record that exists: kept',
+        );
+        answers.exists(id, text);
+      },
+      failed: (id, error) => {
+        tally.unknown += 1;
+        tally.error ??= error;
+        answers.isUnknown(id);
+      },
+    });
+  // By batches: what is absent may be read from a connection on which the answers are written.
+  let batch: string[] = [];
+  for await (const id of ids) {
+    batch.push(id);
+    if (batch.length < BATCH) continue;
+    await ask(batch);
+    batch = [];
+  }
+  await ask(batch);
+  return tally;
 }
 
 /** The result for the records that a walk did not show. */
@@ -107,9 +154,9 @@ export async function settleAbsences(
   if (!isHeld || context.accepted.take(lost + dependents)) return await removeAbsent(walked);
 
   const sample = proof === 'retrieve' ? await retrieveSample(walked, waiting, waitingCount) : null;
-  if (sample !== null && sample.found.size > 0) {
-    const asked = sample.found.size + sample.absent.length + sample.failed.size;
-    const leaked = sample.found.size;
+  if (sample !== null && sample.leaked > 0) {
+    const { leaked } = sample;
+    const asked = leaked + sample.gone + sample.unknown;
     const message = `the list did not show ${plural(waitingCount, 'record')}, and ${leaked} of ${asked} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
     return { ...settled, leaked, ...unproven(message, LEAK_HINT) };
   }
@@ -137,7 +184,7 @@ async function retrieveSample(
   { context, definition, scope, stage }: Walked,
   share: AbsentShare,
   count: number,
-): Promise<RetrievedRecords> {
+): Promise<AbsentTally> {
   const ids: string[] = [];
   const stride = Math.max(1, Math.floor(count / SAMPLE));
   let at = 0;
@@ -146,9 +193,10 @@ async function retrieveSample(
     at += 1;
     if (ids.length === SAMPLE) break;
   }
-  const sample = await retrieveAll(context, { definition, scope, ids });
-  for (const id of sample.found.keys()) stage.keep(id);
-  return sample;
+  return await confirmAbsent(context, { definition, scope }, ids, {
+    exists: (id) => stage.keep(id),
+    isUnknown: () => undefined,
+  });
 }
 
 /** Records that the mirror holds below these, for kinds with children: there are few, so each is counted. */
@@ -182,33 +230,25 @@ async function confirmEach(
   { context, definition, scope, stage }: Walked,
   share: AbsentShare | undefined,
 ): Promise<Settlement> {
-  const counts = { removed: 0, leaked: 0, unconfirmed: 0 };
-  let firstError: TidemarkError | undefined;
-  const confirm = async (ids: readonly string[]): Promise<void> => {
-    const { found, absent, failed } = await retrieveAbsent(context, { definition, scope, ids });
-    for (const id of [...found.keys(), ...failed.keys()]) stage.keep(id);
-    for (const id of absent) {
+  const absent = async function* (): AsyncGenerator<string> {
+    for await (const { id } of stage.absent(share)) yield id;
+  };
+  const {
+    gone: removed,
+    leaked,
+    unknown,
+    error: firstError,
+  } = await confirmAbsent(context, { definition, scope }, absent(), {
+    exists: (id) => stage.keep(id),
+    isUnknown: (id) => stage.keep(id),
+    isGone: (id) => {
       stage.remove(id);
       if (scopeKeyNaming(definition.kind) !== undefined) context.removed(definition.kind, id);
-    }
-    counts.leaked += found.size;
-    counts.unconfirmed += failed.size;
-    counts.removed += absent.length;
-    firstError ??= failed.values().next().value;
-  };
-  let batch: string[] = [];
-  for await (const { id } of stage.absent(share)) {
-    batch.push(id);
-    if (batch.length < BATCH) continue;
-    await confirm(batch);
-    batch = [];
-  }
-  await confirm(batch);
-
-  const { removed, leaked, unconfirmed } = counts;
+    },
+  });
   const result: Settlement = { outcome: 'complete', removed, held: 0, leaked, error: null };
-  if (unconfirmed > 0) {
-    const message = `${plural(unconfirmed, 'record')} did not show, and retrieving ${unconfirmed === 1 ? 'it' : 'them'} could not confirm it`;
+  if (unknown > 0) {
+    const message = `${plural(unknown, 'record')} did not show, and retrieving ${unknown === 1 ? 'it' : 'them'} could not confirm it`;
     return { ...result, ...unproven(message, 'they were kept; the next run looks again', firstError) };
   }
   if (leaked === 0) return result;

@@ -39,33 +39,6 @@ export async function retrieveEach(reader: Reader, retrieval: Retrieval): Promis
   });
 }
 
-export interface RetrievedRecords {
-  /** Texts by id. */
-  readonly found: ReadonlyMap<string, string>;
-  /** 404 or 410. */
-  readonly absent: readonly string[];
-  readonly failed: ReadonlyMap<string, TidemarkError>;
-}
-
-/** All answers at once: for some hundreds of ids. */
-export async function retrieveAll(
-  reader: Reader,
-  target: Pick<Retrieval, 'definition' | 'scope' | 'ids'>,
-): Promise<RetrievedRecords> {
-  const found = new Map<string, string>();
-  const absent: string[] = [];
-  const failed = new Map<string, TidemarkError>();
-  await retrieveEach(reader, {
-    ...target,
-    answered: (id, text) => {
-      if (text === null) absent.push(id);
-      else found.set(id, text);
-    },
-    failed: (id, error) => void failed.set(id, error),
-  });
-  return { found, absent, failed };
-}
-
 /** An error as the service's. @throws the abort reason, and what is no failure of the service */
 export function serviceError(thrown: unknown, signal: AbortSignal): TidemarkError {
   signal.throwIfAborted();
