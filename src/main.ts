@@ -4,7 +4,7 @@
  * is imported before the version check, because better-sqlite3 crashes on an old Node instead of saying so.
  *
  * The first line bounds the heap, since V8 left alone grows its young generation to 100 MB and the old one fourfold before it
- * collects: 330 MB at 80,000 records instead of 200 MB, which a million do not exceed either (`npm run bench -- memory`). Without these flags everything works,
+ * collects: 300 MB at 80,000 records instead of 180 MB, and at most 200 MB at a million (`npm run bench -- memory`). Without these flags everything works,
  * with more memory. npm's scripts, the container and the benches start it with the same ones (`test/tools/node-flags.ts`).
  */
 const OLDEST_NODE = [22, 18] as const;

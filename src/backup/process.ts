@@ -38,7 +38,8 @@ const OF_S3 = /^AWS_/;
 
 /**
  * In MB. Chunks of files and sockets gather outside the heap until the objects that stand for them have filled it: 64 MB
- * of them with what the program is started with (`main.ts`).
+ * of them with what the program is started with (`main.ts`). Without this and `release` of `packing.ts`, verifying a backup of
+ * 400,000 records took 74 MB beyond the program, of 64 allowed.
  */
 const YOUNG_GENERATION = '--max-semi-space-size=1';
 

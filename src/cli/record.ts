@@ -19,8 +19,7 @@ import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.t
 import { placeText, recreatedByText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
-import type { Located } from './command-row.ts';
+import { kindName, type ArgumentRow, type Located, type OptionRow } from './command-row.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {

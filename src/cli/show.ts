@@ -121,7 +121,7 @@ function factsOf(
   { state, firstSeen, changed, lastSeen: seen, removed }: Shown,
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
-  if (firstSeen === null || changed === null) return [`not there yet, ${asOf}`];
+  if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
   return [
     `${state}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
