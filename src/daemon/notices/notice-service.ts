@@ -58,7 +58,8 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
   });
   return {
     observersOf: ({ view, owner, context }) => [
-      createPingObserver(pinger, sources, owner),
+      // Without pings, no mirror is read for them.
+      createPingObserver(pinger, sources, config().pings.length === 0 ? null : owner),
       createNoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
     ],
     close: async () => {
