@@ -54,11 +54,16 @@ func merge(base, over map[string]interface{}) map[string]interface{} {
 	return base
 }
 
+// toYaml passes the value through JSON, as Helm does: a large whole number is not written with an exponent.
 func toYaml(value interface{}) string {
+	bytes, err := json.Marshal(value)
+	check(err)
+	var plain interface{}
+	check(yaml.Unmarshal(bytes, &plain))
 	var text strings.Builder
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
-	check(encoder.Encode(value))
+	check(encoder.Encode(plain))
 	return strings.TrimSuffix(text.String(), "\n")
 }
 

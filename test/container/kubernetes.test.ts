@@ -360,6 +360,10 @@ describe('the chart', () => {
       { terminationGracePeriodSeconds: 5 },
       { config: { sources: [] } },
       { config: { sources: [{}], mirror: '/tmp/mirror.db' } },
+      { image: { repository: 'tidemark', digest: 'latest' } },
+      // The Deployment could not find its own pods.
+      { podLabels: { 'app.kubernetes.io/name': 'other' } },
+      { extraVolumeMounts: [{ name: 'authority' }] },
     ])
       expect(validate({ ...values(), ...wrong }), JSON.stringify(wrong)).toBe(false);
   });
@@ -468,5 +472,96 @@ describe('the chart', () => {
       serviceAccountName: byKind(all, 'ServiceAccount').metadata.name,
       nodeSelector: { disk: 'ssd' },
     });
+  });
+
+  /** The pods of all Deployments and CronJobs. */
+  function podsOf(all: readonly Manifest[]): { metadata: { labels: object }; spec: Pod }[] {
+    return all.flatMap(({ kind, spec }) => {
+      if (kind === 'Deployment')
+        return [spec.template as unknown as { metadata: { labels: object }; spec: Pod }];
+      if (kind !== 'CronJob') return [];
+      const job = spec['jobTemplate'] as { spec: { template: { metadata: { labels: object }; spec: Pod } } };
+      return [job.spec.template];
+    });
+  }
+
+  describe.each(['daemon', 'cron', 'fleet'])('mode %s', (mode) => {
+    it.runIf(hasGo)(
+      'leaves user and groups to the cluster, as the restricted SCC of OpenShift needs',
+      async () => {
+        const usual = podsOf(await render({ mode }));
+        const pods = podsOf(
+          await render({ mode, podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } }),
+        );
+        expect(pods.map(({ spec }) => spec)).toEqual(
+          usual.map(({ spec }) => ({
+            ...spec,
+            securityContext: {
+              runAsNonRoot: true,
+              fsGroupChangePolicy: 'OnRootMismatch',
+              seccompProfile: { type: 'RuntimeDefault' },
+            },
+          })),
+        );
+        const none = podsOf(await render({ mode, podSecurityContext: null, containerSecurityContext: null }));
+        for (const { spec } of none) {
+          expect(spec).not.toHaveProperty('securityContext');
+          expect(spec.containers[0]).not.toHaveProperty('securityContext');
+        }
+      },
+    );
+
+    it.runIf(hasGo)('takes ids, volumes, labels, placement and a digest', async () => {
+      const digest = `sha256:${'0a'.repeat(32)}`;
+      const volume = { name: 'authority', configMap: { name: 'private-authority' } };
+      const mount = { name: 'authority', mountPath: '/etc/authority', readOnly: true };
+      const spread = {
+        maxSkew: 1,
+        topologyKey: 'kubernetes.io/hostname',
+        whenUnsatisfiable: 'ScheduleAnyway',
+        labelSelector: { matchLabels: { 'app.kubernetes.io/component': 'worker' } },
+      };
+      const all = await render({
+        mode,
+        image: { repository: 'registry.example.com/tidemark', tag: 'ignored', digest },
+        podSecurityContext: { runAsUser: 1_000_680_000, fsGroup: 1_000_680_000 },
+        containerSecurityContext: { readOnlyRootFilesystem: false },
+        extraVolumes: [volume],
+        extraVolumeMounts: [mount],
+        podLabels: { team: 'platform' },
+        priorityClassName: 'high',
+        topologySpreadConstraints: [spread],
+        tolerations: [{ key: 'a', operator: 'Exists' }],
+      });
+      const pods = podsOf(all);
+      expect(pods).toHaveLength(mode === 'fleet' ? 2 : 1);
+      for (const { metadata, spec } of pods) {
+        expect(spec.securityContext).toMatchObject({ runAsUser: 1_000_680_000, runAsGroup: 1000 });
+        expect(metadata.labels).toMatchObject({ team: 'platform', 'app.kubernetes.io/instance': 'tidemark' });
+        expect(spec.volumes).toContainEqual(volume);
+        expect(spec).toMatchObject({
+          priorityClassName: 'high',
+          topologySpreadConstraints: [spread],
+          tolerations: [{ key: 'a', operator: 'Exists' }],
+        });
+        const [container] = spec.containers;
+        expect(container?.volumeMounts).toContainEqual(mount);
+        expect(container).toMatchObject({
+          image: `registry.example.com/tidemark@${digest}`,
+          securityContext: { readOnlyRootFilesystem: false, capabilities: { drop: ['ALL'] } },
+        });
+      }
+    });
+  });
+
+  it.runIf(hasGo)('another name', async () => {
+    const named = await render({ fullnameOverride: 'mirror-of-production' });
+    isDaemon(named);
+    expect(new Set(named.map(({ metadata }) => metadata.name))).toEqual(
+      new Set(['mirror-of-production', 'mirror-of-production-backups']),
+    );
+    const renamed = await render({ nameOverride: 'config' });
+    isDaemon(renamed);
+    expect(byKind(renamed, 'Deployment').metadata.name).toBe('tidemark-config');
   });
 });

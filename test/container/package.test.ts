@@ -225,11 +225,12 @@ describe('a release', () => {
   const ready = { GITHUB_ACTIONS: 'true', GITHUB_REF_TYPE: 'tag', GITHUB_REF_NAME: `v${manifest.version}` };
   const notes = (found: string[]): string[] => found.filter((problem) => !problem.startsWith('CHANGELOG'));
 
-  it('action.yml installs the version that it belongs to', () => {
+  it('action.yml asks for a version: its own one is a default only once the registry has it', () => {
     const { inputs } = parse(readFileSync(join(checkout, 'action.yml'), 'utf8')) as {
-      inputs: { version: { default: string } };
+      inputs: { version: { required?: boolean; default?: string } };
     };
-    expect(inputs.version.default).toBe(manifest.version);
+    expect(inputs.version).toMatchObject({ required: true });
+    expect(inputs.version).not.toHaveProperty('default');
   });
 
   it('is made by the workflow, of a tag with the version', () => {

@@ -25,11 +25,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.serviceAccount.name | default (ternary (include "tidemark.name" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
+{{- define "tidemark.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* On which nodes a pod runs, and before which others. Empty, or keys of the pod's spec. */}}
+{{- define "tidemark.placement" -}}
+{{- $set := dict -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" -}}
+{{- with index $.Values $key -}}
+{{- $set = set $set $key . -}}
+{{- end -}}
+{{- end -}}
+{{- with $set -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The pod of the daemon and of the cron job; they differ in arguments, probes, port and restarts. */}}
 {{- define "tidemark.pod" -}}
 metadata:
   labels:
     {{- include "tidemark.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   annotations:
     # A changed configuration starts a new pod.
     checksum/config: {{ toYaml .Values.config | sha256sum }}
@@ -48,16 +72,13 @@ spec:
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- with .Values.podSecurityContext }}
   securityContext:
-    runAsNonRoot: true
-    runAsUser: 1000
-    runAsGroup: 1000
-    fsGroup: 1000
-    fsGroupChangePolicy: OnRootMismatch
-    seccompProfile: { type: RuntimeDefault }
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: tidemark
-      image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+      image: {{ include "tidemark.image" . | quote }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: {{ ternary "[daemon, --once]" "[daemon]" (eq .Values.mode "cron") }}
       env:
@@ -69,10 +90,10 @@ spec:
       envFrom:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- with .Values.containerSecurityContext }}
       securityContext:
-        allowPrivilegeEscalation: false
-        readOnlyRootFilesystem: true
-        capabilities: { drop: [ALL] }
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       {{- if eq .Values.mode "daemon" }}
       ports:
         - { name: http, containerPort: 8787 }
@@ -102,6 +123,9 @@ spec:
         - { name: config, mountPath: /etc/tidemark, readOnly: true }
         - { name: secrets, mountPath: /run/secrets/tidemark, readOnly: true }
         - { name: tmp, mountPath: /tmp }
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: mirror
       persistentVolumeClaim:
@@ -120,18 +144,10 @@ spec:
         defaultMode: 0440
     - name: tmp
       emptyDir: { sizeLimit: 16Mi }
-  {{- with .Values.nodeSelector }}
-  nodeSelector:
+    {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.affinity }}
-  affinity:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- end }}
+  {{- include "tidemark.placement" . | nindent 2 }}
 {{- end -}}
 
 {{/* Of the workers and of `fleet serve`: what their pods have in common. A dict of root and component. */}}
@@ -142,6 +158,9 @@ metadata:
   labels:
     {{- include "tidemark.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
+    {{- with $root.Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   annotations:
     # A changed configuration starts new pods.
     checksum/config: {{ toYaml $root.Values.fleet.config | sha256sum }}
@@ -158,16 +177,13 @@ spec:
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- with $root.Values.podSecurityContext }}
   securityContext:
-    runAsNonRoot: true
-    runAsUser: 1000
-    runAsGroup: 1000
-    fsGroup: 1000
-    fsGroupChangePolicy: OnRootMismatch
-    seccompProfile: { type: RuntimeDefault }
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: tidemark
-      image: "{{ $root.Values.image.repository }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}"
+      image: {{ include "tidemark.image" $root | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       # A worker is named after its pod. It has no probes: one of which nothing is heard is replaced after the heartbeat.
       args: [fleet, {{ ternary "work" "serve" $worker }}]
@@ -180,10 +196,10 @@ spec:
       envFrom:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- with $root.Values.containerSecurityContext }}
       securityContext:
-        allowPrivilegeEscalation: false
-        readOnlyRootFilesystem: true
-        capabilities: { drop: [ALL] }
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       {{- if not $worker }}
       ports:
         - { name: http, containerPort: 8787 }
@@ -208,6 +224,9 @@ spec:
         - { name: cells, mountPath: /run/secrets/cells, readOnly: true }
         {{- end }}
         - { name: tmp, mountPath: /tmp }
+        {{- with $root.Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     {{- if $worker }}
     # May be lost: mirrors come from storage.
@@ -229,16 +248,8 @@ spec:
     {{- end }}
     - name: tmp
       emptyDir: { sizeLimit: 64Mi }
-  {{- with $root.Values.nodeSelector }}
-  nodeSelector:
+    {{- with $root.Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $root.Values.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $root.Values.affinity }}
-  affinity:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- end }}
+  {{- include "tidemark.placement" $root | nindent 2 }}
 {{- end -}}
