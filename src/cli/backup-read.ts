@@ -1,4 +1,5 @@
 /** `tidemark backup verify` and `backup restore`: reading a backup. */
+import { statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, resolve } from 'node:path';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -8,12 +9,14 @@ import { isS3Address } from '../config/backup-target.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, listBackups, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
+import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { openWorkDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { readConfig } from '../wire.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { backupDocument, s3Config, targetsOf } from './backup.ts';
 
@@ -127,21 +130,24 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
 }
 
 /**
- * `latest` is the newest complete one of all targets. A name alone is looked for in the targets, then here. An address
- * `s3://…` names a backup, or the place of backups, whose newest is meant.
+ * `latest` is the newest complete one of all targets. A name alone is looked for in the targets, then here. A directory or an
+ * address `s3://…` names a backup, or the place of backups, whose newest is meant.
  */
 async function backupNamed(context: CommandContext, file: string): Promise<Backup> {
-  if (isS3Address(file)) return await backupAt(file);
+  if (isS3Address(file)) return await backupAt(context, file);
   if (file !== 'latest') {
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
     const inTarget = isName
       ? (await backupsIn(context)).find(({ name, state }) => name === file && state !== 'gone')
       : undefined;
-    return inTarget ?? (await readBackup(resolve(context.cwd, file)));
+    if (inTarget !== undefined) return inTarget;
+    const path = resolve(context.cwd, file);
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return await readBackup(path);
+    return newestOf(context, await listBackups(directoryTarget(path)), path);
   }
   const targets = await targetsOf(context, undefined);
   const all = (await Promise.all(targets.map(listBackups))).flat();
-  return newestOf(all, targets.map(({ address }) => address).join(' or '));
+  return newestOf(context, all, targets.map(({ address }) => address).join(' or '));
 }
 
 /** Those of the configured targets that answer; none where nothing is configured: the file may be here. */
@@ -154,14 +160,14 @@ async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
   return found;
 }
 
-async function backupAt(address: string): Promise<Backup> {
+async function backupAt(context: CommandContext, address: string): Promise<Backup> {
   const config = s3Config(address);
   const last = config.prefix.split('/').at(-1) ?? '';
   const isFile = parseBackupName(last) !== undefined;
   const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;
   const target = await openTarget({ ...config, prefix }, systemClock);
   const backups = await listBackups(target);
-  if (!isFile) return newestOf(backups, target.address);
+  if (!isFile) return newestOf(context, backups, target.address);
   const named = backups.find(({ name }) => name === last);
   if (named !== undefined) return named;
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
@@ -169,14 +175,44 @@ async function backupAt(address: string): Promise<Backup> {
   });
 }
 
-function newestOf(backups: readonly Backup[], where: string): Backup {
-  const [latest] = backups
+/**
+ * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there.
+ * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant
+ */
+function newestOf(context: CommandContext, backups: readonly Backup[], where: string): Backup {
+  const complete = backups
     .filter(({ state }) => state === 'whole')
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
-  if (latest !== undefined) return latest;
-  throw new TidemarkError('reference_unknown', `there is no complete backup in ${where}`, {
-    hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes one',
-  });
+  const owner = ownId(context);
+  const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
+  const [latest] = own.length > 0 ? own : complete;
+  if (latest === undefined) {
+    throw new TidemarkError('reference_unknown', `there is no complete backup in ${where}`, {
+      hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes one',
+    });
+  }
+  if (own.length === 0 && new Set(complete.map(({ manifest }) => manifest?.mirror)).size > 1) {
+    throw new TidemarkError('usage', `${where} has backups of several mirrors`, {
+      hint: `give the name of one instead; \`tidemark backup list\` shows their sources`,
+    });
+  }
+  return latest;
+}
+
+/** The id of the configured mirror; null where there is none that can be read, as on an empty machine. */
+function ownId(context: CommandContext): string | null {
+  try {
+    const config = readConfig(context, context.options, 'unused');
+    const mirror = openConfiguredMirror(config, 'read', 'backup', context.pid);
+    try {
+      return mirrorId(mirror);
+    } finally {
+      mirror.close();
+    }
+  } catch {
+    // A damaged or missing mirror is what a backup is for.
+    return null;
+  }
 }
 
 async function identitiesOf(

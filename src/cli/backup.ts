@@ -68,9 +68,11 @@ async function listedOf(target: BackupTarget): Promise<Listed> {
 function listText({ target, backups }: Listed, context: CommandContext): string {
   const address = escapeControlCharacters(target.address);
   if (backups.length === 0) return `no backups in ${address} yet`;
+  // Which mirror a backup is of matters only where there are several.
+  const hasSources = new Set(backups.flatMap(({ manifest }) => manifest?.mirror ?? [])).size > 1;
   const table = renderTable(
-    ['file', 'made', 'run', 'size', 'encrypted', 'state'],
-    backups.map(rowOf),
+    ['file', 'made', 'run', 'size', 'encrypted', 'state', ...(hasSources ? ['sources'] : [])],
+    backups.map((backup) => [...rowOf(backup), ...(hasSources ? [sourceNames(backup)] : [])]),
     ['left', 'left', 'right', 'right'],
     { width: terminalWidth(context), least: ['made'] },
   );
@@ -113,6 +115,11 @@ function rowOf({ name, madeAt, run, bytes, isEncrypted, state, reason }: Backup)
   const word = state === 'whole' ? 'complete' : state;
   const how = reason === null ? word : `${word}: ${reason}`;
   return [name, made, String(run), megabytes(bytes), isEncrypted ? 'yes' : 'no', how];
+}
+
+function sourceNames({ manifest }: Backup): string {
+  const names = (manifest?.sources ?? []).map(({ source }) => source);
+  return names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} more` : names.join(', ');
 }
 
 /** One backup in JSON documents. */

@@ -340,7 +340,8 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
             name: '[file]',
             key: 'file',
             values: 'backup',
-            description: 'path, name in a target, s3://BUCKET/PREFIX[/NAME], or latest (default: latest)',
+            description:
+              'path, name in a target, directory, s3://BUCKET/PREFIX[/NAME], or latest (default: latest)',
           },
         ],
         options: [identityOption],
@@ -356,7 +357,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
           {
             name: '<file>',
             key: 'file',
-            description: 'path, name in a target, s3://BUCKET/PREFIX[/NAME], or latest',
+            description: 'path, name in a target, directory, s3://BUCKET/PREFIX[/NAME], or latest',
             values: 'backup',
           },
         ],

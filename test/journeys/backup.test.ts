@@ -5,6 +5,7 @@ import {
   readFileSync,
   readdirSync,
   readlinkSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -111,6 +112,39 @@ describe('backups elsewhere', () => {
       stderr: expect.stringMatching(/exists already[\s\S]*move it away with its -wal and -shm/) as string,
     });
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+  });
+
+  it('of several mirrors in one target: latest is that of the configured one; without it, one has to be named', async () => {
+    const service = await FakeService.start();
+    const home = scratch();
+    const directory = join(home, 'backups');
+    mkdirSync(directory);
+    const envOf = (name: string): Record<string, string> => ({
+      ...environment(service.url, home, { TIDEMARK_BACKUP_TARGETS: directory }),
+      TIDEMARK_MIRROR: join(home, `${name}.db`),
+    });
+    const run = (name: string, ...args: string[]) => commandLine(args, { env: envOf(name), cwd: home });
+    for (const name of ['one', 'two']) {
+      service.set('plugins', [{ id: 1, name }]);
+      expect(await run(name, 'sync', '--quiet')).toMatchObject({ code: 0 });
+      expect(await run(name, 'backup', 'create')).toMatchObject({ code: 0 });
+    }
+    expect((await run('one', 'backup', 'list')).stdout).toMatch(/state +sources\n[\s\S]*complete +default/);
+    for (const [place, to] of [
+      ['latest', 'a.db'],
+      [directory, 'b.db'],
+    ] as const) {
+      const restored = await run('one', 'backup', 'restore', place, '--to', to);
+      expect(restored, restored.stderr).toMatchObject({ code: 0 });
+      expect((await run(to.slice(0, 1), 'show', 'plugins', '1')).stdout).toContain('one');
+    }
+    const unclear = await run('none', 'backup', 'restore', directory, '--to', 'c.db');
+    expect(unclear).toMatchObject({ code: 4, stdout: '' });
+    expect(unclear.stderr).toMatch(/has backups of several mirrors\n +→ give the name of one/);
+    rmSync(directory, { recursive: true });
+    mkdirSync(directory);
+    expect(await run('two', 'backup', 'create')).toMatchObject({ code: 0 });
+    expect(await run('none', 'backup', 'verify', directory)).toMatchObject({ code: 0 });
   });
 
   it('are listed with what is wrong with them', async () => {
