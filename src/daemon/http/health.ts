@@ -361,10 +361,11 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
   const isJobNewer =
     lastSync !== null &&
     (lastEnded === null || lastSync.startedAt > (lastEnded.finishedAt ?? lastEnded.startedAt));
-  const last: (EndedJob & { readonly run?: number }) | null = isJobNewer ? lastSync : lastEnded;
+  const last: (EndedJob & { readonly run?: number | null }) | null = isJobNewer ? lastSync : lastEnded;
   if (last === null) return [];
   const since = last.finishedAt ?? last.startedAt;
-  const show = last.run === undefined ? '`tidemark runs`' : `\`tidemark runs show ${last.run}\``;
+  // A job that failed before its run began is in no list of runs.
+  const run = last.run ?? null;
   const why = last.error === null ? '' : `: ${last.error}`;
   if (
     last.outcome === 'refused' ||
@@ -387,7 +388,10 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
         state: 'degraded',
         message: `the last sync ${last.outcome === 'failed' ? 'failed' : 'was interrupted'}${why}`,
         since,
-        hint: `${show} shows the reason; the next sync retries`,
+        hint:
+          run === null
+            ? 'no run was begun; the next sync retries'
+            : `\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
       },
     ];
   }

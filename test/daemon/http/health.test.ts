@@ -249,4 +249,12 @@ describe('health', () => {
     expect(allowedAgeMs({ schedule: nightly, lastComplete: null })).toBe(30 * 60 * MINUTE_MS);
     expect(allowedAgeMs({ ...SOURCE, schedule: null })).toBeNull();
   });
+
+  it('a job that failed before its run began names no run', () => {
+    const row = { ...job, run: null, outcome: 'failed', errorCode: 'disk_full', error: 'no space' };
+    const [{ reasons } = { reasons: [] }] = assessHealth(source({ lastSync: row })).sources;
+    expect(reasons.map(({ code, hint }) => [code, hint])).toEqual([
+      ['run_failed', 'no run was begun; the next sync retries'],
+    ]);
+  });
 });
