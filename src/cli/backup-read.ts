@@ -199,7 +199,7 @@ function newestOf(context: CommandContext, backups: readonly Backup[], where: st
   return latest;
 }
 
-/** The id of the configured mirror; null where there is none that can be read, as on an empty machine. */
+/** The id of the configured mirror; null if it has none that can be read, as on an empty machine. */
 function ownId(context: CommandContext): string | null {
   try {
     const config = readConfig(context, context.options, 'unused');

@@ -68,7 +68,7 @@ async function listedOf(target: BackupTarget): Promise<Listed> {
 function listText({ target, backups }: Listed, context: CommandContext): string {
   const address = escapeControlCharacters(target.address);
   if (backups.length === 0) return `no backups in ${address} yet`;
-  // Which mirror a backup is of matters only where there are several.
+  // Which mirror a backup is of matters only if there are backups of several.
   const hasSources = new Set(backups.flatMap(({ manifest }) => manifest?.mirror ?? [])).size > 1;
   const table = renderTable(
     ['file', 'made', 'run', 'size', 'encrypted', 'state', ...(hasSources ? ['sources'] : [])],

@@ -1,11 +1,14 @@
 /** The recipes of docs/sql.md for other programs. What this machine lacks is skipped by name; nothing is downloaded. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { type Block, blocksOf } from './markdown.ts';
 import { type Answer, checkTable, openMirrorToRead } from './mirror-answer.ts';
+import { freePort } from './programs.ts';
 
 const PAGE = blocksOf(readFileSync(new URL('../../docs/sql.md', import.meta.url), 'utf8'));
 
@@ -74,6 +77,38 @@ describe('DuckDB', () => {
       else checkTable(block, answer);
     },
   );
+});
+
+it('pandas reads a view', ({ skip }) => {
+  if (spawnSync('python3', ['-c', 'import pandas'], { stdio: 'ignore' }).status !== 0)
+    skip('pandas is not installed here');
+  const [{ text }] = recipes('import sqlite3') as [Block];
+  const printed = execFileSync('python3', ['-c', text], { cwd: directory, env, encoding: 'utf8' });
+  expect(printed).toMatch(/^Tern & Söhne +1 +5\n/m);
+});
+
+it('Datasette shows the views', async ({ skip }) => {
+  const [{ text }] = recipes('datasette') as [Block];
+  const [name = '', ...args] = text.trim().split(' ');
+  if (spawnSync(name, ['--version'], { stdio: 'ignore' }).status !== 0)
+    skip('Datasette is not installed here');
+  const port = await freePort();
+  const child = spawn(name, [...args, '--port', String(port)], { cwd: directory, env, stdio: 'ignore' });
+  onTestFinished(async () => {
+    const ended = once(child, 'exit');
+    child.kill();
+    await ended;
+  });
+  const url = `http://127.0.0.1:${port}/mirror/batch_exports.json?_shape=array&paused=1`;
+  for (let attempt = 0; ; attempt += 1) {
+    const answer = await fetch(url).catch(() => undefined);
+    if (answer !== undefined) {
+      expect(await answer.json()).toContainEqual(expect.objectContaining({ name: 'Events → BigQuery' }));
+      return;
+    }
+    if (attempt > 100) throw new Error('Datasette does not answer');
+    await sleep(100);
+  }
 });
 
 it('Grafana gets a series for its range of time', () => {
