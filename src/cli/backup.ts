@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { isS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
+import { hasScheme, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
@@ -85,7 +85,7 @@ export async function targetsOf(
   address: string | undefined,
 ): Promise<readonly BackupTarget[]> {
   if (address !== undefined) {
-    if (!isS3Address(address)) return [directoryTarget(resolve(context.cwd, address))];
+    if (!hasScheme(address)) return [directoryTarget(resolve(context.cwd, address))];
     return [await openTarget(s3Config(address), systemClock)];
   }
   const { targets } = backupsOf(readConfig(context, context.options, 'unused'));

@@ -54,7 +54,7 @@ export async function fleetCheckout(
         [
           `${cell} is checked out as of run ${run}: no worker takes it, nor another cell with its key, until it is checked in.`,
           `  tidemark restore --config ${config}`,
-          `  tidemark fleet checkin ${cell}${given === undefined ? '' : ` --directory ${given}`}`,
+          `  tidemark fleet checkin ${cell}${optionText('directory', given)}${optionText('config', context.options.config)}`,
           '',
         ].join('\n'),
       );
@@ -63,6 +63,11 @@ export async function fleetCheckout(
   } finally {
     await registry.close();
   }
+}
+
+/** An option as it was given, for a command that is shown. */
+function optionText(name: string, value: string | undefined): string {
+  return value === undefined ? '' : ` --${name} ${value}`;
 }
 
 /** All of it is in storage: an old mirror lying around would be taken for the cell's. Files of the user's own stay. */

@@ -138,7 +138,7 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
       count(cell.records),
       cell.findings === null ? '' : count(cell.findings),
       cell.owner ?? '',
-      isWrong(cell) ? problemOf(cell) : '',
+      problemOf(cell),
     ]),
     ['left', 'left', 'right', 'left', 'left', 'left', 'right', 'right', 'left', 'left'],
     { width: terminalWidth(context), least: ['owner', 'last run'] },

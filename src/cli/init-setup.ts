@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { openPoster } from '../api/post.ts';
 import { isRecipient } from '../config/age-recipient.ts';
-import { isS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
+import { isS3Address, isTargetAddress, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { ChannelConfig } from '../config/channels.ts';
 import { cronOrOff } from '../config/schema.ts';
 import { systemClock } from '../core/clock.ts';
@@ -250,8 +250,7 @@ function recipientsIn(text: string): string[] {
 }
 
 function targetMistake(text: string): string | undefined {
-  const isTarget = text.trim() !== '' && (!isS3Address(text) || parseS3Address(text) !== null);
-  return isTarget ? undefined : `expected ${TARGET_ADDRESS}`;
+  return isTargetAddress(text) ? undefined : `expected ${TARGET_ADDRESS}`;
 }
 
 function targetText(context: CommandContext, target: string, output: string): string {

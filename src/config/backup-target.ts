@@ -25,6 +25,16 @@ export function isS3Address(address: string): boolean {
   return address.startsWith(SCHEME);
 }
 
+/** Whether a target can be at this address: an S3 address without a mistake, or a path. A URL of another scheme is none. */
+export function isTargetAddress(address: string): boolean {
+  return hasScheme(address) ? parseS3Address(address) !== null : address.trim() !== '';
+}
+
+/** Whether it is written as a URL: such a text is never taken for a path. */
+export function hasScheme(address: string): boolean {
+  return /^\s*[a-z][a-z0-9+.-]*:\/\//i.test(address);
+}
+
 /** The place in S3 that an address names; null for any other text. */
 export function parseS3Address(address: string): S3Place | null {
   if (!isS3Address(address)) return null;

@@ -4,7 +4,7 @@ import { KINDS } from '../catalog/kinds.ts';
 import { SEVERITIES } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger.ts';
 import { isRecipient } from './age-recipient.ts';
-import { isS3Address, parseS3Address, TARGET_ADDRESS } from './backup-target.ts';
+import { isTargetAddress, TARGET_ADDRESS } from './backup-target.ts';
 import { NOTICES, PINGS } from './channels.ts';
 import * as t from './schema.ts';
 import { section } from './schema.ts';
@@ -60,9 +60,7 @@ function retentionRules(one: 'run' | 'backup') {
   };
 }
 
-const address = z
-  .string()
-  .refine((text) => text.trim() !== '' && (!isS3Address(text) || parseS3Address(text) !== null));
+const address = z.string().refine(isTargetAddress);
 
 const keep = z.int().min(1).max(100_000).optional();
 

@@ -88,6 +88,7 @@ describe('backup', () => {
       '{ targets: ["s3://Bucket_/x?regin=a"] }',
       /backup\.targets.*s3:\/\/BUCKET/,
     ],
+    ['an address of another scheme', '{ targets: ["gs://x/y"] }', /backup\.targets.*s3:\/\/BUCKET/],
     ['no target', '{ targets: [] }', /backup\.targets/],
     [
       'a lock for a directory',

@@ -18,7 +18,7 @@ describe('fleet', () => {
       keyDirectory: '/run/secrets/cells',
       cache: expect.stringMatching(/\/data\/fleet$/) as string,
       heartbeatMs: 30_000,
-      timeLimitMs: 600_000,
+      timeLimitMs: 21_600_000,
       slots: 4,
     });
   });
@@ -57,6 +57,7 @@ describe('fleet', () => {
     ['another scheme', 'database: "mysql://root:hunter2@db/x"', 'postgresql://'],
     ['no URL', 'database: hunter2', 'postgresql://'],
     ['both forms', `{ database: "${URL_TEXT}", databaseFile: ./x }`, 'got both'],
+    ['storage of another scheme', 'storage: "gs://x/y"', 's3://BUCKET/PREFIX'],
     ['a bucket that is none', 'storage: "s3://"', 's3://BUCKET/PREFIX'],
     ['no slot', 'slots: 0', 'from 1 to 64'],
     ['an unknown key', 'slot: 3', 'slots'],

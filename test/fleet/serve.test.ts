@@ -27,6 +27,7 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
          SELECT 'c' || lpad(n::text, 3, '0'), 1, 'https://a.example.com', 'svc', 'env:KEY', '0 * * * *', CASE n % 2 WHEN 0 THEN '<b>team' END,
            CASE n WHEN 7 THEN 'quarantined' ELSE 'active' END, CASE n WHEN 7 THEN 5 ELSE 0 END, CASE n WHEN 7 THEN '<script>alert(1)</script>' END,
            now() - interval '10 minutes', now() - interval '10 minutes', 3, 'complete', 12, 1, now() + interval '20 minutes' FROM generate_series(1, 300) n;
+       UPDATE tidemark.cells SET error = 'this worker has no variable KEY', due_at = now() - interval '1 minute' WHERE name = 'c300';
        INSERT INTO tidemark.findings SELECT id, 'roles', '', 'r', '/name', 'Role R', 'changed', 'high', now(), NULL, NULL FROM tidemark.cells WHERE name = 'c007';
        INSERT INTO tidemark.changes SELECT id, 3, 'roles', '', 'r', 'Role R', 'changed', '["/name"]', now() FROM tidemark.cells WHERE name = 'c007'`,
     );
@@ -58,6 +59,7 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
     expect(await of('q=C123')).not.toContain('c124');
     expect(await of('status=quarantined')).not.toContain('c001');
     expect(await of('q=nobody')).toContain('No cell fits.');
+    expect(await of('q=c300')).toContain('this worker has no variable KEY');
   });
 
   it('answers JSON as the commands print it', async () => {
@@ -71,6 +73,9 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
       workers: [{ worker: 'w1' }],
     });
     expect(await get('/api/v1/changes?since=1h')).toMatchObject({ total: 1, changes: [{ cell: 'c007' }] });
+    for (const query of ['', '?since=', '?cell=c007', '?limit=5', '?kind=roles'])
+      expect(await get(`/api/v1/changes${query}`), query).toMatchObject({ total: 1 });
+    expect(await get('/api/v1/changes?cell=c001')).toMatchObject({ total: 0 });
     expect(await get('/api/v1/drift?severity=high')).toMatchObject({
       total: 1,
       findings: [{ path: '/name' }],

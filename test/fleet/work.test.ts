@@ -420,7 +420,7 @@ globalThis.Date.now = () => real() + off;\n`,
     });
     expect(await fleet('checkout', 'acme')).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('as of run 1') as string,
+      stdout: expect.stringMatching(/as of run 1:[^]*fleet checkin acme --config \S+fleet\.yaml\n/) as string,
     });
     expect(await fleet('checkout', 'acme')).toMatchObject({
       code: 4,

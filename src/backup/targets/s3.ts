@@ -336,11 +336,7 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
       'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws/credentials, or a web identity',
     );
   if (thrown.name === 'NoSuchBucket')
-    return error(
-      'file_system',
-      'there is no such bucket',
-      'check the bucket in `backup.targets`, or create it',
-    );
+    return error('file_system', 'there is no such bucket', 'check the bucket in the address, or create it');
   if (thrown.name === 'NoSuchKey')
     return error('file_system', 'there is no such object', 'see `tidemark backup list`');
   if (status === 401 || status === 403)
@@ -352,12 +348,7 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
   if (status === 507 || /Quota|Insufficient/i.test(thrown.name))
     return error('disk_full', 'the storage is full', 'free space there, or raise its quota');
   if (status !== undefined && status >= 500)
-    return error(
-      'server_error',
-      `the service answered ${status}`,
-      'it is tried again with the next backup',
-      true,
-    );
+    return error('server_error', `the service answered ${status}`, 'try again later', true);
   if (status !== undefined && status >= 300)
     return error(
       'rejected',
@@ -367,7 +358,7 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
   return error(
     'unreachable',
     `no answer (${'code' in thrown && typeof thrown.code === 'string' ? thrown.code : thrown.name})`,
-    'check the endpoint and the network; it is tried again with the next backup',
+    'check the endpoint and the network, then try again',
     true,
   );
 }

@@ -40,7 +40,11 @@ export function kindsIn(query: URLSearchParams, name: string): Kind[] | null {
   return texts.length === 0 ? null : [...new Set(texts.map(kindFrom))];
 }
 
-/** A time (ISO 8601) or an age (`7d`); ISO 8601 with milliseconds. @throws TidemarkError `usage` */
+/**
+ * A time (ISO 8601) or an age (`7d`); ISO 8601 with milliseconds.
+ * @param usual for a missing parameter: ISO 8601, returned unchanged
+ * @throws TidemarkError `usage`
+ */
 export function timeIn(query: URLSearchParams, name: string, usual: string, now: number): string {
   const text = query.get(name);
   if (text === null || text === '') return usual;

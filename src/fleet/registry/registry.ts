@@ -173,12 +173,12 @@ export class Registry {
       if (migrates) return new Registry(connections, await migrate(connections));
       throw version === 0
         ? new TidemarkError('registry_missing', `the registry ${place} has no tables yet`, {
-            hint: 'run `tidemark fleet apply FILE`, which creates them',
+            hint: 'run `tidemark fleet apply FILE --yes`, which creates them',
           })
         : new TidemarkError(
             'registry_older',
             `the registry ${place} has schema ${version}, this Tidemark needs ${latest}`,
-            { hint: 'run `tidemark fleet apply FILE` with this version, which upgrades it' },
+            { hint: 'run `tidemark fleet apply FILE --yes` with this version, which upgrades it' },
           );
     } catch (error) {
       await connections.close();
@@ -518,7 +518,7 @@ export class Registry {
         }
         if (found.isAtWork && !isForced) {
           throw new TidemarkError('cell_held', `worker ${found.holder} is working on ${name}`, {
-            hint: 'wait for it to end, then run the command again',
+            hint: 'run it with `--wait`, which waits for the worker to end',
             isRetryable: true,
           });
         }

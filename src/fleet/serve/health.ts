@@ -19,7 +19,10 @@ export function isWrong({ health }: CellOverview): boolean {
   return WRONG.has(health);
 }
 
-/** What is wrong, in a few words. */
+/** Longest text of an error in a table. */
+const ERROR_LENGTH = 200;
+
+/** What is wrong, in one line; empty where nothing is. */
 export function problemOf({
   health,
   failures,
@@ -28,16 +31,24 @@ export function problemOf({
   overdueMs,
   lastOutcome,
 }: CellOverview): string {
-  const why = error ?? errorCode ?? '';
+  const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
+  const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
+  const cause = why === '' ? '' : `: ${why}`;
   switch (health) {
     case 'quarantined':
     case 'failing':
-      return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${why === '' ? '' : `: ${why}`}`;
+      return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${cause}`;
     case 'late':
-      return `due for ${duration(overdueMs ?? 0)}${why === '' ? '' : `: ${why}`}`;
+      return `due for ${duration(overdueMs ?? 0)}${cause}`;
     case 'partial':
-      return `the last run was ${lastOutcome ?? 'partial'}`;
-    default:
-      return HEALTH_TEXT[health];
+      return `the last run was ${lastOutcome ?? 'partial'}${cause}`;
+    case 'new':
+      return `${HEALTH_TEXT.new}${cause}`;
+    case 'fine':
+      // Due, and a worker could not work on it: the error of a cell that is not due is over.
+      return (overdueMs ?? -1) >= 0 ? why : '';
+    case 'checked_out':
+    case 'retired':
+      return '';
   }
 }

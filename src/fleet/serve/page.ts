@@ -91,11 +91,9 @@ function cellsHtml(found: readonly CellOverview[], { now }: FleetPageFacts): Htm
           : aheadHtml(cell.dueAt, now),
       count(cell.records),
       cell.findings === null ? '' : count(cell.findings),
-      isWrong(cell)
+      cell.checkoutHolder === null || isWrong(cell)
         ? problemOf(cell)
-        : cell.checkoutHolder === null
-          ? ''
-          : `checked out by ${cell.checkoutHolder}`,
+        : `checked out by ${cell.checkoutHolder}`,
     ]);
   const columns = [
     { head: 'Cell' },

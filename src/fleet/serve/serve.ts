@@ -1,5 +1,6 @@
 /** `fleet serve`: the registry for people and programs, read-only: a page of all cells, JSON, metrics. */
 import { SEVERITIES } from '../../catalog/definition.ts';
+import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import { answerPage, refusalPage } from '../../daemon/dashboard/layout.ts';
 import { listen, type RunningHttpServer } from '../../daemon/http/http.ts';
@@ -14,6 +15,8 @@ import { fleetPage } from './page.ts';
 
 const NAVIGATION = [['/', 'Cells']] as const;
 const MOST_ROWS = 1000;
+/** What changes are of, where `since` is left out. */
+const USUAL_CHANGES_MS = 24 * 3_600_000;
 
 /**
  * Starts to listen. Every answer is read from the registry when it is asked for; where that is away, the answer is 503.
@@ -70,9 +73,10 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   });
   application.get('/api/v1/changes', async (context) => {
     const query = new URL(context.req.url).searchParams;
+    const now = clock.now();
     const { rows, total } = await registry.changes({
       cells: cellsIn(query),
-      since: { at: timeIn(query, 'since', '24h', clock.now()) },
+      since: { at: timeIn(query, 'since', isoTime(now - USUAL_CHANGES_MS), now) },
       kinds: kindsIn(query, 'kind') ?? undefined,
       limit: numberIn(query, 'limit', 200, MOST_ROWS),
     });

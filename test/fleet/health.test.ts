@@ -1,0 +1,28 @@
+import { expect, it } from 'vitest';
+import type { CellOverview } from '../../src/fleet/registry/overview.ts';
+import { problemOf } from '../../src/fleet/serve/health.ts';
+
+const KEY_MISSING = 'this worker has no variable ORG_21_KEY';
+
+function problem(facts: Partial<CellOverview>): string {
+  const usual = { failures: 0, errorCode: null, error: null, overdueMs: null, lastOutcome: null };
+  return problemOf({ ...usual, ...facts } as CellOverview);
+}
+
+it('says why a cell has no run yet, is late, or waits although it is fine', () => {
+  expect(problem({ health: 'new' })).toBe('no run yet');
+  expect(problem({ health: 'new', error: KEY_MISSING })).toBe(`no run yet: ${KEY_MISSING}`);
+  expect(problem({ health: 'late', overdueMs: 1_200_000, error: KEY_MISSING })).toBe(
+    `due for 20 min: ${KEY_MISSING}`,
+  );
+  expect(problem({ health: 'partial', lastOutcome: 'partial', error: KEY_MISSING })).toBe(
+    `the last run was partial: ${KEY_MISSING}`,
+  );
+  expect(problem({ health: 'fine', overdueMs: 1000, error: KEY_MISSING })).toBe(KEY_MISSING);
+  expect(problem({ health: 'fine', overdueMs: -1000, error: KEY_MISSING })).toBe('');
+});
+
+it('is one line of a length that a table can show', () => {
+  expect(problem({ health: 'new', error: 'first\nsecond' })).toBe('no run yet: first');
+  expect(problem({ health: 'new', error: 'x'.repeat(1000) })).toBe(`no run yet: ${'x'.repeat(200)}…`);
+});
