@@ -149,7 +149,7 @@ describe('tidemark drill', () => {
   }, 20_000);
 
   it.each([
-    [['live'], 4, 'needs a state that is kept'],
+    [['live'], 4, 'needs a stored state'],
     [['--seed', '3'], 4, '--damage'],
     [['--damage', '101'], 4, 'at most 100'],
     [['--kind', 'session_recordings'], 1, 'never restored'],
