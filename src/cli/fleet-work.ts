@@ -4,16 +4,20 @@ import { mkdirSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { readIdentities } from '../backup/encryption.ts';
+import { openTarget } from '../backup/targets/open.ts';
 import type { FleetConfig } from '../config/config.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import type { Logger } from '../core/logger.ts';
 import { programVersion } from '../core/package-root.ts';
 import type { Secret } from '../core/secret.ts';
+import { duration } from '../core/wording.ts';
 import { GroupQueue } from '../fleet/queue.ts';
+import type { WorkerOverview } from '../fleet/registry/overview.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { secretReader } from '../fleet/secret-reference.ts';
-import { DEFAULT_LIMITS, Worker } from '../fleet/worker.ts';
+import { cellStorage, DEFAULT_LIMITS, Worker } from '../fleet/worker.ts';
 import { acquireWriterLock, type WriterLock } from '../mirror/lock.ts';
 import { readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -23,7 +27,16 @@ interface FleetWorkOptions {
   readonly name?: string;
 }
 
-/** Exit 0 after a stop. @throws TidemarkError for a configuration without database or storage, and as opening them does */
+/** How long a start waits for the storage to answer. */
+const STORAGE_CHECK_MS = 60_000;
+/** How often the registry is asked whether a worker of the same name is heard of again. */
+const NAME_CHECK_MS = 1_000;
+
+/**
+ * Exit 0 after a stop.
+ * @throws TidemarkError for a configuration without database or storage, for a storage that refuses, for a name that another
+ *   worker has, and as opening them does
+ */
 export async function fleetWork(
   context: CommandContext,
   { name = hostname() }: FleetWorkOptions,
@@ -33,6 +46,7 @@ export async function fleetWork(
   const { database, storage } = requireFleet(fleet);
   const log = daemonLog(context, config.log.level);
   const identities = fleet.identityFile === null ? [] : await readIdentities(fleet.identityFile);
+  await checkStorage(storage, context.signal);
   const cache = join(fleet.cache, encodeURIComponent(name));
   const lock = lockCache(cache, name, context.pid);
   try {
@@ -59,6 +73,10 @@ export async function fleetWork(
       log,
     });
     try {
+      if (
+        !(await isNameFree(registry, { name, heartbeatMs: fleet.heartbeatMs, signal: context.signal, log }))
+      )
+        return EXIT.done;
       await worker.start();
       const stop = (): void => void worker.stop();
       if (context.signal.aborted) stop();
@@ -90,6 +108,76 @@ export function requireFleet({ database, databaseProblem, storage }: FleetConfig
     });
   }
   return { database, storage };
+}
+
+/**
+ * Asks storage in S3 for a list once: a bucket, a policy or credentials that are wrong stay so. One that does not answer may
+ * come back, as a directory may be mounted later: the worker waits for these.
+ * @throws TidemarkError
+ */
+async function checkStorage(
+  storage: NonNullable<FleetConfig['storage']>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (storage.type !== 's3') return;
+  // A place that no cell has, so the list is empty.
+  const target = await openTarget(cellStorage(storage, '.start'), systemClock);
+  const asked = target.list().catch((thrown: unknown) => {
+    const { message, hint, isRetryable } = asTidemarkError(thrown);
+    if (isRetryable) return;
+    throw new TidemarkError('rejected', `fleet.storage: ${message}`, hint === undefined ? {} : { hint });
+  });
+  const over = new AbortController();
+  const stopped = AbortSignal.any([signal, over.signal]);
+  const limit = systemClock.sleep(STORAGE_CHECK_MS, stopped).catch((error: unknown) => {
+    if (!stopped.aborted) throw error;
+  });
+  try {
+    await Promise.race([asked, limit]);
+  } finally {
+    over.abort();
+  }
+}
+
+/**
+ * Whether no other worker of this name is alive. One that was heard of within the heartbeat may have been killed just now, so
+ * it counts as alive once it is heard of again. False where the stop came first.
+ * @throws TidemarkError `mirror_locked` for a worker that is alive
+ */
+async function isNameFree(
+  registry: Registry,
+  facts: {
+    readonly name: string;
+    readonly heartbeatMs: number;
+    readonly signal: AbortSignal;
+    readonly log: Logger;
+  },
+): Promise<boolean> {
+  const { name, heartbeatMs, signal, log } = facts;
+  let first: WorkerOverview | null = null;
+  while (!signal.aborted) {
+    const other = (await registry.workers()).find((worker) => worker.name === name);
+    if (other === undefined || other.seenAgeMs >= heartbeatMs) return true;
+    if (first === null) {
+      first = other;
+      log.info(
+        { worker: name },
+        `a worker ${name} on ${other.host} was heard of ${duration(other.seenAgeMs)} ago: waiting whether it is there still`,
+      );
+    } else if (other.seenAt !== first.seenAt) {
+      throw new TidemarkError(
+        'mirror_locked',
+        `a worker with the name ${name} runs on ${other.host} already`,
+        {
+          hint: 'give each worker a name of its own with --name',
+        },
+      );
+    }
+    await systemClock.sleep(NAME_CHECK_MS, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+  }
+  return false;
 }
 
 /** Two workers of one name would write the same mirrors. */

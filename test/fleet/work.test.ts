@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync
 import type { ServerResponse } from 'node:http';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { startFauxqs } from 'fauxqs';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Secret } from '../../src/core/secret.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
@@ -263,6 +264,50 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.cells WHERE failures = 1 AND error LIKE '%was ended by SIGKILL'`);
     const [after] = (await ask(count)) as [{ n: number }];
     expect(after.n).toBeGreaterThanOrEqual(service.seen.length - before);
+  });
+
+  it('of one name refuse the second, and take over the name of one that was killed', async () => {
+    const { worker, until, ask, config } = await cells('acme');
+    const first = worker('w1');
+    await until(RUN(1));
+    const [before] = await ask('SELECT started_at::text AS at FROM tidemark.workers');
+    // A cache of its own, as on another machine: only the registry knows of both.
+    const settings = readFileSync(config, 'utf8');
+    writeFileSync(config, settings.replace('/cache"', '/other-cache"'));
+    const second = worker('w1');
+    const { code, stderr } = await second.ended;
+    expect(code, stderr).toBe(1);
+    expect(stderr).toContain('a worker with the name w1 runs on');
+    expect(stderr).toContain('--name');
+    expect(await ask('SELECT name FROM tidemark.workers')).toEqual([{ name: 'w1' }]);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    writeFileSync(config, settings);
+    const third = worker('w1');
+    await until(`SELECT FROM tidemark.workers WHERE started_at::text <> '${String(before?.['at'])}'`);
+    third.child.kill('SIGTERM');
+    expect((await third.ended).code).toBe(0);
+  });
+
+  it('refuse at their start a storage whose bucket does not exist, and wait for one that does not answer', async () => {
+    const { worker, until, directory, config } = await cells('acme');
+    const settings = readFileSync(config, 'utf8');
+    const storage = await startFauxqs({ port: 0, logger: false });
+    onTestFinished(() => storage.stop());
+    const at = (port: number): Worker => {
+      const address = `s3://no-such-bucket?endpoint=http://127.0.0.1:${port}`;
+      writeFileSync(config, settings.replace(join(directory, 'storage'), address));
+      return worker('w1', { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' });
+    };
+    const refused = at(storage.port);
+    const { code, stderr } = await refused.ended;
+    expect(code, stderr).toBe(1);
+    expect(stderr).toContain('fleet.storage: s3://no-such-bucket');
+    expect(stderr).toContain('there is no such bucket');
+    const waiting = at(1);
+    await until(`SELECT FROM tidemark.workers WHERE name = 'w1'`);
+    waiting.child.kill('SIGTERM');
+    expect((await waiting.ended).code).toBe(0);
   });
 
   it('say once that storage is missing, whatever the number of cells, and go on when it is there', async () => {
