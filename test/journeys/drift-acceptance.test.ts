@@ -211,7 +211,7 @@ describe('fingerprints', () => {
     expect(code).toBe(1);
     expect(stdout).toMatch(/^chain: the acceptance of \/is_verified of \S+ is gone, .* \(domains d1, /m);
     expect(stdout).toMatch(
-      /^chain: the acceptance of \/is_verified of \S+ was put in .* \(invites \[secret:/m,
+      /^chain: the acceptance of \/is_verified of \S+ was inserted .* \(invites \[secret:/m,
     );
     expect(stdout + stderr).not.toContain('SECRETINVITEID');
     // Records and history are as they were: nothing asks for another mirror.
