@@ -265,7 +265,9 @@ describe('a new configuration', () => {
     writeFileSync(rig.configFile, text);
     rig.daemon.reload();
     await rig.settle();
-    expect(rig.daemon.cells.configProblem()?.message).toContain('the mirror cannot be changed while the daemon runs');
+    expect(rig.daemon.cells.configProblem()?.message).toContain(
+      'the mirror cannot be changed while the daemon runs',
+    );
     expect(rig.daemon.cells.cells()).toHaveLength(1);
   });
 });
