@@ -140,7 +140,7 @@ describe('mirror move', () => {
     configure(SPLIT);
     await run(0, 'sync', '--quiet', '--source', 'beta');
     configure('./data/all.db');
-    expect((await run(1, 'mirror', 'move', '--to', SPLIT)).stderr).toContain('is there already');
+    expect((await run(1, 'mirror', 'move', '--to', SPLIT)).stderr).toContain('exists already');
     expect(await seen()).toEqual(before);
     expect(files()).toEqual(['acme.db', 'all.db', 'beta.db', 'core.db']);
     await run(4, 'mirror', 'move', '--to', './data/other.db');
