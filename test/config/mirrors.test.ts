@@ -97,7 +97,7 @@ ${SOURCES}schedules:
     expect(thrownBy(() => onlyMirrorConfig(whole))).toMatchObject({
       code: 'usage',
       message: 'each source has a mirror of its own: name one with --source',
-      hint: 'there are acme, beta, core',
+      hint: 'there are acme, beta and core',
     });
     expect(thrownBy(() => onlyMirrorConfig({ ...whole, sources: [] }))).toMatchObject({
       code: 'config_missing',

@@ -43,7 +43,7 @@ describe('a line that allows less than the record holds', () => {
       {
         action: 'blocked',
         name,
-        reason: expect.stringContaining('stay as the service sets them') as unknown,
+        reason: expect.stringContaining('so the service sets them') as unknown,
       },
     ]);
     const silent = plan.steps[1]?.fields.map(({ path }) => path) ?? [];

@@ -83,10 +83,10 @@ describe('redact: true', () => {
     const first = await story.plan(2);
     expect(first.steps).toMatchObject([{ action: 'update' }]);
     expect(first.steps[0]?.reason).toBe(
-      `the configuration has another secret for ${POINTER} than was recorded: that one is sent`,
+      `the secret in the configuration for ${POINTER} differs from the recorded one; the configured one is sent`,
     );
     const shown = await story.expectRun(2, 'restore');
-    expect(shown.stdout).toContain('the configuration has another secret for');
+    expect(shown.stdout).toContain('the secret in the configuration for');
     await story.applied(0, 'restore', '--apply');
     const again = await story.plan(0);
     expect(again.steps).toEqual([]);
