@@ -157,6 +157,8 @@ export interface TargetShown {
   readonly damaged: number;
   /** Why the target could not be read; null where it was. */
   readonly problem: string | null;
+  /** When the newest of `whole` was made, ISO 8601, as of the latest time that the target could be read; null for none. */
+  readonly newestAt: string | null;
 }
 
 /** The targets together. */
@@ -187,9 +189,16 @@ const WAIT_MS = 250;
 /** For how long what is known of a target is shown: listing a directory costs nothing, requests to a service do. */
 const FRESH_MS = { directory: 30_000, s3: 15 * 60_000 } as const;
 
+interface KnownTarget {
+  readonly shown: TargetShown;
+  readonly readAtMs: number;
+  /** The latest backup job of the mirror when the target was read. */
+  readonly job: number | null;
+}
+
 export class BackupCatalog {
   readonly #clock: Clock;
-  readonly #known = new Map<string, { readonly shown: TargetShown; readonly readAtMs: number }>();
+  readonly #known = new Map<string, KnownTarget>();
   readonly #reading = new Map<string, Promise<void>>();
 
   constructor(clock: Clock) {
@@ -200,27 +209,32 @@ export class BackupCatalog {
   async look(targets: readonly TargetConfig[], mirror: Mirror): Promise<readonly TargetShown[]> {
     const reading = targets.flatMap((target) => this.#refresh(target, mirror) ?? []);
     if (reading.length > 0) await settlesWithin(Promise.all(reading), WAIT_MS, this.#clock);
-    return this.known(targets, mirror);
+    return this.remembered(targets);
   }
 
   /** What is known now; starts reading again where that is outdated. */
   known(targets: readonly TargetConfig[], mirror: Mirror): readonly TargetShown[] {
-    return targets.flatMap((target) => {
-      void this.#refresh(target, mirror);
-      return this.#known.get(JSON.stringify(target))?.shown ?? [];
-    });
+    for (const target of targets) void this.#refresh(target, mirror);
+    return this.remembered(targets);
   }
 
-  /** Null while what is known is fresh. */
+  /** What is known now, however old; needs no mirror. */
+  remembered(targets: readonly TargetConfig[]): readonly TargetShown[] {
+    return targets.flatMap((target) => this.#known.get(JSON.stringify(target))?.shown ?? []);
+  }
+
+  /** Null while what is known is fresh: not outdated, and no backup job has ended since. */
   #refresh(target: TargetConfig, mirror: Mirror): Promise<void> | null {
     const key = JSON.stringify(target);
     const known = this.#known.get(key);
-    if (known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type])
-      return null;
+    const job = mirror.daemon.jobs({ name: 'backup', limit: 1 })[0]?.job ?? null;
+    const isFresh = known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type];
+    if (isFresh && known.job === job) return null;
     const reading =
       this.#reading.get(key) ??
-      readShown(target, mirror, this.#clock).then((shown) => {
-        this.#known.set(key, { shown, readAtMs: this.#clock.monotonicMs() });
+      readShown(target, mirrorId(mirror), this.#clock).then((read) => {
+        const newestAt = read.problem === null ? read.newestAt : (known?.shown.newestAt ?? null);
+        this.#known.set(key, { shown: { ...read, newestAt }, readAtMs: this.#clock.monotonicMs(), job });
         this.#reading.delete(key);
       });
     this.#reading.set(key, reading);
@@ -228,17 +242,19 @@ export class BackupCatalog {
   }
 }
 
-async function readShown(config: TargetConfig, mirror: Mirror, clock: Clock): Promise<TargetShown> {
+/** @param owner id of the mirror whose backups are shown */
+async function readShown(config: TargetConfig, owner: string, clock: Clock): Promise<TargetShown> {
   const target = await openTarget(config, clock);
   const { address } = target;
   try {
-    const owner = mirrorId(mirror);
     const own = (await listBackups(target)).filter(
       ({ manifest }) => manifest === null || manifest.mirror === owner,
     );
     const whole = own.filter(({ state }) => state === 'whole');
-    return { address, whole, damaged: own.length - whole.length, problem: null };
+    // One of the future, made before the clock stepped back, would hide for long that none is made.
+    const newestAt = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now())?.madeAt ?? null;
+    return { address, whole, damaged: own.length - whole.length, problem: null, newestAt };
   } catch (error) {
-    return { address, whole: [], damaged: 0, problem: asTidemarkError(error).message };
+    return { address, whole: [], damaged: 0, problem: asTidemarkError(error).message, newestAt: null };
   }
 }

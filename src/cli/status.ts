@@ -133,6 +133,7 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
     backups: {
       look: (targets, own) => catalog.look(local(targets), own),
       known: (targets, own) => catalog.known(local(targets), own),
+      remembered: (targets) => catalog.remembered(local(targets)),
     },
     schedules: () => timetable.views(),
     running: () => [],

@@ -120,7 +120,7 @@ export interface DaemonView {
    */
   mirror(): Mirror;
   /** The backups elsewhere, if there are any. */
-  readonly backups: Pick<BackupCatalog, 'look' | 'known'>;
+  readonly backups: Pick<BackupCatalog, 'look' | 'known' | 'remembered'>;
   /** Those that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
   running(): readonly RunningJob[];

@@ -209,14 +209,12 @@ export function readFreshness(
 export async function lookAtBackups(view: HealthView): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
-  let mirror: Mirror;
   try {
-    mirror = view.mirror();
+    return backupsShown(await view.backups.look(backup.targets, view.mirror()));
   } catch {
-    // Health reports why it cannot be read.
+    // Health reports why the mirror cannot be read; a target that cannot be read is part of what `look` returns.
     return null;
   }
-  return backupsShown(await view.backups.look(backup.targets, mirror));
 }
 
 /** True while a mirror that existed before is missing. */

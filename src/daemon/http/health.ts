@@ -274,7 +274,7 @@ function of(source: string | null): string {
 /** A quarter of an interval late: a nightly sync that did not happen is known in the morning. Failed runs are reported at once. */
 const INTERVALS_ALLOWED = 1.25;
 /** Backups are made after complete runs, of which one may just miss the due time. */
-const BACKUP_INTERVALS_ALLOWED = 2;
+export const BACKUP_INTERVALS_ALLOWED = 2;
 
 /** The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. */
 export function allowedAgeMs({

@@ -1,5 +1,6 @@
 /** Every metric: its name with the unit in it, its help, and how it is read at a scrape (docs/http.md, Metrics). */
-import { statSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
@@ -7,12 +8,12 @@ import { JOB_NAMES } from '../../mirror/daemon.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
-import type { ScheduleView, SourceRequestStats } from '../view.ts';
+import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import { RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
-import { HEALTH_STATES } from './health.ts';
+import { BACKUP_INTERVALS_ALLOWED, HEALTH_STATES } from './health.ts';
 import { tookMs } from './wording.ts';
 
 export interface Metrics {
@@ -53,6 +54,8 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
         totals: known?.totals ?? (snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror)),
         unreadable: known?.unreadable ?? Number(snapshot.mirror === null),
         files: fileSizes(views.map((view) => view.config().mirror)),
+        volume: fullestVolume(views.map((view) => view.config().mirror)),
+        targets: views.flatMap((view) => targetFacts(view, cells.isPerSource())),
         process: processStats(delay),
       };
       delay.reset();
@@ -97,6 +100,35 @@ function fileSizes(paths: readonly string[]): MetricFacts['files'] {
   return { mirror: sum(paths), wal: sum(paths.map((path) => `${path}-wal`)) };
 }
 
+/** Of the volumes that hold mirrors, the one with the least space left; null if none can be read. */
+function fullestVolume(paths: readonly string[]): MetricFacts['volume'] {
+  const volumes = [...new Set(paths.map((path) => dirname(path)))].flatMap((directory) => {
+    try {
+      const { bavail, blocks, bsize } = statfsSync(directory);
+      // Some file systems have no size.
+      return blocks === 0 ? [] : [{ free: bavail * bsize, size: blocks * bsize }];
+    } catch {
+      // A directory that is gone: health reports its mirror.
+      return [];
+    }
+  });
+  return volumes.toSorted((a, b) => a.free - b.free)[0] ?? null;
+}
+
+/** The backup targets of one mirror, as far as they are known. */
+function targetFacts(view: DaemonView, isPerSource: boolean): TargetFacts[] {
+  const { backup, sources } = view.config();
+  if (backup === null) return [];
+  const source = isPerSource ? (sources[0]?.name ?? '') : '';
+  const syncs = view.schedules().filter(({ schedule }) => schedule === 'sync');
+  const everyMs = Math.max(backup.everyMs, ...syncs.map(({ intervalMs }) => intervalMs));
+  // Without a schedule no backup is due.
+  const allowedMs = syncs.length === 0 ? null : BACKUP_INTERVALS_ALLOWED * everyMs;
+  return view.backups.remembered(backup.targets).map(({ address, newestAt, problem }) => {
+    return { source, address, newestAt, isReadable: problem === null, allowedMs };
+  });
+}
+
 function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessStats {
   // Each sample is the time between two timer events: the excess over the interval is lag. Nanoseconds; NaN before the first.
   const lag = (nanoseconds: number): number =>
@@ -124,7 +156,21 @@ interface MetricFacts {
   /** Runs that ended and changes that they published since the daemon started. */
   readonly totals: RunTotals;
   readonly files: { readonly mirror: number; readonly wal: number };
+  /** Bytes. */
+  readonly volume: { readonly free: number; readonly size: number } | null;
+  readonly targets: readonly TargetFacts[];
   readonly process: ProcessStats;
+}
+
+interface TargetFacts {
+  /** Empty for a mirror of all sources. */
+  readonly source: string;
+  readonly address: string;
+  /** ISO 8601; null for no backup of this mirror. */
+  readonly newestAt: string | null;
+  readonly isReadable: boolean;
+  /** Null where no schedule makes backups. */
+  readonly allowedMs: number | null;
 }
 
 interface ProcessStats {
@@ -178,6 +224,10 @@ const perSchedule = (
 };
 
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
+
+const perTarget = (valueOf: (target: TargetFacts) => number | null): Reader => {
+  return ({ targets }) => targets.map((target) => [valueOf(target), target.source, target.address]);
+};
 
 const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 
@@ -384,6 +434,31 @@ export const METRICS: readonly MetricRow[] = [
   ]),
   gauge('mirror_bytes', 'Size of the mirror file', [], ({ files }) => [[files.mirror]]),
   gauge('mirror_wal_bytes', 'Size of the write-ahead log beside it', [], ({ files }) => [[files.wal]]),
+  gauge(
+    'mirror_volume_free_bytes',
+    'Space left for Tidemark on the volume of the mirror; with several volumes, on the one with the least',
+    [],
+    ({ volume }) => [[volume?.free ?? null]],
+  ),
+  gauge('mirror_volume_size_bytes', 'Size of that volume', [], ({ volume }) => [[volume?.size ?? null]]),
+  gauge(
+    'backup_newest_timestamp_seconds',
+    'When the newest complete backup in the target was made; absent without one. The source is empty if one mirror holds all sources',
+    ['source', 'target'],
+    perTarget(({ newestAt }) => seconds(newestAt)),
+  ),
+  gauge(
+    'backup_allowed_age_seconds',
+    'Age of that backup from which it is overdue: twice `backup.every`, or twice the interval of syncs if that is longer; absent without a sync schedule',
+    ['source', 'target'],
+    perTarget(({ allowedMs }) => (allowedMs === null ? null : allowedMs / 1000)),
+  ),
+  gauge(
+    'backup_target_readable',
+    '1 if the backups in the target could be listed, else 0',
+    ['source', 'target'],
+    perTarget(({ isReadable }) => Number(isReadable)),
+  ),
   gauge(
     'event_loop_lag_seconds',
     'Delay of the event loop since the last scrape',

@@ -1,5 +1,5 @@
 /** The first page, as text: what it says in words that a picture would not give away. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -135,6 +135,49 @@ describe('the overview', () => {
     expect(await codes()).not.toContain('backup_overdue');
   });
 
+  it('tells Prometheus the space left, and of each target its newest backup, its limit, and whether it can be read', async () => {
+    const readAgain = async (): Promise<string> => {
+      world.clock.passedMs += MINUTE_MS;
+      await fetch(`${url}/readyz`);
+      return await (await fetch(`${url}/metrics`)).text();
+    };
+    const at = Math.floor(world.clock.at / 1000) * 1000 - 5 * MINUTE_MS;
+    writeBackup(at);
+    const labels = `{source="",target="${directory}"}`;
+    const seen = await readAgain();
+    expect(seen).toContain(`tidemark_backup_newest_timestamp_seconds${labels} ${at / 1000}\n`);
+    expect(seen).toContain(`tidemark_backup_target_readable${labels} 1\n`);
+    // Backups are due every day, syncs every half hour.
+    expect(seen).toContain(`tidemark_backup_allowed_age_seconds${labels} ${(2 * DAY_MS) / 1000}\n`);
+    const { bavail, bsize } = statfsSync(directory);
+    const [, free] = /^tidemark_mirror_volume_free_bytes (\S+)$/m.exec(seen) ?? [];
+    expect(Math.abs(Number(free) - bavail * bsize)).toBeLessThan(0.1 * bavail * bsize);
+    expect(seen).toMatch(/^tidemark_mirror_volume_size_bytes [1-9]/m);
+
+    // A target that went away keeps the time of its newest backup: the alert for its age goes on.
+    renameSync(directory, `${directory}-away`);
+    const away = await readAgain();
+    renameSync(`${directory}-away`, directory);
+    expect(away).toContain(`tidemark_backup_target_readable${labels} 0\n`);
+    expect(away).toContain(`tidemark_backup_newest_timestamp_seconds${labels} ${at / 1000}\n`);
+    expect(await readAgain()).toContain(`tidemark_backup_target_readable${labels} 1\n`);
+  });
+
+  it('reads a target again as soon as a backup job has ended', async () => {
+    const shelf = new BackupCatalog(world.clock);
+    const newest = async (): Promise<string | null | undefined> =>
+      (await shelf.look([targetAt(directory)], world.mirror()))[0]?.newestAt;
+    const before = await newest();
+    const at = world.clock.at - MINUTE_MS;
+    writeBackup(at);
+    expect(await newest()).toBe(before);
+    world.write((mirror) => {
+      const startedAt = isoTime(world.clock.at);
+      mirror.daemon.beginJob({ name: 'backup', source: null, trigger: 'after_run', startedAt });
+    });
+    expect(Date.parse((await newest()) ?? '')).toBe(at);
+  });
+
   it('does not wait for a directory that does not answer', async () => {
     const clock = new HeldClock();
     clock.sleep = () => Promise.resolve();
@@ -143,7 +186,7 @@ describe('the overview', () => {
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    const empty = { address: gone, whole: [], damaged: 0, problem: null };
+    const empty = { address: gone, whole: [], damaged: 0, problem: null, newestAt: null };
     expect(await patient.look([targetAt(gone)], world.mirror())).toEqual([empty]);
     const [away] = await patient.look([targetAt(join(gone, 'away'))], world.mirror());
     expect(away?.problem).toContain('does not exist');
