@@ -12,6 +12,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import type { Located } from './command-row.ts';
 import { print, type CommandContext, terminalWidth } from './context.ts';
+import { progressInDaemon } from './daemon-requests.ts';
 import {
   recreatedLines,
   type PrintedChanges,
@@ -38,8 +39,10 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         ? mirror.runs.list({ limit })
         : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
     const rows = found.sort((a, b) => b.run - a.run).slice(0, limit);
+    const progress = await progressInDaemon(context, config, rows);
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) })}\n`);
+      const documents = rows.map((row) => runDocument(row, progress.get(row.source)));
+      await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents })}\n`);
       return EXIT.done;
     }
     const table = renderTable(
@@ -50,10 +53,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         localTime(row.startedAt),
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
         row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`),
-        count(row.added),
-        count(row.changed),
-        count(row.removed),
-        count(row.requests),
+        ...countsOf(row, progress.get(row.source)?.requests),
         row.trigger,
       ]),
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
@@ -64,6 +64,12 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
   } finally {
     mirror.close();
   }
+}
+
+/** What the mirror does not know before the run has ended is empty. */
+function countsOf(run: RunRow, requestsNow: number | undefined): string[] {
+  if (run.outcome === 'running') return ['', '', '', requestsNow === undefined ? '' : count(requestsNow)];
+  return [count(run.added), count(run.changed), count(run.removed), count(run.requests)];
 }
 
 /** The run that `runs show` is about: each mirror has numbers of its own. */

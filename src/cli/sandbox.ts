@@ -1,8 +1,10 @@
 /** `tidemark sandbox`: the embedded server of the entire interface. Runs until it is stopped. */
+import { hostname } from 'node:os';
 import { profileOption } from '../config/profile.ts';
 import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
+import type { ListeningAt } from '../core/local-url.ts';
 import { createSandbox } from '../server/sandbox.ts';
 import { print, type CommandContext } from './context.ts';
 import { commandLog } from './source-probe.ts';
@@ -30,7 +32,8 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     ...(options.data === undefined ? {} : { file: options.data }),
   });
   try {
-    const { url } = await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 8600 });
+    const at = await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 8600 });
+    const { url } = at;
     if (context.options.json === true) {
       await print(context, `${JSON.stringify({ schema: 'tidemark.sandbox/1', url, key })}\n`);
     } else {
@@ -38,7 +41,7 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
       await print(
         context,
         [
-          `sandbox listens on ${url}`,
+          `sandbox listens on ${url}${elsewhere(at)}`,
           'try it in another terminal:',
           `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}${profile}`,
           '  npx tidemark sync',
@@ -52,4 +55,11 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     await server.close();
   }
   return EXIT.done;
+}
+
+/** How other machines reach a server that listens on every address: by the name of this one, or of the container. */
+export function elsewhere({ url, isEverywhere }: ListeningAt): string {
+  return isEverywhere
+    ? `, and on the other addresses of this machine, such as http://${hostname()}:${new URL(url).port}`
+    : '';
 }

@@ -8,6 +8,7 @@ import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import type { ListeningAt } from '../core/local-url.ts';
 import { Secret } from '../core/secret.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -16,6 +17,7 @@ import { createReplica } from '../server/replica/replica.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './record.ts';
+import { elsewhere } from './sandbox.ts';
 import { commandLog } from './source-probe.ts';
 import { localTime } from '../core/wording.ts';
 
@@ -53,8 +55,8 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   });
   const listener = createListener(replica.answer, log, options.trustedProxy ?? config.http.trustedProxies);
   try {
-    const { url } = await listener.listen({ host, port });
-    await printIntroduction(context, url, source, latest);
+    const at = await listener.listen({ host, port });
+    await printIntroduction(context, at, source, latest);
     await aborted(context.signal);
   } finally {
     await listener.close();
@@ -90,10 +92,11 @@ function startingPoint(
 
 async function printIntroduction(
   context: CommandContext,
-  url: string,
+  listening: ListeningAt,
   source: string,
   latest: RunRow | undefined,
 ): Promise<void> {
+  const { url } = listening;
   const run = latest?.run ?? null;
   const at = latest === undefined ? null : (latest.finishedAt ?? latest.startedAt);
   if (latest === undefined) {
@@ -107,7 +110,7 @@ async function printIntroduction(
   await print(
     context,
     [
-      `replica of ${source} listens on ${url}`,
+      `replica of ${source} listens on ${url}${elsewhere(listening)}`,
       `it answers every GET path of the API from the mirror${state}`,
       `try it:  curl ${url}/api/organizations/`,
       'stop it with Ctrl-C',

@@ -33,9 +33,11 @@ import type { ScheduleView } from '../daemon/view.ts';
 import { type LockHolder, writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
+import type { RunProgress } from '../state/documents.ts';
 import {
   type SourceStatus,
   isStuck,
+  listedTwiceText,
   nextSteps,
   recentSchemaChanges,
   sourceDocuments,
@@ -43,6 +45,7 @@ import {
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { collectionsText, groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { isColoured, print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { progressInDaemon } from './daemon-requests.ts';
 import { schemaChangeLines } from './run.ts';
 import { wrapText } from '../core/wrap.ts';
 import { renderTable } from '../report/table.ts';
@@ -63,8 +66,13 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     const now = systemClock.now();
     const { view, snapshot, hasDaemon } = lookAtHealth(context, config, mirror, now);
     const statuses = snapshot.sourceStatuses;
+    const progress = await progressInDaemon(
+      context,
+      config,
+      statuses.map(({ lastRun }) => lastRun),
+    );
     if (context.options.json === true) {
-      const sources = sourceDocuments(mirror, statuses, now);
+      const sources = sourceDocuments(mirror, statuses, now, (source) => progress.get(source) ?? null);
       const document = { schema: 'tidemark.status/1', mirror: mirror.path, sources };
       await print(context, `${JSON.stringify(document)}\n`);
     } else if (statuses.length === 0) {
@@ -83,6 +91,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
           backups,
           schedules: view.schedules(),
           hasDaemon,
+          progress,
         }),
       );
     }
@@ -148,11 +157,20 @@ function exitCode(sources: readonly SourceStatus[]): ExitCode {
 }
 
 /** Why the mirror of a source is not complete, for stderr; nothing where it is. */
-function statusReason({ source, state, lastEnded, lastWholeEnded, unread, held }: SourceStatus): string[] {
+function statusReason({
+  source,
+  state,
+  lastRun,
+  lastEnded,
+  lastWholeEnded,
+  unread,
+  held,
+}: SourceStatus): string[] {
   if (state === 'whole') return [];
   const sync = `  → run \`tidemark sync --source ${source}\``;
   if (state === 'never_synced') return [`${source} was never synced`, sync];
-  if (state === 'unpublished') return [`no run of ${source} was published yet`, sync];
+  if (state === 'unpublished')
+    return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
   const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
   return [
@@ -253,6 +271,8 @@ interface StatusFacts {
   readonly backups: BackupsShown | null;
   readonly schedules: readonly ScheduleView[];
   readonly hasDaemon: boolean;
+  /** By source: what a run under way has read so far. */
+  readonly progress: ReadonlyMap<string, RunProgress>;
 }
 
 function statusText(context: CommandContext, facts: StatusFacts): string {
@@ -262,8 +282,10 @@ function statusText(context: CommandContext, facts: StatusFacts): string {
   const width = terminalWidth(context);
   const records = statuses.reduce((sum, status) => sum + status.records, 0);
   const names = statuses.map(({ source }) => source).join(', ');
+  const twice = statuses.flatMap(({ kinds }) => listedTwiceText(kinds) ?? [])[0];
   const lines = [
     `${names}: ${plural(records, 'record')}, mirror ${mirror.path}`,
+    ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
     ...needsLines(facts),
     ...statuses.flatMap((status) => sourceLines(status, facts, context.options.verbose === true)),
     '',
@@ -312,7 +334,11 @@ function needsLines({ snapshot }: StatusFacts): string[] {
 }
 
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
-function sourceLines(status: SourceStatus, { mirror, snapshot }: StatusFacts, isVerbose: boolean): string[] {
+function sourceLines(
+  status: SourceStatus,
+  { mirror, snapshot, progress }: StatusFacts,
+  isVerbose: boolean,
+): string[] {
   const { sourceStatuses, now } = snapshot;
   const hasOthers = sourceStatuses.length > 1;
   const steps = nextSteps(status, hasOthers).map((step) => `  → ${step}`);
@@ -323,7 +349,9 @@ function sourceLines(status: SourceStatus, { mirror, snapshot }: StatusFacts, is
       ? [
           '',
           `${status.source}:`,
-          ...runLines(status, writerFor(mirror, status), now).map((line) => `  ${line}`),
+          ...runLines(status, writerFor(mirror, status), now, progress.get(status.source)).map(
+            (line) => `  ${line}`,
+          ),
         ]
       : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
@@ -349,6 +377,7 @@ function runLines(
   { state, lastRun, lastPublished, lastComplete }: SourceStatus,
   writer: LockHolder | null | undefined,
   now: number,
+  progress?: RunProgress,
 ): string[] {
   if (lastRun === null || state === 'never_synced') return ['never synced'];
   const lines: string[] = [];
@@ -359,6 +388,12 @@ function runLines(
     else if (writer === undefined)
       lines.push(`${began} and has not ended: it is running, or its process died`);
     else lines.push(`${began} and is running (${writer.command}, process ${writer.pid} on ${writer.host})`);
+    if (progress !== undefined) {
+      const { records, pages, requests } = progress;
+      lines.push(
+        `read so far: ${plural(records, 'record')} in ${plural(pages, 'page')}, ${plural(requests, 'request')}`,
+      );
+    }
   } else {
     const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
     const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);

@@ -24,6 +24,8 @@ export interface KindProgress {
 /** What a job has done so far. */
 export interface JobProgress {
   readonly records: number;
+  /** Pages of lists, and answers to requests for one record. */
+  readonly pages: number;
   /** True while it sends no requests: what was read is being published. */
   readonly isLocal: boolean;
   readonly kinds: readonly KindProgress[];

@@ -5,6 +5,7 @@ import { type HttpBindings, getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { type ListeningAt, listeningAt } from '../core/local-url.ts';
 import type { Logger } from '../core/logger.ts';
 import { isHost, TrustedProxies } from './client-address.ts';
 import { createBoundedServer } from './http-server.ts';
@@ -20,7 +21,7 @@ interface ListenAddress {
 
 interface Listener {
   /** Starts to listen; resolves with the base URL. Throws `port_in_use`, or `usage` for an address not of this machine. */
-  listen(address: ListenAddress): Promise<{ url: string }>;
+  listen(address: ListenAddress): Promise<ListeningAt>;
   /** Stops: requests in hand are answered, uploads in progress are cut. */
   close(): Promise<void>;
 }
@@ -96,9 +97,7 @@ export function createListener(
       } catch (error) {
         throw listenError(error, host, port);
       }
-      const address = server.address();
-      if (address === null || typeof address === 'string') throw new Error('the server has no port');
-      return { url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}` };
+      return listeningAt(host, server.address());
     },
     close: async () => {
       if (!server.listening) return;

@@ -4,6 +4,7 @@ import type { Profile } from '../config/override-options.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import type { ListeningAt } from '../core/local-url.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { type AccessKey, createAuthenticator } from './authorization.ts';
 import { createInterface } from './interface.ts';
@@ -40,7 +41,7 @@ interface SandboxOptions {
 
 interface Sandbox {
   /** Starts to listen; port 0 picks a free one. Throws `port_in_use`, or `usage` for an address not of this machine. */
-  listen(address: { readonly host: string; readonly port: number }): Promise<{ url: string }>;
+  listen(address: { readonly host: string; readonly port: number }): Promise<ListeningAt>;
   /** Stops listening and closes the data file. */
   close(): Promise<void>;
   /** Reads and writes past the API: `write` and `discard` know no rules. */

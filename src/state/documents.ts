@@ -1,7 +1,17 @@
 /** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all others that name a run. */
 import type { RunRow } from '../mirror/run-rows.ts';
 
-export function runDocument(run: RunRow): object {
+/** What a run under way has done so far; the mirror has its counts only when it has ended. */
+export interface RunProgress {
+  readonly requests: number;
+  /** Records and pages that were read. */
+  readonly records: number;
+  readonly pages: number;
+}
+
+/** @param progress of a run under way, where its process tells it */
+export function runDocument(run: RunRow, progress: RunProgress | null = null): object {
+  const isLive = run.outcome === 'running' && progress !== null;
   return {
     run: run.run,
     source: run.source,
@@ -10,7 +20,7 @@ export function runDocument(run: RunRow): object {
     outcome: run.outcome,
     started_at: run.startedAt,
     finished_at: run.finishedAt,
-    requests: run.requests,
+    requests: isLive ? progress.requests : run.requests,
     retries: run.retries,
     added: run.added,
     changed: run.changed,
@@ -18,6 +28,7 @@ export function runDocument(run: RunRow): object {
     unchanged: run.unchanged,
     root: run.root,
     error: errorDocument(run),
+    ...(isLive ? { progress: { records: progress.records, pages: progress.pages } } : {}),
   };
 }
 

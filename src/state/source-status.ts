@@ -10,7 +10,7 @@ import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
-import { errorDocument, runDocument } from './documents.ts';
+import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
 
 /**
@@ -92,6 +92,17 @@ function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
   });
 }
 
+/** Why a run counts fewer records than the mirror holds; null where it does not. */
+export function listedTwiceText(kinds: readonly KindStatus[]): string | null {
+  const held = kinds.filter(({ records }) => records > 0).map(({ kind }) => definitionOf(kind));
+  const isTwice = held.some(
+    ({ isUnionOfFamily, family }) =>
+      isUnionOfFamily === true &&
+      held.some((other) => other.family === family && other.isUnionOfFamily !== true),
+  );
+  return isTwice ? 'a pipeline component is in two lists and counts twice here, but once in a run' : null;
+}
+
 /**
  * The configured sources first, then the others that the mirror holds. Call it within `atOnce`, so that all queries see
  * one snapshot.
@@ -138,6 +149,10 @@ export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
     ];
   if (status.state === 'never_synced') return [`run \`${sync}\``];
   const code = status.lastEnded?.errorCode ?? null;
+  if (status.state === 'unpublished' && status.lastRun?.outcome === 'running')
+    return [
+      `wait until run ${status.lastRun.run}, which is under way, has ended; if its process died, run \`${sync}\` again`,
+    ];
   if (status.state === 'unpublished')
     return [`${code === null ? '' : (REMEDY[code] ?? '')}run \`${sync}\` again`];
   if (status.state === 'whole') return [];
@@ -176,10 +191,18 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
   read_only: "check the owner and mode of the mirror's directory, then ",
 };
 
+/** What the sync of a source that is under way has read so far; null where there is none, or nobody tells. */
+type ProgressOf = (source: string) => RunProgress | null;
+
 /** The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
-export function sourceDocuments(mirror: Mirror, statuses: readonly SourceStatus[], now: number): object[] {
+export function sourceDocuments(
+  mirror: Mirror,
+  statuses: readonly SourceStatus[],
+  now: number,
+  progressOf: ProgressOf = () => null,
+): object[] {
   return statuses.map((status) => ({
-    ...sourceSummary(status, statuses.length > 1),
+    ...sourceSummary(status, statuses.length > 1, progressOf),
     schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
     collections: mirror.runs
       .collections(status.source)
@@ -189,8 +212,13 @@ export function sourceDocuments(mirror: Mirror, statuses: readonly SourceStatus[
 }
 
 /** The same without the mirror: null for what would have to be read from it. */
-export function sourceSummary(status: SourceStatus, hasOthers: boolean): object {
-  const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run));
+export function sourceSummary(
+  status: SourceStatus,
+  hasOthers: boolean,
+  progressOf: ProgressOf = () => null,
+): object {
+  const progress = progressOf(status.source);
+  const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run, progress));
   return {
     source: status.source,
     is_configured: status.isConfigured,

@@ -96,6 +96,59 @@ describe('tidemark daemon', () => {
     ]);
   });
 
+  it('tells status, runs and the API what a sync under way has read so far', async () => {
+    const { service, env } = await story();
+    const held: (() => void)[] = [];
+    service.quirks.push(({ path }, response) => {
+      if (!path.endsWith('/members/') || held.length > 0) return false;
+      held.push(() =>
+        respond(response, 200, JSON.stringify({ count: 0, next: null, previous: null, results: [] })),
+      );
+      return true;
+    });
+    const running = daemon(env);
+    while (held.length === 0) await delay(10);
+    // The job tells the daemon twice a second.
+    type Run = { outcome: string; requests: number; progress?: { records: number; pages: number } };
+    const lastRun = async (): Promise<Run | undefined> =>
+      (JSON.parse((await tidemark(['runs', '--json'], { env })).stdout) as { runs: Run[] }).runs[0];
+    let run = await lastRun();
+    while ((run?.progress?.records ?? 0) === 0) run = await lastRun();
+    expect(run).toMatchObject({ outcome: 'running' });
+    expect(run?.requests).toBeGreaterThan(1);
+    expect(run?.progress?.pages).toBeGreaterThan(0);
+    const text = await tidemark(['status'], { env });
+    expect(text.stdout).toMatch(/read so far: \d+ records? in \d+ pages?, \d+ requests?\n/);
+    expect(text.stdout).toContain('→ wait until run 1, which is under way, has ended');
+    expect(text.stderr).toBe('tidemark: no run of default was published yet\n');
+    const document = JSON.parse((await tidemark(['status', '--json'], { env })).stdout) as {
+      sources: { last_run: Run }[];
+    };
+    expect(document.sources[0]?.last_run.requests).toBe(run?.requests);
+    expect((await tidemark(['runs'], { env })).stdout).toMatch(
+      new RegExp(`running +${String(run?.requests)} +sync`),
+    );
+    held[0]?.();
+    await running.said(/^sync is done/);
+    expect(await lastRun()).not.toHaveProperty('progress');
+  });
+
+  it('on every address is asked through loopback, and its log has a URL to open', async () => {
+    const { directory, env } = await story({
+      TIDEMARK_HTTP_LISTEN: '0.0.0.0:0',
+      TIDEMARK_HTTP_TOKEN: 'a-token-of-some-length-at-least-32-characters',
+    });
+    const running = daemon(env);
+    await running.said(/^sync is done/);
+    const { url } = JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as { url: string };
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(running.lines()).toContainEqual(
+      expect.objectContaining({ msg: 'the daemon listens', url, on: 'every address' }),
+    );
+    expect(await tidemark(['daemon', '--check'], { env })).toMatchObject({ code: 0 });
+    expect((await tidemark(['sync'], { env })).stderr).toContain('is running the sync');
+  });
+
   it('two that ask at once for different kinds, behind a sync at work, are each told of their own run', async () => {
     const { service, env } = await story();
     const held: (() => void)[] = [];

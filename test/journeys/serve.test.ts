@@ -1,5 +1,6 @@
 /** `serve` through the real command line: an existing client with another base URL, and what refuses to start. */
 import { writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished, describe, expect, it } from 'vitest';
@@ -60,6 +61,35 @@ describe('serve', () => {
     expect(await later.text()).toContain('"d3"');
     expect(await stop()).toMatchObject({ code: 0, stderr: '' });
   }, 30_000);
+
+  it.each([
+    ['0.0.0.0', '127.0.0.1'],
+    ['127.0.0.1', '127.0.0.1'],
+  ])('and the sandbox, on %s, print a URL that can be opened', async (host, shown) => {
+    const { child, ended } = start(['sandbox', '--port', '0', '--host', host], {});
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let text = '';
+    for await (const chunk of child.stdout ?? []) {
+      text += String(chunk);
+      if (text.includes('Ctrl-C')) break;
+    }
+    const [, url = '', port = ''] = /TIDEMARK_BASE_URL=(http:\/\/[^:]+:(\d+)) /.exec(text) ?? [];
+    expect(url).toBe(`http://${shown}:${port}`);
+    expect(text).not.toContain('0.0.0.0');
+    expect(text.includes(`such as http://${hostname()}:${port}\n`)).toBe(host !== shown);
+    expect((await fetch(`${url}/api/organizations/`)).status).toBe(401);
+    const env = environment(url, scratch(), {
+      TIDEMARK_API_KEY: 'sandbox-key',
+      TIDEMARK_KINDS_INCLUDE: 'organizations',
+    });
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    const token = join(scratch(), 'token');
+    writeFileSync(token, 'a-token-of-the-replica-of-some-length');
+    const { told } = await serve(['--host', host, '--token-file', token], { env });
+    expect(new URL(told.url).hostname).toBe(shown);
+    child.kill('SIGINT');
+    await ended;
+  });
 
   it('refuses to start where it would be open, or has nothing to serve', async () => {
     const service = await FakeService.start();

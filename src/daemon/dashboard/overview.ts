@@ -9,7 +9,7 @@ import { count, duration, plural } from '../../core/wording.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
-import type { SourceStatus } from '../../state/source-status.ts';
+import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import type { DayOfChanges } from '../http/changes.ts';
 import { type Need, driftCounts, needsOf } from '../http/five-answers.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
@@ -93,7 +93,10 @@ function workText(view: DaemonView, now: number): string {
   const [job] = view.running();
   if (job !== undefined) {
     const source = job.source === null ? '' : ` of ${job.source}`;
-    const progress = job.progress === null ? '' : `: ${count(job.progress.records)} records so far`;
+    const progress =
+      job.progress === null
+        ? ''
+        : `: ${plural(job.progress.records, 'record')} in ${plural(job.progress.requests, 'request')} so far`;
     return `${job.name}${source} is running${progress}`;
   }
   const [queued] = view.queued();
@@ -120,10 +123,13 @@ function activitySection(view: DaemonView, now: number): HtmlPart {
   return section('activity', 'Running now', NOTHING, running, markup`<ul class="faint">${waiting}</ul>`);
 }
 
-function progressHtml({ job }: RunningJob, { records, requests, isLocal, kinds }: JobProgress): HtmlPart {
+function progressHtml(
+  { job }: RunningJob,
+  { records, pages, requests, isLocal, kinds }: JobProgress,
+): HtmlPart {
   const counter = (of: string, value: number): Html =>
     markup`<span data-count="${job}/${of}">${count(value)}</span>`;
-  const sums = markup`<p class="faint">${counter('records', records)} records, ${counter('requests', requests)} requests${isLocal ? '; publishing' : ''}</p>`;
+  const sums = markup`<p class="faint">${counter('records', records)} records in ${counter('pages', pages)} pages, ${counter('requests', requests)} requests${isLocal ? '; publishing' : ''}</p>`;
   if (kinds.length === 0) return sums;
   const rows = kinds.map(({ kind, records: read, expected, lists, pending }) => {
     const title = capital(definitionOf(kind).title.many);
@@ -330,7 +336,9 @@ ${faint(ageHtml(lastEnded.finishedAt ?? lastEnded.startedAt, now))}`;
     const hint = 'The first sync fills this; `tidemark sync` starts one now.';
     return markup`${heading}${emptyHtml('Nothing copied yet.', hint)}`;
   }
-  return markup`${heading}${kindsTable(view, status, now, hasOthers)}${unreadHtml(view, status)}`;
+  const twice = listedTwiceText(kinds);
+  const note = twice === null ? NOTHING : markup`<p class="faint">${capital(twice)}.</p>`;
+  return markup`${heading}${kindsTable(view, status, now, hasOthers)}${note}${unreadHtml(view, status)}`;
 }
 
 function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthers: boolean): Html {

@@ -31,7 +31,7 @@ import {
   tableHtml,
   timeHtml,
 } from './components.ts';
-import { type Html, markup, NOTHING } from './html.ts';
+import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
 const PAGE = 50;
@@ -125,7 +125,9 @@ function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Ht
     { head: 'Requests', style: 'num spare' },
     { head: 'Started by', style: 'spare' },
   ];
-  const number = (value: number): Html => (value === 0 ? faint('0') : markup`${count(value)}`);
+  // The mirror has the counts of a run when it has ended.
+  const number = ({ outcome }: RunRow, value: number): HtmlPart =>
+    !isEnded(outcome) ? NOTHING : value === 0 ? faint('0') : markup`${count(value)}`;
   return tableHtml(
     'Runs',
     columns,
@@ -136,10 +138,10 @@ function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Ht
       ageHtml(run.finishedAt ?? run.startedAt, now),
       durationHtml(tookMs(run)),
       whatChanged(run),
-      number(run.added),
-      number(run.changed),
-      number(run.removed),
-      number(run.requests),
+      number(run, run.added),
+      number(run, run.changed),
+      number(run, run.removed),
+      number(run, run.requests),
       faint(run.trigger),
     ]),
   );

@@ -183,7 +183,7 @@ export const DASHBOARD_SCRIPT = `
       if (isOther) void update();
       for (const { job, progress } of activity.running) {
         if (progress === null) continue;
-        const counts = [['records', progress.records], ['requests', progress.requests], ...progress.kinds.map(({ kind, records }) => [kind, records])];
+        const counts = [['records', progress.records], ['pages', progress.pages], ['requests', progress.requests], ...progress.kinds.map(({ kind, records }) => [kind, records])];
         for (const [of, value] of counts) {
           const place = main.querySelector('[data-count="' + job + '/' + of + '"]');
           if (place !== null) place.textContent = number.format(value);

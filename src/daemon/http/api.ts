@@ -12,7 +12,7 @@ import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
-import { runDocument } from '../../state/documents.ts';
+import { runDocument, type RunProgress } from '../../state/documents.ts';
 import { sourceDocuments, sourceSummary } from '../../state/source-status.ts';
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
@@ -21,6 +21,7 @@ import { countChanges, type ChangesCache, changesOf, findChanges } from './chang
 import {
   identityDocument,
   jobDocument,
+  progressOf,
   requestDocument,
   sweepDocument,
   statusDocument,
@@ -88,7 +89,8 @@ export function createApi(parts: ApiParts): Hono {
     );
     const isOne = views.length === 1;
     rows.sort((a, b) => (isOne ? b.run - a.run : newestFirst(a, b)));
-    const runs = rows.slice(0, limit).map(runDocument);
+    const activity = cells.activity();
+    const runs = rows.slice(0, limit).map((run) => runDocument(run, progressOf(activity, run.source)));
     return context.json({ schema: 'tidemark.runs/1', runs, ...withErrors(errors) });
   });
   api.get('/runs/:run', async (context) => {
@@ -278,7 +280,10 @@ async function statusShown(cells: DaemonCells, query: URLSearchParams, now: numb
     await lookAtBackups(view);
     const snapshot = readHealthSnapshot(view, now);
     const { mirror, sourceStatuses } = snapshot;
-    const sources = mirror === null ? [] : sourceDocuments(mirror, sourceStatuses, now);
+    const sources =
+      mirror === null
+        ? []
+        : sourceDocuments(mirror, sourceStatuses, now, (source) => progressOf(view, source));
     const own = {
       startedAt: view.startedAt,
       mirrorPath: mirror?.path ?? view.config().mirror,
@@ -292,13 +297,15 @@ async function statusShown(cells: DaemonCells, query: URLSearchParams, now: numb
     return statusDocument(own, snapshot);
   }
   const snapshot = cells.snapshot(now);
+  const activity = cells.activity();
+  const progressNow = (source: string): RunProgress | null => progressOf(activity, source);
   const sources = isOfAllMirrors(cells, query)
-    ? snapshot.sourceStatuses.map((status) => sourceSummary(status, true))
+    ? snapshot.sourceStatuses.map((status) => sourceSummary(status, true, progressNow))
     : (
         await rowsOf(views, (each) => {
           const names = each.config().sources.map(({ name }) => name);
           const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
-          return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now);
+          return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now, progressNow);
         })
       ).rows;
   return statusDocument(
@@ -309,7 +316,7 @@ async function statusShown(cells: DaemonCells, query: URLSearchParams, now: numb
       sources,
       schedules: () => views.flatMap((each) => each.schedules()),
       stats: () => views.flatMap((each) => each.stats()),
-      ...cells.activity(),
+      ...activity,
     },
     snapshot,
   );
@@ -355,7 +362,7 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
       : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
   return {
     schema: 'tidemark.run/1',
-    ...runDocument(run),
+    ...runDocument(run, progressOf(view, run.source)),
     sweeps: mirror.runs.sweeps(run.run).map(sweepDocument),
     schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
     previous: previous?.run ?? null,

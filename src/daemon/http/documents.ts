@@ -3,7 +3,7 @@ import type { JobRow } from '../../mirror/daemon.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
-import { errorDocument } from '../../state/documents.ts';
+import { errorDocument, type RunProgress } from '../../state/documents.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
@@ -153,6 +153,11 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
   };
 }
 
+/** What the sync of a source that is under way has read so far; null for none. */
+export function progressOf(view: Pick<DaemonView, 'running'>, source: string): RunProgress | null {
+  return view.running().find((job) => job.name === 'sync' && job.source === source)?.progress ?? null;
+}
+
 /** What is running and waiting. */
 export function activityDocument(view: Pick<DaemonView, 'running' | 'queued'>): object {
   return {
@@ -172,8 +177,9 @@ export function activityDocument(view: Pick<DaemonView, 'running' | 'queued'>): 
 function progressDocument({
   requests,
   records,
+  pages,
   isLocal,
   kinds,
 }: NonNullable<RunningJob['progress']>): object {
-  return { requests, records, is_publishing: isLocal, kinds };
+  return { requests, records, pages, is_publishing: isLocal, kinds };
 }

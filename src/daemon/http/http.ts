@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type HttpBindings, getRequestListener } from '@hono/node-server';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { type ListeningAt, listeningAt } from '../../core/local-url.ts';
 import { isLoopback } from '../../config/source.ts';
 import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
@@ -30,7 +31,10 @@ export async function startHttp(cells: DaemonCells, options: HttpOptions): Promi
   try {
     const routes = createRoutes(cells, options, metrics, drift);
     const server = await listen(routes.application, options);
-    options.log.info({ url: server.url }, 'the daemon listens');
+    options.log.info(
+      { url: server.url, ...(server.isEverywhere ? { on: 'every address' } : {}) },
+      'the daemon listens',
+    );
     return {
       url: server.url,
       close: async () => {
@@ -51,7 +55,7 @@ export async function startHttp(cells: DaemonCells, options: HttpOptions): Promi
 export async function listen(
   application: Application,
   { host, port, token, log }: ShellOptions,
-): Promise<{ readonly url: string; close(beforeLast: () => Promise<void>): Promise<void> }> {
+): Promise<ListeningAt & { close(beforeLast: () => Promise<void>): Promise<void> }> {
   if (token === null && !isLoopback(host)) {
     throw new TidemarkError(
       'config_invalid',
@@ -96,11 +100,8 @@ export async function listen(
     throw listenError(error, host, port);
   }
   server.on('error', (error) => log.error({ err: error }, 'the HTTP server has problems'));
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the server has no port');
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;
   return {
-    url,
+    ...listeningAt(host, server.address()),
     close: async (beforeLast) => {
       if (!server.listening) return;
       const closed = once(server, 'close');

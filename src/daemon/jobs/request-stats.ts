@@ -48,7 +48,7 @@ function left({ used, limit }: WindowUse): number | null {
 }
 
 /** Before the first report. */
-export const NO_PROGRESS: JobProgress = { records: 0, isLocal: false, kinds: [] };
+export const NO_PROGRESS: JobProgress = { records: 0, pages: 0, isLocal: false, kinds: [] };
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;

@@ -111,6 +111,7 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
 interface OpenSweep {
   readonly kind: KindSweeps['kind'];
   readonly received: number;
+  readonly pages: number;
   /** Records that the mirror holds of it; null where it was never read. */
   readonly known: number | null;
 }
@@ -119,6 +120,8 @@ interface OpenSweep {
 class Tally {
   readonly events: SyncEvents;
   #isPublishing = false;
+  /** Of sweeps that ended. */
+  #pages = 0;
   readonly #open = new Map<string, OpenSweep>();
   #planned = new Map<string, OpenSweep>();
   readonly #kinds = new Map<KindSweeps['kind'], KindSweeps>();
@@ -132,23 +135,25 @@ class Tally {
       sweepsPlanned: ({ sweeps }) => {
         const planned = sweeps.map(({ kind, scope, known, budget }): [string, OpenSweep] => {
           const expected = known === null || budget === null ? known : Math.min(known, budget);
-          return [key({ kind, scope }), { kind, received: 0, known: expected }];
+          return [key({ kind, scope }), { kind, received: 0, pages: 0, known: expected }];
         });
         this.#planned = new Map(planned);
       },
       sweepStarted: (sweep) => {
         const { kind, known } = this.#planned.get(key(sweep)) ?? sweep;
         this.#planned.delete(key(sweep));
-        this.#open.set(key(sweep), { kind, received: 0, known });
+        this.#open.set(key(sweep), { kind, received: 0, pages: 0, known });
       },
       sweepProgressed: (sweep) => {
         const known = sweep.count ?? this.#open.get(key(sweep))?.known ?? null;
-        this.#open.set(key(sweep), { kind: sweep.kind, received: sweep.received, known });
+        const { kind, received, pages } = sweep;
+        this.#open.set(key(sweep), { kind, received, pages, known });
       },
       sweepEnded: (report, durationMs) => {
         this.#open.delete(key(report));
         this.#planned.delete(key(report));
         const { kind } = report;
+        this.#pages += report.pages;
         const before = this.#kinds.get(kind) ?? { kind, sweeps: 0, records: 0, durationMs: 0, longestMs: 0 };
         this.#kinds.set(kind, {
           kind,
@@ -177,7 +182,8 @@ class Tally {
       return [{ kind, records, expected, lists: ended?.sweeps ?? 0, pending: rest.length }];
     });
     const records = kinds.reduce((sum, each) => sum + each.records, 0);
-    return { records, isLocal: this.#isPublishing, kinds };
+    const pages = [...this.#open.values()].reduce((sum, each) => sum + each.pages, this.#pages);
+    return { records, pages, isLocal: this.#isPublishing, kinds };
   }
 
   kinds(): KindSweeps[] {

@@ -21,7 +21,7 @@ function told(requests: number): RequestStats {
 describe('stats that were reported', () => {
   it('are the last ones', () => {
     const stats = new RemoteStats(new DrivenClock(NOW), told(1));
-    const progress = { records: 20, isLocal: false, kinds: [] };
+    const progress = { records: 20, pages: 2, isLocal: false, kinds: [] };
     stats.take(told(7), progress);
     expect([stats.stats(), stats.progress]).toEqual([told(7), progress]);
   });

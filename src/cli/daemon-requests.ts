@@ -1,0 +1,211 @@
+/** Requests of the command line to the daemon on this machine, with the token from its private file. */
+import { Agent, request } from 'node:http';
+import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { RunProgress } from '../state/documents.ts';
+import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import { printNote, type CommandContext } from './context.ts';
+import { daemonUnreachable } from './daemon-effects.ts';
+
+/** As `POST /api/v1/runs` takes it. */
+interface RunsRequest {
+  readonly job: string;
+  readonly sources: readonly string[] | null;
+  readonly full: boolean;
+  readonly kinds: readonly string[] | null;
+}
+
+/** A job that the daemon has put into its queue. */
+export interface QueuedRequest {
+  readonly source: string | null;
+  /** Number by which its state is requested. */
+  readonly request: number;
+  /** Names of the running job and of those queued before it. */
+  readonly behind: readonly string[];
+}
+
+/** The state of a request, from `tidemark.request/1`. */
+export interface RequestState {
+  readonly state: 'waiting' | 'running' | 'ended';
+  /** Of the job in the mirror; null if it has not started. */
+  readonly number: number | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+}
+
+interface DaemonAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+const TIMEOUT_MS = 10_000;
+/** A status does not wait for numbers that may as well be missing. */
+const PROGRESS_TIMEOUT_MS = 2_000;
+/** Under NODE_USE_ENV_PROXY the global agent would send the token through HTTP_PROXY, even to this machine. */
+const NO_PROXY = new Agent({ proxyEnv: {} });
+
+/**
+ * Asks for runs.
+ * @throws TidemarkError `unreachable` without an answer, `throttled` if its queue is full, `usage` if it refuses
+ *   otherwise, both with the daemon's message
+ */
+export async function askDaemon(
+  card: DaemonLockfile,
+  signal: AbortSignal,
+  wanted: RunsRequest,
+): Promise<readonly QueuedRequest[]> {
+  const answer = await call(card, signal, 'POST', '/api/v1/runs', JSON.stringify(wanted));
+  if (answer.status === 202) return queuedIn(answer, card);
+  if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
+    throw daemonUnreachable(card, `it answered ${answer.status}`);
+  throw new TidemarkError(
+    // 429 means that it is busy, which is not a mistake of the user.
+    answer.status === 429 ? 'throttled' : 'usage',
+    `the daemon (pid ${card.pid}) refused: ${wordsOf(answer.text) ?? `status ${answer.status}`}`,
+  );
+}
+
+/**
+ * The state of a request; null if the daemon no longer knows it.
+ * @throws TidemarkError `unreachable` without an answer
+ */
+export async function lookUpRequest(
+  card: DaemonLockfile,
+  signal: AbortSignal,
+  request: number,
+): Promise<RequestState | null> {
+  const { status, text } = await call(card, signal, 'GET', `/api/v1/requests/${request}`, null);
+  if (status === 404) return null;
+  if (status !== 200) throw daemonUnreachable(card, `it answered ${status}`);
+  const { state, number, error } = documentIn(text, card) as unknown as RequestState;
+  return { state, number, error };
+}
+
+/** The part of `tidemark.status/1` with the running jobs. */
+interface StatusAnswer {
+  readonly daemon?: {
+    readonly running?: readonly {
+      readonly name: string;
+      readonly source: string | null;
+      readonly progress: RunProgress | null;
+    }[];
+  };
+}
+
+/**
+ * What those of these runs that a daemon has under way have read so far, by source; a note on stderr where it cannot be
+ * asked. Nothing is asked if no run is under way.
+ */
+export async function progressInDaemon(
+  context: CommandContext,
+  config: Config,
+  runs: readonly (RunRow | null)[],
+): Promise<ReadonlyMap<string, RunProgress>> {
+  const configured = config.sources.map(({ name }) => name);
+  const sources = runs.flatMap((run) =>
+    run?.outcome === 'running' && configured.includes(run.source) ? [run.source] : [],
+  );
+  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+  const card = sources.length === 0 ? null : findDaemon(config.mirror, looker);
+  if (card === null || card.url === null) return new Map();
+  try {
+    return await lookUpProgress(card, context.signal, sources);
+  } catch (error) {
+    printNote(context, [`${asTidemarkError(error).message}: what its sync has read so far is not known`]);
+    return new Map();
+  }
+}
+
+/**
+ * What the syncs that the daemon runs now have read so far, by source.
+ * @throws TidemarkError `unreachable` without an answer
+ */
+async function lookUpProgress(
+  card: DaemonLockfile,
+  signal: AbortSignal,
+  sources: readonly string[],
+): Promise<ReadonlyMap<string, RunProgress>> {
+  const query = sources.map((source) => `source=${encodeURIComponent(source)}`).join('&');
+  const answer = await call(card, signal, 'GET', `/api/v1/status?${query}`, null, PROGRESS_TIMEOUT_MS);
+  if (answer.status !== 200) throw daemonUnreachable(card, `it answered ${answer.status}`);
+  const { daemon } = documentIn(answer.text, card) as StatusAnswer;
+  return new Map(
+    daemon?.running?.flatMap(({ name, source, progress }) =>
+      name !== 'sync' || source === null || progress === null ? [] : [[source, progress]],
+    ),
+  );
+}
+
+function queuedIn({ text }: DaemonAnswer, card: DaemonLockfile): QueuedRequest[] {
+  const { queued } = documentIn(text, card);
+  if (!Array.isArray(queued)) throw daemonUnreachable(card, 'its answer is not understood');
+  return (queued as (Omit<QueuedRequest, 'behind'> & { behind?: { job: string }[] })[]).map(
+    ({ source, request, behind = [] }) => {
+      if (typeof request !== 'number')
+        throw daemonUnreachable(card, 'it is of another version, and gives requests no number');
+      return { source, request, behind: behind.map(({ job }) => job) };
+    },
+  );
+}
+
+function documentIn(text: string, card: DaemonLockfile): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch (error) {
+    throw daemonUnreachable(card, 'its answer is not JSON', { cause: error });
+  }
+}
+
+function call(
+  card: DaemonLockfile,
+  signal: AbortSignal,
+  method: 'GET' | 'POST',
+  path: string,
+  body: string | null,
+  timeoutMs = TIMEOUT_MS,
+): Promise<DaemonAnswer> {
+  if (card.url === null) return Promise.reject(daemonUnreachable(card, 'it answers no HTTP'));
+  const url = new URL(path, card.url);
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error): void => reject(daemonUnreachable(card, error.message, { cause: error }));
+    const sent = request(
+      url,
+      {
+        method,
+        agent: NO_PROXY,
+        headers: {
+          authorization: `Bearer ${card.token.reveal()}`,
+          ...(body === null
+            ? {}
+            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+        },
+        signal,
+        timeout: timeoutMs,
+      },
+      (answer) => {
+        let text = '';
+        answer.setEncoding('utf8');
+        answer.on('data', (chunk: string) => (text += chunk));
+        answer.on('error', fail);
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
+      },
+    );
+    sent.on('timeout', () => sent.destroy(new Error('no answer in time')));
+    sent.on('error', fail);
+    sent.end(body ?? undefined);
+  });
+}
+
+/** The message of an error document, however it is wrapped. */
+function wordsOf(text: string): string | undefined {
+  try {
+    const body = JSON.parse(text) as { message?: unknown; error?: { message?: unknown } };
+    const message = body.message ?? body.error?.message;
+    return typeof message === 'string' ? message : undefined;
+  } catch {
+    // Not a document of Tidemark: the status must suffice.
+    return undefined;
+  }
+}
