@@ -14,7 +14,7 @@ import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
-import { openWorkDirectory } from '../backup/work-directory.ts';
+import { openCheckDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
@@ -36,7 +36,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   const config = readConfig(context, context.options, 'unused');
   const backup = await backupNamed(context, options.file ?? 'latest');
   const identities = await identitiesOf(context, options.identity);
-  const workDirectory = openWorkDirectory(config.mirror, 'backup-check', holder(context, 'backup verify'));
+  const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
   let opened: OpenedBackup;
   try {
     opened = await verifyBackup(backup, workDirectory.directory, openOptions(context, identities));

@@ -307,6 +307,10 @@ log: { level: loud }
       'schedules: { sync: { sources: [staging] } }',
       'schedules.sync.sources[0]: expected the name of a source; "staging" is none',
     ],
+    [
+      'schedules: { sync: { every: 24h } }',
+      'schedules.sync.every: unknown option; expected cron, zone, jitter, sources',
+    ],
     ['schedules: { syn: { cron: "* * * * *" } }', 'schedules.syn: unknown option; did you mean sync?'],
     ['http: { listen: "127.0.0.1" }', 'http.listen: expected host:port'],
     ['http: { listen: "127.0.0.1:99999" }', 'http.listen: expected host:port'],

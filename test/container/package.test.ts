@@ -233,6 +233,27 @@ describe('a release', () => {
     expect(inputs.version).not.toHaveProperty('default');
   });
 
+  it('action.yml saves the mirror before drift fails the job, and needs no saved one', () => {
+    const { runs } = parse(readFileSync(join(checkout, 'action.yml'), 'utf8')) as {
+      runs: { steps: { name?: string; uses?: string; with?: Record<string, string> }[] };
+    };
+    const at = (is: (step: { name?: string; uses?: string }) => boolean): number => runs.steps.findIndex(is);
+    const [restore, save] = ['restore', 'save'].map((part) =>
+      at(({ uses = '' }) => uses.startsWith(`actions/cache/${part}@`)),
+    ) as [number, number];
+    const [sync, compare] = ['Sync', 'Compare'].map((each) => at(({ name }) => name === each)) as [
+      number,
+      number,
+    ];
+    expect(restore).toBeGreaterThan(-1);
+    expect([restore, sync, save, compare]).toEqual([restore, sync, save, compare].toSorted((a, b) => a - b));
+    // The action of both halves in one saves nothing where the job fails.
+    expect(at(({ uses = '' }) => uses.startsWith('actions/cache@'))).toBe(-1);
+    const { key, path } = runs.steps[save]?.with ?? {};
+    expect(runs.steps[restore]?.with).toMatchObject({ key, path });
+    expect(runs.steps[restore]?.with).not.toHaveProperty('fail-on-cache-miss');
+  });
+
   it('is made by the workflow, of a tag with the version', () => {
     expect(notes(releaseProblems(ready))).toEqual([]);
     expect(notes(releaseProblems({}))).toHaveLength(2);

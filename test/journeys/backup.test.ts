@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -193,6 +194,39 @@ describe('backups elsewhere', () => {
       code: 4,
       stderr: expect.stringMatching(/targets.*missing/) as string,
     });
+  });
+
+  it('leave no lock behind: not after an error, not when ended by SIGTERM, and verify needs no mirror', async () => {
+    const { run, env, home, directory } = await mirrored();
+    const left = (): string[] => readdirSync(home).filter((name) => /-(lock|work)$/.test(name));
+    const before = left();
+    expect((await run('backup', 'create')).code).toBe(0);
+    expect((await run('backup', 'verify')).code).toBe(0);
+    expect(left()).toEqual(before);
+    const file = join(directory, readdirSync(directory).find((name) => name.endsWith('.zst')) ?? '');
+
+    const { child, ended } = start(['backup', 'verify', file], { env, cwd: home });
+    const lock = join(home, 'mirror.db-backup-check-lock');
+    while (!existsSync(lock) && child.exitCode === null) await delay(1);
+    child.kill('SIGTERM');
+    await ended;
+    expect(left()).toEqual(before);
+
+    // The machine that has the backups only: there is no directory for a mirror.
+    const bare = { PATH: env.PATH, TIDEMARK_MIRROR: join(scratch(), 'data/mirror.db') };
+    const elsewhere = await commandLine(['backup', 'verify', file], { env: bare, cwd: home });
+    expect(elsewhere, elsewhere.stderr).toMatchObject({ code: 0 });
+
+    writeFileSync(file, 'x');
+    expect((await run('backup', 'verify', file)).code).toBe(1);
+    rmSync(directory, { recursive: true });
+    for (const command of ['create', 'list', 'verify']) {
+      const failed = await run('backup', command);
+      expect(failed.code).toBe(1);
+      // By hand, nothing tries again.
+      expect(failed.stderr).not.toMatch(/tried again|next backup/);
+    }
+    expect(left()).toEqual(before);
   });
 
   it('end as partial when the command after them fails, and stand', async () => {
