@@ -335,6 +335,36 @@ describe('Kustomize', () => {
     await fitsSchemas(all);
   });
 
+  it.runIf(hasKubectl).each(['daemon', 'cron', 'fleet'])(
+    '%s with the component for OpenShift leaves all ids to the cluster, and is as confined as before',
+    async (folder) => {
+      const copy = join(scratch, `openshift-${folder}`);
+      spawnSync('cp', ['-r', join(deploy, 'kubernetes'), copy]);
+      const file = join(copy, folder, 'kustomization.yaml');
+      writeFileSync(file, `${readFileSync(file, 'utf8')}components: [../openshift]\n`);
+      const all = manifests(run('kubectl', ['kustomize', join(copy, folder)]));
+      const plain = manifests(run('kubectl', ['kustomize', join(deploy, 'kubernetes', folder)]));
+      const pods = (of: readonly Manifest[]): Pod[] =>
+        of.flatMap(({ kind, spec }) =>
+          kind === 'Deployment'
+            ? [spec.template.spec]
+            : kind === 'CronJob'
+              ? [(spec['jobTemplate'] as { spec: { template: { spec: Pod } } }).spec.template.spec]
+              : [],
+        );
+      expect(pods(plain).length).toBeGreaterThan(0);
+      expect(pods(all)).toEqual(
+        pods(plain).map((pod) => {
+          const { runAsUser, runAsGroup, fsGroup, ...kept } = pod.securityContext as Record<string, unknown>;
+          expect([runAsUser, runAsGroup, fsGroup]).toEqual([1000, 1000, 1000]);
+          expect(kept).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+          return { ...pod, securityContext: kept };
+        }),
+      );
+      await fitsSchemas(all);
+    },
+  );
+
   it.runIf(hasKubectl)('with the components that are offered', async () => {
     spawnSync('cp', ['-r', join(deploy, 'kubernetes'), join(scratch, 'kubernetes')]);
     const file = join(scratch, 'kubernetes/daemon/kustomization.yaml');
