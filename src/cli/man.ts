@@ -1,5 +1,5 @@
 /** `tidemark man`: the manual page. */
-import { CONFIG_VARIABLE, optionRows } from '../config/environment.ts';
+import { CONFIG_VARIABLE, OPTION_ROWS } from '../config/environment.ts';
 import { EXIT } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { type NamedCommand, described, namedCommands, synopsis } from './command-row.ts';
@@ -43,7 +43,7 @@ export function manPage(version: string, rows: readonly CommandRow[]): string {
     entry(VERSION_OPTION.flags, VERSION_OPTION.description),
     section('ENVIRONMENT'),
     entry(CONFIG_VARIABLE, 'the configuration file, where --config names none'),
-    ...optionRows().map(({ variable, about }) => entry(variable, about.description ?? '')),
+    ...OPTION_ROWS.map(({ variable, about }) => entry(variable, about.description ?? '')),
     ...ENVIRONMENT.map(([name, text]) => entry(name, text)),
     section('FILES'),
     ...FILES.map(([path, text]) => entry(path, text)),

@@ -59,6 +59,8 @@ export function cronMistake(expression: string): string | undefined {
     const count = expression.trim() === '' ? 'nothing' : `${parts.length}`;
     return `expected a cron expression of 5 fields, or 6 with seconds first, got ${count}`;
   }
+  // All fields at once first: node-cron takes a while for each reading, and a configuration has ten schedules.
+  if (parts.every((part) => part.split(',').every(isItem)) && isReadable(expression)) return undefined;
   for (const [index, [name, min, max]] of FIELDS.slice(-parts.length).entries()) {
     const part = parts[index] ?? '';
     // Alone, so that the message can name the field.

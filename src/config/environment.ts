@@ -25,8 +25,8 @@ interface OptionRow {
   readonly about: About;
 }
 
-/** Every option of a section in its order; what is below a list of rules or a mapping by name is one option. */
-export function optionRows(schema: z.core.$ZodType = OPTIONS, keys: readonly string[] = []): OptionRow[] {
+/** Every option of a section in its order; what is below a list of rules or a mapping by name is one option. @internal */
+export function optionRows(schema: z.core.$ZodType, keys: readonly string[] = []): OptionRow[] {
   const about = aboutOf(schema);
   const node = inner(schema);
   if (about.example === undefined || keys.length === 0) {
@@ -38,6 +38,9 @@ export function optionRows(schema: z.core.$ZodType = OPTIONS, keys: readonly str
   const text = keys.join('.').replaceAll('.[]', '[]');
   return [{ keys, text, variable: variableOf(isOfSource ? keys.slice(2) : keys), isOfSource, schema, about }];
 }
+
+/** Every option of the configuration, in its order. */
+export const OPTION_ROWS: readonly OptionRow[] = optionRows(OPTIONS);
 
 /** `['rate', 'perMinute']` → `TIDEMARK_RATE_PER_MINUTE` (design.md, Configuration). */
 function variableOf(keys: readonly string[]): string {
@@ -75,7 +78,7 @@ export function applyEnvironment(
   usedVariables: ReadonlySet<string>,
   mistakes: Mistakes,
 ): void {
-  const set = optionRows().filter((row) => (env[row.variable] ?? '') !== '');
+  const set = OPTION_ROWS.filter((row) => (env[row.variable] ?? '') !== '');
   const sources = tree.root['sources'] ?? [];
   const sourceCount = Array.isArray(sources) ? sources.length : 0;
   if (Array.isArray(sources) && sourceCount === 0 && set.some((row) => DEFINING.has(row.variable))) {
@@ -111,7 +114,7 @@ function setFromVariable(tree: Tree, row: OptionRow, text: string, mistakes: Mis
 
 /** A warning for each `TIDEMARK_…` variable that is not an option and that the file does not refer to. */
 export function unknownVariables(env: Environment, usedVariables: ReadonlySet<string>): string[] {
-  const known = [CONFIG_VARIABLE, ...optionRows().map((row) => row.variable)];
+  const known = [CONFIG_VARIABLE, ...OPTION_ROWS.map((row) => row.variable)];
   return Object.keys(env)
     .filter((name) => name.startsWith(PREFIX) && !known.includes(name))
     .filter((name) => !usedVariables.has(name) && !SERVICE_LINK.test(name))

@@ -1,7 +1,7 @@
 /** The manual page: all that the tables know, as roff that formatters take without a warning. */
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands, synopsis } from '../../src/cli/command-row.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
@@ -49,7 +49,7 @@ describe('the manual page', () => {
       for (const example of command.row.examples ?? []) expect(page).toContain(`\n${roffText(example)}\n`);
     }
     expect(page).not.toContain('__complete');
-    for (const { variable } of optionRows()) expect(page).toContain(`.B "${variable}"`);
+    for (const { variable } of OPTION_ROWS) expect(page).toContain(`.B "${variable}"`);
     expect(EXIT_CODES.map(({ code }) => code).toSorted((a, b) => a - b)).toEqual(
       Object.values(EXIT).toSorted((a, b) => a - b),
     );

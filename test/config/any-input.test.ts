@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { stringify } from 'yaml';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { shapeOf } from '../../src/config/schema.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
@@ -10,7 +10,7 @@ import { workspace } from './workspace.ts';
 const { write, load } = workspace();
 
 /** Names of real options, so that random values land where they are looked at. */
-const names = [...new Set(optionRows().flatMap(({ keys }) => keys))].concat([
+const names = [...new Set(OPTION_ROWS.flatMap(({ keys }) => keys))].concat([
   'roles',
   'fields',
   'name',
@@ -68,7 +68,7 @@ it('any bytes are', () => {
 });
 
 it('any values in the environment are', () => {
-  const variables = optionRows().map(({ variable }) => variable);
+  const variables = OPTION_ROWS.map(({ variable }) => variable);
   write('tidemark.yaml', '');
   fc.assert(
     fc.property(

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { interpolate } from '../../src/config/document.ts';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { KEY, oneSource, thrownBy, workspace } from './workspace.ts';
 
 const { directory, load, yaml, refused } = workspace();
@@ -208,7 +208,7 @@ describe('interpolation', () => {
 });
 
 it('no two options share a variable', () => {
-  const variables = optionRows().map((row) => row.variable);
+  const variables = OPTION_ROWS.map((row) => row.variable);
   expect(new Set(variables).size).toBe(variables.length);
   expect(variables).toContain('TIDEMARK_RATE_PER_MINUTE');
   expect(variables.every((name) => /^TIDEMARK_[A-Z_]+$/.test(name))).toBe(true);

@@ -6,13 +6,13 @@ import { loadConfig } from '../../src/config/load.ts';
 import { configJsonSchema } from '../../src/config/json-schema.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { profileOption } from '../../src/config/profile.ts';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { defaultOf } from '../../src/config/schema.ts';
 import { packageFile } from '../../src/core/package-root.ts';
 import { configReference, defaultFile, exampleFile } from '../tools/config-docs.ts';
 
 const read = (...path: string[]): string => readFileSync(packageFile(...path), 'utf8');
-const rows = optionRows();
+const rows = OPTION_ROWS;
 
 describe('the options table', () => {
   it.each(rows)('$text: its default and its example are values of its type', ({ schema, about }) => {

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { readCells } from '../../src/config/cells.ts';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { RESTORABLE } from '../../src/daemon/http/five-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
@@ -16,7 +16,7 @@ import { typeOf } from './promql.ts';
 
 const deploy = resolve(import.meta.dirname, '../../deploy');
 const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
-const variables = new Set(['TIDEMARK_CONFIG', ...optionRows().map(({ variable }) => variable)]);
+const variables = new Set(['TIDEMARK_CONFIG', ...OPTION_ROWS.map(({ variable }) => variable)]);
 
 function scratch(): string {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-deploy-'));

@@ -11,7 +11,7 @@ import { Ajv } from 'ajv';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { DEFAULT_LIMITS } from '../../src/fleet/worker.ts';
 import { prometheusRule } from '../tools/prometheus-rule.ts';
@@ -20,7 +20,7 @@ import { execForm, parseDockerfile } from './dockerfile.ts';
 const deploy = resolve(import.meta.dirname, '../../deploy');
 const chart = join(deploy, 'helm/tidemark');
 const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
-const variables = new Set(['TIDEMARK_CONFIG', ...optionRows().map(({ variable }) => variable)]);
+const variables = new Set(['TIDEMARK_CONFIG', ...OPTION_ROWS.map(({ variable }) => variable)]);
 const image = parseDockerfile(readFileSync(resolve(deploy, '../Dockerfile'), 'utf8')).at(-1)!;
 const instruction = (name: string) => image.instructions.find((each) => each.name === name)!;
 

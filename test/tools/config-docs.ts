@@ -1,14 +1,14 @@
 /** What is written from the configuration's schema: docs/configuration.md, config/example.yaml and config/default.yaml. */
 import { stringify } from 'yaml';
 import * as z from 'zod';
-import { optionRows } from '../../src/config/environment.ts';
+import { OPTION_ROWS, optionRows } from '../../src/config/environment.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { KIND_OVERRIDES, PROFILE_OPTIONS } from '../../src/config/override-options.ts';
 import { aboutOf, defaultOf, inner, schemasAlong, shapeOf } from '../../src/config/schema.ts';
 import { isMapping } from '../../src/config/tree.ts';
 
 type Schema = z.core.$ZodType;
-type OptionRow = ReturnType<typeof optionRows>[number];
+type OptionRow = (typeof OPTION_ROWS)[number];
 
 const [, KIND = OPTIONS, , FIELD = OPTIONS] = schemasAlong(KIND_OVERRIDES, ['roles', 'fields', 'name'], {});
 
@@ -17,7 +17,7 @@ export function configReference(): string {
   const groups = Object.entries(shapeOf(OPTIONS)).flatMap(([name, schema]) => {
     const { example, description = '' } = aboutOf(schema);
     const title = example === undefined ? ['', `## ${name}`, '', description] : [];
-    const rows = optionRows().filter((row) => row.keys[0] === name);
+    const rows = OPTION_ROWS.filter((row) => row.keys[0] === name);
     return [...title, '', ...optionTable(rows)];
   });
   return [INTRODUCTION, ...groups, '', ...overrideSection(), '', ...profileSection(), ''].join('\n');
