@@ -43,7 +43,7 @@ export default defineConfig(({ mode }) => ({
     include: ['test/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...(mode === 'fast' ? SLOW : [])],
     globalSetup: ['test/tools/build-program.ts'],
-    setupFiles: ['test/tools/own-temporary-directory.ts'],
+    setupFiles: ['test/tools/own-temporary-directory.ts', 'test/tools/built-workers.ts'],
     // Text shows local times.
     env: { TZ: 'UTC' },
     pool: 'forks',

@@ -20,13 +20,26 @@ export function programVersion(): string {
   return manifest.version;
 }
 
+/** Where a program that runs from sources finds built workers; null until somebody builds them. */
+let builtWorkers: string | null = null;
+
+/**
+ * From now on, a program that runs from sources starts the workers of the program built in `directory`: from their sources
+ * each would load, and strip of its types, all that it imports, a second of the processor.
+ * @internal
+ */
+export function useWorkersOf(directory: string): void {
+  builtWorkers = directory;
+}
+
 /**
  * The file of a worker, e.g. `mirror/checkpoint-worker`. Beside the running program where that was built, whose parts
- * are in `chunks/`; the source, whose types Node strips, where the program runs from sources.
+ * are in `chunks/`; the source, whose types Node strips, where the program runs from sources (but see `useWorkersOf`).
  */
 export function workerFile(worker: string): string {
   const here = dirname(fileURLToPath(import.meta.url));
-  const built = join(basename(here) === 'chunks' ? dirname(here) : here, `${basename(worker)}.js`);
-  const isBuilt = !import.meta.url.endsWith('.ts') && existsSync(built);
-  return isBuilt ? built : packageFile('src', ...`${worker}.ts`.split('/'));
+  const isSource = import.meta.url.endsWith('.ts');
+  const directory = isSource ? builtWorkers : basename(here) === 'chunks' ? dirname(here) : here;
+  const built = directory === null ? null : join(directory, `${basename(worker)}.js`);
+  return built !== null && existsSync(built) ? built : packageFile('src', ...`${worker}.ts`.split('/'));
 }

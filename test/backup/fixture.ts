@@ -68,7 +68,7 @@ export async function setting(): Promise<Setting> {
       log: silentLogger,
       host: 'here',
       pid: 4711,
-      // A process takes a second to start from sources: a few tests show that it does the same.
+      // A process takes longer to start: a few tests show that it does the same.
       work: onStart === undefined ? makeHere : backUpInProcess({ env, onStart }),
     });
   return { mirror, home, directory, writer: writer({}), with: writer, sync: run };

@@ -1,6 +1,8 @@
 /** Runs a page from its first block to its last, as a reader would, in an empty directory. */
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { MadeDemo } from '../tools/made-demo.ts';
+import { CommandServer } from './command-server.ts';
 import type { Block } from './markdown.ts';
 import { checkTable, openMirrorToRead } from './mirror-answer.ts';
 import { freePorts, NAMED_PORTS, writePrograms, type Ports } from './programs.ts';
@@ -31,6 +33,8 @@ export interface PageOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A service for pages that speak of one: its address stands for `https://svc.example.com`. */
   readonly service?: string;
+  /** What `npm run demo` leaves behind and prints, on a page that says it. */
+  readonly demo?: MadeDemo;
   /** Path of the mirror that SQL is asked of, below the page's directory. */
   readonly mirror?: string;
 }
@@ -63,28 +67,41 @@ export async function runPage(blocks: readonly Block[], options: PageOptions): P
   return { tried, notRun };
 }
 
+interface Started {
+  readonly shell: Shell;
+  readonly commands: CommandServer;
+}
+
 class PageRun {
   readonly #directory: string;
   readonly #options: PageOptions;
   readonly #ports: Ports;
   readonly #shell: Shell;
+  readonly #commands: CommandServer;
   /** Output of the latest block of commands. */
   #printed: string[] = [];
 
-  private constructor(directory: string, options: PageOptions, ports: Ports, shell: Shell) {
+  private constructor(directory: string, options: PageOptions, ports: Ports, started: Started) {
     this.#directory = directory;
     this.#options = options;
     this.#ports = ports;
-    this.#shell = shell;
+    this.#shell = started.shell;
+    this.#commands = started.commands;
   }
 
   static async open(options: PageOptions): Promise<PageRun> {
-    const { root, program } = options;
+    const { root, program, demo } = options;
     const directory = join(root, 'work');
     const programs = join(root, 'bin');
     const ports = await freePorts();
     mkdirSync(directory, { recursive: true });
-    writePrograms(programs, program, ports);
+    const commands = await CommandServer.start(program);
+    writePrograms(programs, {
+      program,
+      ports,
+      commands: commands.port,
+      ...(demo === undefined ? {} : { demo }),
+    });
     const env = {
       PATH: `${programs}:${process.env['PATH'] ?? ''}`,
       HOME: root,
@@ -94,11 +111,12 @@ class PageRun {
       NO_COLOR: '1',
       ...options.env,
     };
-    return new PageRun(directory, options, ports, new Shell(directory, env, root));
+    return new PageRun(directory, options, ports, { shell: new Shell(directory, env, root), commands });
   }
 
   async close(): Promise<void> {
     await this.#shell.stop();
+    await this.#commands.close();
   }
 
   async take(block: Block): Promise<void> {

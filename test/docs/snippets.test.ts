@@ -1,12 +1,12 @@
 /** Every command, query and configuration of README and docs is run, and prints what the page says. */
-import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { smallDemo } from '../server/small-demo.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
+import { madeDemo } from '../tools/made-demo.ts';
 import { blocksOf } from './markdown.ts';
 import { NOT_RUN, runPage, SERVICE_KEY } from './page-run.ts';
 import { pages, type Page } from './pages.ts';
@@ -43,14 +43,6 @@ function missingTools(text: string): string[] {
   );
 }
 
-/** The mirror that `npm run demo` leaves behind: README's own, where that page was tried before. */
-function putDemo(directory: string): void {
-  const left = join(roots, 'README.md', 'work', 'data', 'demo');
-  mkdirSync(directory, { recursive: true });
-  if (existsSync(left)) cpSync(left, directory, { recursive: true });
-  else execFileSync(process.execPath, [program, 'demo', '--output', directory], { stdio: 'ignore' });
-}
-
 describe('the snippets of', () => {
   it.for(pages().filter(({ isReference }) => !isReference))(
     '$path',
@@ -60,11 +52,15 @@ describe('the snippets of', () => {
       if (missing.length > 0) skip(`it needs ${missing.join(', ')}`);
       const root = join(roots, path);
       const service = hasService ? await startService() : undefined;
-      if (mirror.startsWith('data/demo')) putDemo(dirname(join(root, 'work', mirror)));
+      const isAfterDemo = mirror.startsWith('data/demo');
+      const demo = isAfterDemo || text.includes('npm run demo') ? await madeDemo() : undefined;
+      if (demo !== undefined && isAfterDemo)
+        cpSync(demo.directory, dirname(join(root, 'work', mirror)), { recursive: true });
       const result = await runPage(blocksOf(text), {
         root,
         program,
         mirror,
+        ...(demo === undefined ? {} : { demo }),
         ...(service === undefined
           ? {}
           : {

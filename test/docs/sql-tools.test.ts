@@ -1,11 +1,13 @@
 /** The recipes of docs/sql.md for other programs. What this machine lacks is skipped by name; nothing is downloaded. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { commandLine } from '../journeys/command-line.ts';
+import { madeDemo } from '../tools/made-demo.ts';
 import { type Block, blocksOf } from './markdown.ts';
 import { type Answer, checkTable, openMirrorToRead } from './mirror-answer.ts';
 import { freePort } from './programs.ts';
@@ -23,19 +25,20 @@ const directory = mkdtempSync(join(tmpdir(), 'tidemark-sql-tools-'));
 const demo = join(directory, 'data', 'demo');
 const mirror = join(demo, 'mirror.db');
 const program = inject('program');
-const env = { PATH: process.env['PATH'], TIDEMARK_MIRROR: mirror };
+const env = { PATH: process.env['PATH'] ?? '', TIDEMARK_MIRROR: mirror };
 
-beforeAll(() => {
-  const tidemark = (...args: string[]): Buffer =>
-    execFileSync(process.execPath, [program, ...args], {
-      cwd: directory,
-      env,
-      stdio: ['ignore', 'pipe', 'ignore'],
-      maxBuffer: 100_000_000,
-    });
-  tidemark('demo', '--output', demo);
-  writeFileSync(join(directory, 'history.parquet'), tidemark('export', '--history', '--format', 'parquet'));
-  tidemark('export', '--format', 'parquet', '--output', join(directory, 'tables'));
+beforeAll(async () => {
+  cpSync((await madeDemo()).directory, demo, { recursive: true });
+  const history = ['export', '--history', '--format', 'parquet'];
+  const parquet = execFileSync(process.execPath, [program, ...history], {
+    cwd: directory,
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    maxBuffer: 100_000_000,
+  });
+  writeFileSync(join(directory, 'history.parquet'), parquet);
+  const tables = ['export', '--format', 'parquet', '--output', join(directory, 'tables')];
+  expect(await commandLine(tables, { cwd: directory, env })).toMatchObject({ code: 0 });
 }, 120_000);
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 

@@ -11,6 +11,8 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** Path of the built program's entry. */
     program: string;
+    /** A directory of the run for what its test files share. */
+    shared: string;
   }
 }
 
@@ -19,9 +21,13 @@ export default async function setup(project: TestProject): Promise<() => void> {
   const cache = join(import.meta.dirname, '../../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
   const directory = mkdtempSync(join(cache, 'tidemark-tests-'));
-  await buildProgram(directory);
   // Some tests act as another user.
   chmodSync(directory, 0o755);
-  project.provide('program', join(directory, 'main.js'));
+  const built = join(directory, 'dist');
+  const shared = join(directory, 'shared');
+  await buildProgram(built);
+  mkdirSync(shared);
+  project.provide('program', join(built, 'main.js'));
+  project.provide('shared', shared);
   return () => rmSync(directory, { recursive: true, force: true });
 }
