@@ -1,7 +1,7 @@
 /**
  * A fleet under measurement, with real processes: PostgreSQL, S3-compatible storage, a sandbox, and workers.
  *
- *   node bench/fleet.ts throughput [--cells 1000]        wall time a cell, queries a run
+ *   node bench/fleet.ts throughput [--cells 1000]        wall time a cell, statements a run
  *   node bench/fleet.ts chaos [--minutes 10]             workers are killed and frozen at random
  *   node bench/fleet.ts away [--seconds 60]              PostgreSQL, then storage, goes away
  *   node bench/fleet.ts silent                           one cell in 200 never answers
@@ -36,7 +36,7 @@ import type { TargetConfig } from '../src/config/config.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { Secret } from '../src/core/secret.ts';
 import { Registry } from '../src/fleet/registry/registry.ts';
-import { cellStorage } from '../src/fleet/worker.ts';
+import { cellStorage } from '../src/fleet/orders.ts';
 import { openMirror } from '../src/mirror/open.ts';
 import { nodeFlags } from '../test/tools/node-flags.ts';
 import type { ServiceReport } from './fleet-service.ts';
@@ -44,6 +44,9 @@ import type { ServiceReport } from './fleet-service.ts';
 const ROOT = join(import.meta.dirname, '..');
 const PROGRAM = join(ROOT, 'dist/main.js');
 const POSTGRES = globSync('/usr/lib/postgresql/*/bin').find((path) => existsSync(join(path, 'initdb')));
+
+/** The workers' user in PostgreSQL, and theirs alone. */
+const WORKER_USER = 'worker';
 
 interface Worker {
   readonly name: string;
@@ -85,6 +88,7 @@ class World {
     this.database = `postgresql://bench@127.0.0.1:${this.#postgresPort}/postgres`;
     await this.startPostgres();
     await this.sql('CREATE EXTENSION pg_stat_statements');
+    await this.sql(`CREATE ROLE ${WORKER_USER} LOGIN SUPERUSER`);
     this.#service = this.#fork('service', [String(keys), String(changeEveryMs)]);
     const [{ url, silent }] = (await once(this.#service, 'message')) as [{ url: string; silent: string }];
     [this.url, this.silentUrl] = [url, silent];
@@ -206,7 +210,7 @@ class World {
       PATH: process.env['PATH'],
       TZ: 'UTC',
       TMPDIR: this.scratch,
-      DATABASE_URL: this.database,
+      DATABASE_URL: this.database.replace('bench@', `${WORKER_USER}@`),
       AWS_ACCESS_KEY_ID: 'bench',
       AWS_SECRET_ACCESS_KEY: 'bench',
       ...Object.fromEntries(Array.from({ length: keys }, (_, n) => [`KEY_${n}`, `bench-key-${n}`])),
@@ -274,21 +278,26 @@ async function waitFor(isTrue: () => Promise<boolean>, mostMs: number, what: str
   return performance.now() - begun;
 }
 
+/**
+ * Statements that the workers sent to PostgreSQL since the counter was reset: all that their user sent, whoever asked for it
+ * (the registry, pg-boss, its upkeep, heartbeats, looks for what is due) and whatever they are (`BEGIN` and `COMMIT` too). What
+ * PostgreSQL runs within a statement, such as checks of foreign keys, is part of that statement.
+ */
 async function queries(world: World): Promise<number> {
   const rows = await world.sql<{ calls: string }>(
-    `SELECT coalesce(sum(calls), 0) AS calls FROM pg_stat_statements WHERE query ~* 'tidemark' AND query !~* 'pg_stat_statements|FROM ONLY|tidemark\\.runs( WHERE|$)'`,
+    `SELECT coalesce(sum(calls), 0) AS calls FROM pg_stat_statements WHERE userid = '${WORKER_USER}'::regrole`,
   );
   return Number(rows[0]?.calls);
 }
 
-/** The statements that were called most, for who looks for one too many. */
+/** How many a run, and the most frequent ones. */
 async function printQueries(world: World, runs: number): Promise<void> {
-  if (process.env['QUERIES'] === undefined) return;
+  console.log(`  ${((await queries(world)) / runs).toFixed(2)} statements a run, of both workers together:`);
   const rows = await world.sql<{ calls: string; query: string }>(
-    'SELECT calls, left(query, 110) AS query FROM pg_stat_statements ORDER BY calls DESC LIMIT 16',
+    `SELECT sum(calls) AS calls, left(regexp_replace(query, '\\s+', ' ', 'g'), 100) AS query FROM pg_stat_statements
+       WHERE userid = '${WORKER_USER}'::regrole GROUP BY 2 ORDER BY 1 DESC LIMIT 12`,
   );
-  for (const { calls, query } of rows)
-    console.log(`    ${(Number(calls) / runs).toFixed(2)} ${query.replaceAll(/\s+/g, ' ')}`);
+  for (const { calls, query } of rows) console.log(`    ${(Number(calls) / runs).toFixed(2)} ${query}`);
 }
 
 async function throughput(cells: number): Promise<void> {
@@ -308,7 +317,7 @@ async function throughput(cells: number): Promise<void> {
     const wallMs = performance.now() - begun;
     const made = (await published()) - before;
     console.log(`first sync: ${cells} cells in ${seconds(wallMs)}: ${seconds(wallMs / cells)} a cell`);
-    console.log(`  ${((await queries(world)) / made).toFixed(2)} queries a run`);
+    await printQueries(world, made);
     await again(world, cells);
   } finally {
     await world.stop();
@@ -343,9 +352,8 @@ async function again(world: World, cells: number): Promise<void> {
     (await world.sql<{ n: string }>('SELECT count(*) AS n FROM tidemark.runs WHERE run > $1', [before]))[0]
       ?.n,
   );
-  await printQueries(world, runs);
   console.log(`again: ${runs} runs in ${seconds(wallMs)}: ${seconds(wallMs / runs)} a run`);
-  console.log(`  ${((await queries(world)) / runs).toFixed(2)} queries a run`);
+  await printQueries(world, runs);
 }
 
 interface Verdict {

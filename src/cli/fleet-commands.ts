@@ -136,7 +136,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           },
         ],
         notes: [
-          'SIGTERM lets the cells under way end and leaves. Each worker of one machine needs a name of its own.',
+          'SIGTERM lets the cells under way end, for fleet.stopTimeout at most, and leaves. Each worker needs a name of its own.',
         ],
         examples: ['tidemark fleet work', 'tidemark fleet work --name worker-2 --config /etc/tidemark.yaml'],
         outlivesOutput: () => true,
@@ -156,6 +156,10 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         name: 'drain',
         description: 'Let a worker finish what it does and leave',
         arguments: [{ name: '<worker>', key: 'worker', description: 'name of the worker', values: 'free' }],
+        notes: [
+          'It begins nothing new, and leaves once the cells under way have ended, each within fleet.timeLimit. Returns at once;',
+          'the worker is told with its next heartbeat. SIGTERM makes it hurry: fleet.stopTimeout is left then.',
+        ],
         examples: ['tidemark fleet drain worker-1'],
         load: async () => (await import('./fleet.ts')).fleetDrain,
       },

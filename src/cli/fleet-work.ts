@@ -13,11 +13,12 @@ import type { Logger } from '../core/logger.ts';
 import { programVersion } from '../core/package-root.ts';
 import type { Secret } from '../core/secret.ts';
 import { duration } from '../core/wording.ts';
+import { cellStorage } from '../fleet/orders.ts';
 import { GroupQueue } from '../fleet/queue.ts';
 import type { WorkerOverview } from '../fleet/registry/overview.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { secretReader } from '../fleet/secret-reference.ts';
-import { cellStorage, DEFAULT_LIMITS, Worker } from '../fleet/worker.ts';
+import { DEFAULT_LIMITS, Worker } from '../fleet/worker.ts';
 import { acquireWriterLock, type WriterLock } from '../mirror/lock.ts';
 import { readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -65,7 +66,12 @@ export async function fleetWork(
       recipients: fleet.recipients,
       identities,
       cache,
-      limits: { ...DEFAULT_LIMITS, heartbeatMs: fleet.heartbeatMs, cellMs: fleet.timeLimitMs },
+      limits: {
+        ...DEFAULT_LIMITS,
+        heartbeatMs: fleet.heartbeatMs,
+        cellMs: fleet.timeLimitMs,
+        graceMs: fleet.stopTimeoutMs,
+      },
       startProcess: processStarter(context),
       readSecret: secretReader({ env: context.env, own: secretVariables, keyDirectory: fleet.keyDirectory }),
       clock: systemClock,

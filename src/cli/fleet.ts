@@ -360,7 +360,7 @@ export async function fleetDrain(
 ): Promise<ExitCode> {
   return withRegistry(context, async (registry) => {
     if (await registry.drain(worker)) {
-      await print(context, `worker ${worker} finishes what it does, then leaves\n`);
+      await print(context, `worker ${worker} ends the cells under way, then leaves\n`);
       return EXIT.done;
     }
     const names = (await registry.workers()).map(({ name }) => name);

@@ -207,6 +207,7 @@ export interface FleetConfig {
   readonly cache: string;
   readonly heartbeatMs: number;
   readonly timeLimitMs: number;
+  readonly stopTimeoutMs: number;
   /** Jobs that a worker does at a time. */
   readonly slots: number;
 }

@@ -411,6 +411,7 @@ function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
     cache: absolutePath(checking, ['fleet', 'cache'], fleet.cache),
     heartbeatMs: fleet.heartbeat,
     timeLimitMs: fleet.timeLimit,
+    stopTimeoutMs: fleet.stopTimeout,
     slots: fleet.slots,
   };
 }

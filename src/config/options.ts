@@ -376,6 +376,11 @@ export const OPTIONS = section('Tidemark configuration', {
           'Longest time for the jobs of one cell; then they are given up until the next time. A sync that receives nothing for 15 min is given up in any case.',
         example: '6h',
       }),
+      stopTimeout: t.duration.prefault('20s').meta({
+        description:
+          'How long the jobs under way may take to end once a worker gets SIGTERM; then they are cut short and another worker does them again. Whoever sends SIGKILL later has to wait at least 15 s longer. `fleet drain` waits for them, for `timeLimit` at most.',
+        example: '20s',
+      }),
       slots: t.wholeNumber(1, 64).prefault(4).meta({
         unit: 'jobs',
         description: 'Jobs that one worker does at a time, each on another key.',

@@ -28,7 +28,7 @@ interface PerformOptions {
 }
 
 /** How long work may take to stop before its process is killed. */
-const STOP_MS = 10_000;
+export const STOP_MS = 10_000;
 
 interface Running {
   readonly child: ChildProcess;

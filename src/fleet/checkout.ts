@@ -17,10 +17,11 @@ import { acquireWriterLock } from '../mirror/lock.ts';
 import { openMirror } from '../mirror/open.ts';
 import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { reportOf } from './cell-report.ts';
-import { cellConfigText, storeMirror } from './cell-work.ts';
+import { storeMirror } from './cell-mirror.ts';
+import { cellConfigText } from './cell-work.ts';
 import type { Cell, HeldGroup, Registry } from './registry/registry.ts';
 import { cellConfigOf } from './secret-reference.ts';
-import { cellStorage, contentsOf, knownMirror, rateLogState } from './worker.ts';
+import { cellStorage, contentsOf, knownMirror, rateLogState } from './orders.ts';
 
 interface CheckoutOptions {
   readonly registry: Registry;

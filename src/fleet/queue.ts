@@ -28,6 +28,7 @@ const QUEUE = 'groups';
 const SCHEMA = 'tidemark_queue';
 /** Ended jobs say nothing that the registry does not. */
 const KEPT_SECONDS = 600;
+const SELDOM_SECONDS = 3600;
 /** Beyond any time limit: the heartbeat says whether a job lives. */
 const EXPIRES_SECONDS = 23 * 3600;
 
@@ -51,9 +52,13 @@ export class GroupQueue {
       max: 2,
       schedule: false,
       registerInstance: false,
-      superviseIntervalSeconds: lookSeconds,
+      // By `lookAfter`: its own passes are a dozen statements of every worker, as often as the heartbeat needs them.
+      supervise: false,
       monitorIntervalSeconds: lookSeconds,
       maintenanceIntervalSeconds: KEPT_SECONDS,
+      // Neither queues nor indexes change while it runs.
+      queueCacheIntervalSeconds: SELDOM_SECONDS,
+      bamIntervalSeconds: SELDOM_SECONDS,
       openTelemetry: { enabled: false },
     });
     // Of its own upkeep, which it repeats; what a call needs fails with the call.
@@ -119,6 +124,11 @@ export class GroupQueue {
   async end(taken: readonly TakenGroup[]): Promise<void> {
     if (taken.length === 0) return;
     await this.#ask(() => this.#boss.complete(QUEUE, attemptsOf(taken)));
+  }
+
+  /** Ends jobs of which nothing is heard, whoever had them, and removes old ones. */
+  async lookAfter(): Promise<void> {
+    await this.#ask(() => this.#boss.supervise(QUEUE));
   }
 
   async close(): Promise<void> {

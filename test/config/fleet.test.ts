@@ -19,6 +19,7 @@ describe('fleet', () => {
       cache: expect.stringMatching(/\/data\/fleet$/) as string,
       heartbeatMs: 30_000,
       timeLimitMs: 21_600_000,
+      stopTimeoutMs: 20_000,
       slots: 4,
     });
   });

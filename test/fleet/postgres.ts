@@ -137,11 +137,12 @@ export class PostgresServer {
     return new Secret(`postgresql://${user}:${password}@127.0.0.1:${this.port}/${database}`);
   }
 
-  /** A new empty database. */
-  async database(): Promise<Secret> {
+  /** A new database: empty, or a copy of one that nobody is connected to. */
+  async database(template?: Secret): Promise<Secret> {
     this.#databases += 1;
     const name = `fleet${this.#databases}`;
-    await this.execute('postgres', `CREATE DATABASE ${name}`);
+    const from = template === undefined ? '' : ` TEMPLATE ${new URL(template.reveal()).pathname.slice(1)}`;
+    await this.execute('postgres', `CREATE DATABASE ${name}${from}`);
     return this.url(name);
   }
 

@@ -623,12 +623,12 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     const registry = await server.registry();
     const worker: WorkerDescription = { name: 'w1', host: 'here', version: '0.1.0' };
     await registry.join(worker);
-    expect(await registry.heartbeat(worker)).toMatchObject({ isDraining: false });
+    expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: false });
     expect(await registry.drain('w1')).toBe(true);
     expect(await registry.drain('w2')).toBe(false);
-    expect(await registry.heartbeat(worker)).toMatchObject({ isDraining: true });
+    expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: true });
     await registry.join(worker);
-    expect(await registry.heartbeat(worker)).toMatchObject({ isDraining: false });
+    expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: false });
     await registry.leave('w1');
     expect(await registry.drain('w1')).toBe(false);
   });

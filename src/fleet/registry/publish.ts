@@ -1,6 +1,6 @@
 /**
- * What a job did on a cell, written to the registry: one statement where the projection changed by little, which is nearly
- * always, otherwise one transaction. Everything depends on the row of the group, which is locked and has to have the fence.
+ * What a job did on a cell, written to the registry: one statement, or one transaction where more records changed than a
+ * statement takes. Everything depends on the row of the group, which is locked and has to have the fence.
  */
 import { createHash } from 'node:crypto';
 import { and, eq, type SQL, sql } from 'drizzle-orm';
@@ -90,12 +90,13 @@ const CHUNK = 1000;
 /** Null where the fence was lost. */
 export async function publish(db: Database, publication: Publication): Promise<PublishResult | null> {
   const { records: projection } = publication;
-  if (projection === null) return publishRest(db, publication, []);
+  if (projection === null) return publishRest(db, publication, { present: [], isAll: false });
   const chunks = inChunks(projection.present, CHUNK);
   const first = chunks.next();
   const firstChunk = first.done === true ? [] : first.value;
   const second = first.done === true ? first : chunks.next();
-  if (second.done === true && !projection.isWhole) return publishRest(db, publication, firstChunk);
+  if (second.done === true)
+    return publishRest(db, publication, { present: firstChunk, isAll: projection.isWhole });
   return db.transaction(async (tx) => {
     const held = await tx
       .select({ id: groups.id })
@@ -104,16 +105,13 @@ export async function publish(db: Database, publication: Publication): Promise<P
       .for('update');
     if (held.length === 0) return null;
     if (projection.isWhole) await tx.delete(records).where(eq(records.cell, publication.cell));
-    if (second.done !== true) {
-      await tx.execute(upsertRecords(publication.cell, firstChunk));
-      let chunk = second;
-      for (let next = chunks.next(); next.done !== true; next = chunks.next()) {
-        await tx.execute(upsertRecords(publication.cell, chunk.value));
-        chunk = next;
-      }
-      return publishRest(tx, publication, chunk.value);
+    await tx.execute(upsertRecords(publication.cell, firstChunk));
+    let present = second.value;
+    for (let next = chunks.next(); next.done !== true; next = chunks.next()) {
+      await tx.execute(upsertRecords(publication.cell, present));
+      present = next.value;
     }
-    return publishRest(tx, publication, firstChunk);
+    return publishRest(tx, publication, { present, isAll: false });
   });
 }
 
@@ -129,11 +127,17 @@ function* inChunks<T>(all: Iterable<T>, size: number): Generator<T[], undefined>
   return undefined;
 }
 
+interface LastRecords {
+  readonly present: readonly ProjectedRecord[];
+  /** True where all others of the cell go. */
+  readonly isAll: boolean;
+}
+
 /** Everything but the records of earlier chunks, in one statement. */
 async function publishRest(
   db: Database | Transaction,
   publication: Publication,
-  present: readonly ProjectedRecord[],
+  lastRecords: LastRecords,
 ): Promise<PublishResult | null> {
   const { cell, group, fence, worker, mirror, stored, error, dueInMs } = publication;
   const last = publication.runs.at(-1);
@@ -172,7 +176,7 @@ async function publishRest(
     )} from fenced where ${cells.id} = ${cell} and ${cells.group} = fenced.id and ${cells.state} <> 'retired' returning ${cells.id}, ${cells.state}, ${cells.failures}, ${cells.showsValues})`,
     ...runParts(publication, worker, fence),
     ...findingParts(publication),
-    ...recordParts(publication, present),
+    ...recordParts(publication, lastRecords),
     ...changeParts(publication),
   ];
   const { rows } = await db.execute<{ state: CellState; failures: number; prior: CellState }>(
@@ -253,12 +257,24 @@ function upsertRecords(cell: number, present: readonly ProjectedRecord[]): SQL {
     select ${cell}, given.* from jsonb_to_recordset(${recordParam(present)}::jsonb) as ${RECORD_FORM} ${REPLACED}`;
 }
 
-function recordParts({ records: projection }: Publication, present: readonly ProjectedRecord[]): SQL[] {
+function recordParts({ records: projection }: Publication, { present, isAll }: LastRecords): SQL[] {
   if (projection === null) return [];
   const parts: SQL[] = [];
   if (present.length > 0) {
-    parts.push(sql`new_records as (insert into ${records} (cell_id, kind, scope, remote_id, name, organization_id, body)
-      select published.id, given.* from published, jsonb_to_recordset(${recordParam(present)}::jsonb) as ${RECORD_FORM} ${REPLACED})`);
+    parts.push(
+      sql`given_records as materialized (select given.* from jsonb_to_recordset(${recordParam(present)}::jsonb) as ${RECORD_FORM})`,
+      sql`new_records as (insert into ${records} (cell_id, kind, scope, remote_id, name, organization_id, body)
+      select published.id, given.* from published, given_records as given ${REPLACED})`,
+    );
+  }
+  if (isAll) {
+    const isGiven =
+      present.length === 0
+        ? sql`false`
+        : sql`exists (select from given_records as given where given.kind = ${records.kind} and given.scope = ${records.scope} and given.id = remote_id)`;
+    parts.push(
+      sql`other_records as (delete from ${records} using published where cell_id = published.id and not ${isGiven})`,
+    );
   }
   if (projection.removed.length > 0) {
     parts.push(sql`old_records as (delete from ${records} using published, jsonb_to_recordset(${jsonParam(projection.removed.map(keyOf))}::jsonb) as given (kind text, scope text, id text)

@@ -13,12 +13,15 @@ import {
   inArray,
   isNotNull,
   isNull,
+  lt,
   lte,
   min,
   ne,
   notInArray,
+  or,
   sql,
 } from 'drizzle-orm';
+import { alias } from 'drizzle-orm/pg-core';
 import type { CellDeclaration } from '../../config/cells.ts';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
@@ -95,7 +98,7 @@ export interface HeldGroup {
   readonly cells: readonly Cell[];
 }
 
-interface CellPlace {
+export interface CellPlace {
   readonly name: string;
   readonly group: number;
   readonly isRetired: boolean;
@@ -136,7 +139,7 @@ const cellColumns = {
 } as const;
 
 const now = sql`now()`;
-const after = (ms: number) => sql`now() + ${Math.max(0, Math.round(ms))} * interval '1 millisecond'`;
+const after = (ms: number) => sql`now() + ${Math.round(ms)} * interval '1 millisecond'`;
 const isWorkable = inArray(cells.state, ['active', 'quarantined']);
 
 interface RegistryOptions {
@@ -312,7 +315,7 @@ export class Registry {
     const rows = await this.#query(async (db) =>
       db
         .update(cells)
-        .set({ dueAt: after(ms) })
+        .set({ dueAt: after(Math.max(0, ms)) })
         .where(and(eq(cells.id, cell), ne(cells.state, 'retired')))
         .returning({ id: cells.id }),
     );
@@ -320,25 +323,36 @@ export class Registry {
   }
 
   /**
-   * Says that the worker is there, and learns whether it should finish and leave, and PostgreSQL's time in epoch milliseconds.
-   * A start of a worker calls `join` first.
+   * Says that the worker is there, and learns whether it should finish and leave, PostgreSQL's time in epoch milliseconds, and
+   * whether a group is held by a worker that was not heard of for `silentMs`. A start of a worker calls `join` first.
    */
-  async heartbeat({
-    name,
-    host,
-    version,
-  }: WorkerDescription): Promise<{ readonly isDraining: boolean; readonly now: number }> {
-    const rows = await this.#query(async (db) =>
-      db
+  async heartbeat(
+    { name, host, version }: WorkerDescription,
+    silentMs: number,
+  ): Promise<{ readonly isDraining: boolean; readonly now: number; readonly isOtherSilent: boolean }> {
+    return this.#query(async (db) => {
+      const holder = alias(workers, 'holder');
+      const isSilent = lte(sql`greatest(${groups.heldAt}, ${holder.seenAt})`, after(-silentMs));
+      // A process of the same name before this one.
+      const isEarlier = lt(groups.heldAt, holder.startedAt);
+      const silent = db
+        .select({ id: groups.id })
+        .from(groups)
+        .leftJoin(holder, eq(holder.name, groups.holder))
+        .where(and(isNotNull(groups.holder), isNull(groups.checkedOutCell), or(isSilent, isEarlier)));
+      const rows = await db
         .insert(workers)
         .values({ name, host, version })
         .onConflictDoUpdate({ target: workers.name, set: { host, version, seenAt: now } })
         .returning({
           isDraining: workers.isDraining,
           now: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::float8`,
-        }),
-    );
-    return { isDraining: rows[0]?.isDraining === true, now: rows[0]?.now ?? 0 };
+          isOtherSilent: sql<boolean>`exists ${silent}`,
+        });
+      const [row] = rows;
+      if (row === undefined) throw new TidemarkError('internal', 'an upsert returns its row');
+      return row;
+    });
   }
 
   /** Where cells of these names belong, and whether storage has all that was published of them. Unknown names are left out. */

@@ -1,0 +1,429 @@
+/** The mirror of a cell on a worker: brought from the cache or from storage before the work, and put into storage after it. */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type Backup, listNewestFenced } from '../backup/list.ts';
+import { restoreBackup } from '../backup/opened-backup.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
+import { openTarget } from '../backup/targets/open.ts';
+import { openWorkDirectory } from '../backup/work-directory.ts';
+import { answered, createBackup } from '../backup/work.ts';
+import { removeOldBackups } from '../backup/writer.ts';
+import type { SourceConfig, TargetConfig } from '../config/config.ts';
+import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { Secret } from '../core/secret.ts';
+import { duration, plural } from '../core/wording.ts';
+import type { LockHolder } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
+import { newestRun } from './cell-report.ts';
+import type { CellOrder, CellStorage, ChainState, KnownMirror } from './cell.ts';
+
+export interface MirrorEffects {
+  /** PostgreSQL's time, as well as this machine knows it. */
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether the registry knows a run of this cell with that root hash. */
+  readonly isKnown: (root: string) => Promise<boolean>;
+  readonly host: string;
+  readonly pid: number;
+  /** Ends the work early: what was read is not published, and what is published stays. */
+  readonly signal: AbortSignal;
+}
+
+/** Backups that are looked at for one that continues what the registry knows. */
+const LOOKED_AT = 4;
+/** How long the storage may take to answer, before it counts as away: its requests are given minutes, which would be a slot's. */
+const STORAGE_ANSWERS_MS = 20_000;
+/** How long storing or fetching a mirror may take, and how many bytes a second more: a storage may stop in the middle as well. */
+const STORAGE_LIMIT_MS = 120_000;
+const STORAGE_BYTES_PER_SECOND = 500_000;
+/** Old backups are looked for after each of these many runs: looking reads all manifests. */
+const CLEANED_EVERY = 8;
+
+/** Ends the work before it began. */
+export class Unworkable extends Error {
+  readonly status: 'left' | 'quarantined';
+  readonly error: TidemarkError;
+  readonly isOfStorage: boolean;
+
+  constructor(status: 'left' | 'quarantined', error: TidemarkError, isOfStorage = false) {
+    super(error.message);
+    this.status = status;
+    this.error = error;
+    this.isOfStorage = isOfStorage;
+  }
+}
+
+// The mirror: from the local cache, else from storage, else a new one. It has to continue what the registry knows.
+
+interface Brought {
+  readonly chain: ChainState;
+  readonly lostRuns: number;
+}
+
+/** How a mirror's chain relates to what the registry knows; `other`: it is another chain. */
+type Relation = ChainState | 'other';
+
+/** Brings the mirror of a cell to `path`, or nothing for a new one. @throws Unworkable where the work cannot begin */
+export async function bringMirror(order: CellOrder, path: string, effects: MirrorEffects): Promise<Brought> {
+  const { known } = order;
+  const cached = await cachedRelation(order, path, effects);
+  if (cached === 'equal' && known !== null && (await isReplaced(order, path, effects))) {
+    return { chain: 'equal', lostRuns: 0 };
+  }
+  if (cached === 'equal' || cached === 'ahead') return { chain: cached, lostRuns: 0 };
+  const stored = await fetchMirror(order, path, effects, cached === 'behind');
+  const chain = stored ?? (cached === 'behind' ? 'behind' : null);
+  if (chain === 'equal' || chain === 'ahead') return { chain, lostRuns: 0 };
+  if (known === null) return { chain: 'new', lostRuns: 0 };
+  const lostRuns = known.lastRun - lastRunIn(path, order, effects);
+  if (known.root !== null && !order.mayLoseRuns) {
+    throw new Unworkable(
+      'left',
+      new TidemarkError(
+        'mirror_missing',
+        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root}: only the worker that made it has it`,
+        { isRetryable: true },
+      ),
+    );
+  }
+  const missing = known.root === null ? [] : [`up to the one with the root ${known.root}`];
+  effects.log.warn(
+    { cell: order.cell, lastRun: known.lastRun, lostRuns },
+    [
+      `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows`,
+      ...missing,
+      'the next sync continues without them',
+    ].join(', '),
+  );
+  return { chain: 'behind', lostRuns };
+}
+
+/**
+ * A cached mirror may end with the right run and still be an old one: a person who had it checked out pinned a baseline, say.
+ * Then the stored one takes its place. The file beside a cached mirror names the backup that it is equal to, or newer than.
+ */
+async function isReplaced(order: CellOrder, path: string, effects: MirrorEffects): Promise<boolean> {
+  const stored = order.known?.stored ?? null;
+  if (stored === null || storedMark(path) === stored.key) return false;
+  const backup = (await storedBackups(order, effects)).find(({ name }) => name === stored.key);
+  if (backup === undefined || backup.manifest?.root !== order.known?.root) return false;
+  await putInPlace(backup, path, order, effects);
+  return true;
+}
+
+async function putInPlace(
+  backup: Backup,
+  path: string,
+  order: CellOrder,
+  effects: MirrorEffects,
+): Promise<void> {
+  const fetched = `${path}.fetched`;
+  removeMirror(fetched);
+  try {
+    await fetchOne(backup, fetched, order, effects);
+    removeMirror(path);
+    renameSync(fetched, path);
+    writeMark(path, backup.name);
+  } finally {
+    removeMirror(fetched);
+  }
+}
+
+function markPath(path: string): string {
+  return `${path}-stored`;
+}
+
+function storedMark(path: string): string | null {
+  return existsSync(markPath(path)) ? readFileSync(markPath(path), 'utf8') : null;
+}
+
+function writeMark(path: string, key: string): void {
+  writeFileSync(markPath(path), key, { mode: 0o600 });
+}
+
+/** Null where there is no cached mirror that can be used. */
+async function cachedRelation(
+  order: CellOrder,
+  path: string,
+  effects: MirrorEffects,
+): Promise<Relation | null> {
+  if (!existsSync(path)) return null;
+  try {
+    return await relationOf(path, order, effects);
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    if (error.code === 'mirror_newer') throw new Unworkable('left', error);
+    if (error.code !== 'mirror_corrupt' && error.code !== 'mirror_missing') throw error;
+    effects.log.warn({ cell: order.cell, code: error.code }, `${error.message}: it is fetched again`);
+    return null;
+  }
+}
+
+async function relationOf(
+  path: string,
+  { cell, known }: CellOrder,
+  effects: MirrorEffects,
+): Promise<Relation> {
+  const mirror = openCell(path, 'read', effects);
+  try {
+    const root = mirror.runs.latest(cell)?.root ?? null;
+    if (known === null || known.root === null) return root === null ? 'new' : 'ahead';
+    if (root === known.root) return 'equal';
+    const seal = mirror.findSeal(known.root);
+    if (seal?.status === 'run' || seal?.status === 'replaced') return 'ahead';
+    return root === null || (await effects.isKnown(root)) ? 'behind' : 'other';
+  } finally {
+    mirror.close();
+  }
+}
+
+function lastRunIn(path: string, { cell }: CellOrder, effects: MirrorEffects): number {
+  if (!existsSync(path)) return 0;
+  const mirror = openCell(path, 'read', effects);
+  try {
+    return newestRun(mirror, cell);
+  } finally {
+    mirror.close();
+  }
+}
+
+function openCell(
+  path: string,
+  mode: 'read' | 'write',
+  { clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | 'pid'>,
+): Mirror {
+  return openMirror(path, { mode, command: 'fleet', clock, host, pid });
+}
+
+/**
+ * Puts the best mirror of the storage in the place of the cached one: one that ends as the registry knows, or goes on from
+ * there, else the newest that the registry knows an earlier run of. Null where storage has none that is better than the
+ * cached one.
+ * @throws Unworkable where storage cannot be read, or holds another chain only
+ */
+async function fetchMirror(
+  order: CellOrder,
+  path: string,
+  effects: MirrorEffects,
+  hasCached: boolean,
+): Promise<Exclude<Relation, 'other'> | null> {
+  const { known } = order;
+  const backups = await storedBackups(order, effects);
+  let others: Backup | null = null;
+  for (const backup of inOrderOfWorth(backups, known)) {
+    const isOlder = known !== null && backup.run < known.lastRun && backup.manifest?.root !== known.root;
+    if (isOlder && hasCached && backup.run <= lastRunIn(path, order, effects)) continue;
+    const fetched = `${path}.fetched`;
+    removeMirror(fetched);
+    try {
+      await fetchOne(backup, fetched, order, effects);
+      const relation = await relationOf(fetched, order, effects);
+      if (relation !== 'other') {
+        removeMirror(path);
+        renameSync(fetched, path);
+        writeMark(path, backup.name);
+        effects.log.info({ cell: order.cell, file: backup.name, chain: relation }, 'the mirror was fetched');
+        return relation;
+      }
+      others ??= backup;
+    } finally {
+      removeMirror(fetched);
+    }
+  }
+  if (others === null || hasCached) return null;
+  throw new Unworkable(
+    'quarantined',
+    new TidemarkError(
+      'mirror_corrupt',
+      `${others.path} does not continue what the registry knows of ${order.cell}: its root is ${others.manifest?.root ?? 'unknown'}, and the registry has ${known?.root ?? 'none'}`,
+      { hint: `look at both with \`tidemark fleet checkout ${order.cell}\`` },
+    ),
+  );
+}
+
+async function storedBackups(
+  { storage, storageAway, known }: CellOrder,
+  effects: MirrorEffects,
+): Promise<Backup[]> {
+  try {
+    if (storageAway !== null) throw fromErrorMessage(storageAway);
+    if (storage.type === 'directory' && !existsSync(storage.path)) {
+      requireStorage(storage.path);
+      return [];
+    }
+    const target = await openTarget(storage, effects.clock);
+    const listed = listNewestFenced(target, LOOKED_AT, known?.stored?.key ?? null);
+    const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
+    return backups.filter(({ state }) => state === 'whole');
+  } catch (thrown) {
+    throw new Unworkable('left', asTidemarkError(thrown), true);
+  }
+}
+
+/** What may go on from the registry's run comes first, newest first; then the one that ends with it; then the rest. */
+function inOrderOfWorth(backups: readonly Backup[], known: KnownMirror | null): readonly Backup[] {
+  if (known === null || known.root === null) return backups;
+  const exact = backups.filter(({ manifest }) => manifest?.root === known.root);
+  const later = backups.filter((each) => !exact.includes(each) && each.run > known.lastRun);
+  return [...later, ...exact, ...backups.filter((each) => !exact.includes(each) && !later.includes(each))];
+}
+
+async function fetchOne(
+  backup: Backup,
+  to: string,
+  { identities }: CellOrder,
+  { clock, signal, host, pid }: MirrorEffects,
+): Promise<void> {
+  try {
+    await withinStorageLimit(backup.path, backup.bytes, { clock, signal }, (limited) =>
+      restoreBackup(backup, to, {
+        identities: identities.map((each) => new Secret(each)),
+        clock,
+        signal: limited,
+        holder: holderOf({ clock, host, pid }),
+      }),
+    );
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    throw error.code === 'mirror_corrupt' ? error : new Unworkable('left', error);
+  }
+}
+
+/**
+ * Ends work with the storage that takes too long for so many bytes.
+ * @throws TidemarkError `timeout` then, and as the work does
+ */
+async function withinStorageLimit<T>(
+  subject: string,
+  bytes: number,
+  { clock, signal }: Pick<MirrorEffects, 'clock' | 'signal'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limitMs = STORAGE_LIMIT_MS + (bytes / STORAGE_BYTES_PER_SECOND) * 1000;
+  const [late, over] = [new AbortController(), new AbortController()];
+  void clock.sleep(limitMs, over.signal).then(
+    () => late.abort(),
+    () => undefined,
+  );
+  try {
+    return await work(AbortSignal.any([signal, late.signal]));
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    throw new TidemarkError('timeout', `${subject}: the storage took longer than ${duration(limitMs)}`, {
+      hint: 'check that it works, and that this machine reaches it',
+      isRetryable: true,
+    });
+  } finally {
+    over.abort();
+  }
+}
+
+function holderOf({ clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | 'pid'>): LockHolder {
+  return { command: 'fleet', pid, host, since: isoTime(clock.now()) };
+}
+
+/** A mirror and all that is beside it. */
+export function removeMirror(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock', '-stored'])
+    rmSync(`${path}${suffix}`, { force: true });
+}
+
+/** Numbers of runs that the registry has and the mirror has not, failed ones too, are not given again. */
+export function noteLostRuns(order: CellOrder, source: SourceConfig, effects: MirrorEffects): void {
+  const { known } = order;
+  if (known === null || lastRunIn(order.mirror, order, effects) >= known.lastRun) return;
+  const mirror = openCell(order.mirror, 'write', effects);
+  try {
+    const { name, baseUrl } = source;
+    mirror.runs.noteLost({ name, baseUrl: baseUrl.href }, known.lastRun, isoTime(effects.clock.now()));
+  } finally {
+    mirror.close();
+  }
+}
+
+// The mirror goes to storage where it has something new. Without storage the run counts all the same.
+
+const NOTHING_STORED: CellStorage = { stored: null, error: null };
+
+/** Where `known` is null, it is stored whatever is there. @throws TidemarkError as opening the mirror does */
+export async function storeMirror(
+  order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'storageAway' | 'recipients' | 'mirror'>,
+  effects: Pick<MirrorEffects, 'clock' | 'signal' | 'log' | 'host' | 'pid'>,
+): Promise<CellStorage> {
+  const { cell, known, fence, storage: target, storageAway, recipients, mirror: path } = order;
+  const { clock, signal } = effects;
+  const mirror = openCell(path, 'read', effects);
+  let owner: string;
+  try {
+    const latest = mirror.runs.latest(cell);
+    if (latest === undefined) return NOTHING_STORED;
+    if (known?.stored?.run === latest.run && known.root === latest.root) return NOTHING_STORED;
+    owner = mirrorId(mirror);
+  } finally {
+    mirror.close();
+  }
+  if (storageAway !== null) return { stored: null, error: storageAway };
+  try {
+    if (target.type === 'directory') makeDirectories(target.path);
+    const work = openWorkDirectory(path, 'backups', holderOf(effects));
+    try {
+      const job = {
+        mirrorPath: path,
+        workDirectory: work.directory,
+        targets: [target],
+        recipients,
+        owner,
+        fence,
+        answersWithinMs: STORAGE_ANSWERS_MS,
+      };
+      const { manifest } = await withinStorageLimit(
+        storageAddress(target),
+        statSync(path).size,
+        { clock, signal },
+        (limited) => createBackup(job, { clock, signal: limited, onProgress: () => undefined }),
+      );
+      if (manifest.run % CLEANED_EVERY === 0) {
+        const { cleanupError } = await removeOldBackups(target, manifest, clock, fence);
+        if (cleanupError !== null) effects.log.warn({ cell, code: cleanupError.code }, cleanupError.message);
+      }
+      const { file: key, run, bytes } = manifest;
+      writeMark(path, key);
+      return { stored: { key, run, bytes }, error: null };
+    } finally {
+      work.close();
+    }
+  } catch (error) {
+    return { stored: null, error: toErrorMessage(error) };
+  }
+}
+
+function storageAddress(target: TargetConfig): string {
+  return target.type === 'directory' ? target.path : `s3://${target.bucket}/${target.prefix}`;
+}
+
+/** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */
+function requireStorage(path: string): void {
+  const storage = dirname(dirname(path));
+  if (existsSync(storage)) return;
+  throw new TidemarkError('file_system', `the storage ${storage} does not exist`, {
+    hint: 'mount the disk that belongs there, or create the directory',
+  });
+}
+
+/** Makes the cell's directory in a storage that is one. */
+function makeDirectories(path: string): void {
+  requireStorage(path);
+  for (const each of [dirname(path), path]) {
+    if (existsSync(each)) continue;
+    try {
+      mkdirSync(each, { mode: 0o700 });
+    } catch (error) {
+      throw asFileError(error, each, 'made');
+    }
+  }
+}

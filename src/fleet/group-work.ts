@@ -1,0 +1,274 @@
+/** A rate group under way on a worker: its cells one after the other, each published under the group's fence. */
+import type { TargetConfig } from '../config/config.ts';
+import type { ErrorMessage } from '../core/child-process.ts';
+import type { Clock } from '../core/clock.ts';
+import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Secret } from '../core/secret.ts';
+import type { ActiveProblems } from '../daemon/problems.ts';
+import type { CellProcess, StartCellProcess } from './cell-process.ts';
+import type { CellOrder, CellResult } from './cell.ts';
+import { orderOf, publicationOf, rateLogState } from './orders.ts';
+import type { GroupQueue, TakenGroup } from './queue.ts';
+import type { Publication, PublishResult } from './registry/publish.ts';
+import type { Cell, HeldGroup, Registry, WorkerDescription } from './registry/registry.ts';
+import type { ReadSecret } from './secret-reference.ts';
+import { cachedRequests } from './worker-cache.ts';
+
+export interface WorkerOptions {
+  readonly registry: Registry;
+  readonly queue: GroupQueue;
+  readonly description: WorkerDescription;
+  /** Groups that it works on at a time. */
+  readonly slots: number;
+  /** Mirrors are kept in `cells/NAME` below it. */
+  readonly storage: TargetConfig;
+  readonly recipients: readonly string[];
+  readonly identities: readonly Secret[];
+  /** Absolute path of the directory with the mirrors that this worker had last, for it alone. */
+  readonly cache: string;
+  readonly limits: WorkerLimits;
+  readonly startProcess: StartCellProcess;
+  /** Where the references to keys lead. */
+  readonly readSecret: ReadSecret;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+/** In milliseconds. */
+export interface WorkerLimits {
+  /** After so long without a word, another worker takes the group. */
+  readonly heartbeatMs: number;
+  /** For the work on one cell. */
+  readonly cellMs: number;
+  /** For work under way, once the worker is to stop; one that drains waits for it. */
+  readonly graceMs: number;
+  /** How long a cell waits for the worker that alone has its newest mirror, before others go on without the lost runs. */
+  readonly lostRunsMs: number;
+  /** Between two looks for what is due, where there is nothing to do. */
+  readonly pollMs: number;
+}
+
+/** Of the heartbeat: the rest is for clocks and a request that was just sent. */
+export const LEASE_SHARE = 5 / 6;
+/** How long the result of a cell waits for the registry; then whoever takes the cell next publishes it from its mirror. */
+const PUBLISH_WITHIN_MS = 15 * 60_000;
+/** A storage that did not answer is asked again after this time, by one cell. */
+const STORAGE_AGAIN_MS = 60_000;
+const NO_ANSWER: readonly ErrorCode[] = ['timeout', 'unreachable'];
+
+/** A group under way. */
+export interface Job {
+  readonly taken: TakenGroup;
+  readonly process: CellProcess;
+  /** The cell that is worked on. */
+  cell: string | null;
+  /** Aborted when the group is this worker's no longer, or there is no more time. */
+  readonly abort: AbortController;
+  over: Promise<void>;
+}
+
+/** What a worker and its groups under way share. */
+interface Shared {
+  readonly problems: ActiveProblems;
+  /** By how much PostgreSQL's clock is ahead of this machine's. */
+  readonly clockAheadMs: () => number;
+  readonly isStopping: () => boolean;
+  readonly registryAnswered: () => void;
+  readonly registryFailed: (thrown: unknown) => void;
+  /** Before the registry is asked again. */
+  readonly pauseMs: () => number;
+  /** Does not take the group again for a while. */
+  readonly leaveToOthers: (group: number) => void;
+}
+
+export class GroupWork {
+  readonly #options: WorkerOptions;
+  readonly #shared: Shared;
+  /** The storage did not answer: until then, by the monotonic clock, no cell asks it. */
+  #storageAway: { readonly until: number; readonly error: ErrorMessage | null } = { until: 0, error: null };
+
+  constructor(options: WorkerOptions, shared: Shared) {
+    this.#options = options;
+    this.#shared = shared;
+  }
+
+  /** Takes the group, works on its cells one after the other, publishes each by itself, and gives the group back. */
+  async work(job: Job): Promise<void> {
+    const { registry, description, readSecret, clock } = this.#options;
+    const { group } = job.taken;
+    const held = await registry.holdGroup(group, description.name);
+    if (held === null) return;
+    const takenAt = clock.monotonicMs();
+    const requests = (): JsonValue | undefined => this.#requestsOf(held, clock.monotonicMs() - takenAt);
+    const [first] = held.cells;
+    let secret: Secret | null = null;
+    if (first !== undefined) {
+      try {
+        secret = readSecret(first.secret);
+        this.#shared.problems.end(`key ${first.secret}`, 'the key can be read again');
+      } catch (error) {
+        await this.#leave(group, `key ${first.secret}`, asTidemarkError(error));
+      }
+    }
+    let isReleased = false;
+    const isOver = (): boolean => job.abort.signal.aborted;
+    if (secret !== null) {
+      for (const [index, cell] of held.cells.entries()) {
+        if (isOver() || (this.#shared.isStopping() && index > 0)) break;
+        const begun = clock.monotonicMs();
+        job.cell = cell.name;
+        const result = await job.process.perform(this.#orderOf(held, cell, secret, index === 0), {
+          timeLimitMs: this.#options.limits.cellMs,
+          isKnown: (root) => registry.isKnownRoot(cell.id, root),
+          signal: job.abort.signal,
+        });
+        const isCut = isOver() || (result.status === 'left' && result.error.code === 'interrupted');
+        if (isCut && result.status !== 'worked') {
+          this.#reportCut(cell, job, result.error.message);
+          break;
+        }
+        if (result.status === 'left') {
+          if (result.isOfStorage === true) this.#noteStorage(result.error);
+          const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
+          await this.#leave(group, about, result.error);
+          continue;
+        }
+        const isLast = index === held.cells.length - 1;
+        const publication = publicationOf(held, cell, result, {
+          worker: description.name,
+          releases: isLast,
+          now: this.#now(),
+          requests,
+        });
+        const published = await this.#publish(publication, job);
+        if (published === null) return;
+        isReleased = isLast;
+        this.#report(cell, result, published, clock.monotonicMs() - begun);
+      }
+    }
+    if (!isReleased) await registry.releaseGroup(group, held.fence, secret === null ? undefined : requests());
+  }
+
+  /**
+   * The requests of a group, for its next holder; undefined where none are known. For work that ended without a report: a
+   * process that was killed makes none.
+   */
+  #requestsOf(held: HeldGroup, heldMs: number): JsonValue | undefined {
+    const { clock, cache } = this.#options;
+    const registryClock = { ...clock, now: () => this.#now() };
+    const before = rateLogState(held.rateLog, held.rateLogAgeMs + heldMs);
+    try {
+      return cachedRequests(cache, held.group, before, registryClock);
+    } catch (error) {
+      this.#shared.problems.begin(`requests ${held.group}`, asTidemarkError(error), 'warn');
+      return undefined;
+    }
+  }
+
+  /** PostgreSQL's, epoch milliseconds. */
+  #now(): number {
+    return this.#options.clock.now() + this.#shared.clockAheadMs();
+  }
+
+  /** Leaves a group to other workers for a while; told once, and not counted as a failure of its cells. */
+  async #leave(
+    group: number,
+    about: string,
+    error: { readonly code: TidemarkError['code']; readonly message: string },
+  ): Promise<void> {
+    const { registry } = this.#options;
+    this.#shared.leaveToOthers(group);
+    const told = new TidemarkError(error.code, `${error.message}: left to other workers`);
+    this.#shared.problems.begin(about, told, 'warn');
+    await registry.noteUnworked(group, error);
+  }
+
+  #orderOf(held: HeldGroup, cell: Cell, secret: Secret, isFirst: boolean): CellOrder {
+    const { cache, storage, recipients, identities, limits, clock } = this.#options;
+    return orderOf(held, cell, {
+      isFirst,
+      secret,
+      cache,
+      storage,
+      storageAway: clock.monotonicMs() < this.#storageAway.until ? this.#storageAway.error : null,
+      recipients,
+      identities,
+      now: this.#now(),
+      clockAheadMs: this.#shared.clockAheadMs(),
+      leaseMs: limits.heartbeatMs * LEASE_SHARE,
+      lostRunsMs: limits.lostRunsMs,
+    });
+  }
+
+  /** Null where the group is another worker's now: nothing of it was published. */
+  async #publish(publication: Publication, { abort: { signal } }: Job): Promise<PublishResult | null> {
+    const { registry, clock } = this.#options;
+    const until = clock.monotonicMs() + PUBLISH_WITHIN_MS;
+    for (;;) {
+      try {
+        const published = await registry.publish(publication);
+        this.#shared.registryAnswered();
+        return published;
+      } catch (thrown) {
+        const error = asTidemarkError(thrown);
+        if (!error.isRetryable || clock.monotonicMs() > until) throw error;
+        this.#shared.registryFailed(error);
+      }
+      await this.#options.clock.sleep(this.#shared.pauseMs(), signal).catch(() => undefined);
+      if (signal.aborted) return null;
+    }
+  }
+
+  #reportCut({ name }: Cell, { abort: { signal } }: Job, message: string): void {
+    // The worker has said so of all cells that did not end before it has to leave.
+    if (this.#shared.isStopping()) return;
+    const why = signal.aborted ? asTidemarkError(signal.reason).message : message;
+    this.#options.log.warn({ cell: name }, `${name} was cut short: ${why}`);
+  }
+
+  #noteStorage(error: ErrorMessage): void {
+    const { clock } = this.#options;
+    const now = clock.monotonicMs();
+    if (NO_ANSWER.includes(error.code) && now >= this.#storageAway.until)
+      this.#storageAway = { until: now + STORAGE_AGAIN_MS, error };
+  }
+
+  #report(
+    { name }: Cell,
+    result: Exclude<CellResult, { status: 'left' }>,
+    { isNewlyQuarantined, isReleased, failures }: PublishResult,
+    ms: number,
+  ): void {
+    const { log } = this.#options;
+    this.#shared.problems.end(`cell ${name}`, `${name} can be worked on again`);
+    const error = result.status === 'worked' ? result.report.error : result.error;
+    if (result.status === 'worked') {
+      const { runs, chain, storage } = result.report;
+      const last = runs.at(-1);
+      log.info(
+        {
+          cell: name,
+          chain,
+          ...(last === undefined ? {} : { run: last.run, outcome: last.outcome, requests: last.requests }),
+          ms: Math.round(ms),
+        },
+        last === undefined ? 'nothing was due' : 'synced',
+      );
+      if (storage.error !== null) {
+        this.#noteStorage(storage.error);
+        const behind = new TidemarkError(storage.error.code, `backup_behind: ${storage.error.message}`);
+        this.#shared.problems.begin('storage', behind, 'warn');
+      } else if (storage.stored !== null) this.#shared.problems.end('storage', 'mirrors are stored again');
+    }
+    if (isNewlyQuarantined) {
+      log.error(
+        { cell: name, code: error?.code, failures },
+        `${name} is quarantined, and tried once an hour: ${error?.message ?? 'it failed'}`,
+      );
+    } else if (error !== null) log.warn({ cell: name, code: error.code, failures }, error.message);
+    if (isReleased) log.info({ cell: name }, `${name} is quarantined no longer`);
+  }
+}

@@ -1,0 +1,169 @@
+/** Between the registry and the process for cells: what the registry says as an order, and a result as what is published. */
+import { join } from 'node:path';
+import type { TargetConfig, RetentionPolicy } from '../config/config.ts';
+import type { ErrorMessage } from '../core/child-process.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { Secret } from '../core/secret.ts';
+import type { RateLogState } from '../mirror/rate-log.ts';
+import type { CellOrder, CellReport, CellResult, KnownMirror } from './cell.ts';
+import type { Publication } from './registry/publish.ts';
+import type { Cell, HeldGroup } from './registry/registry.ts';
+import { cellConfigOf } from './secret-reference.ts';
+import { cachedFiles } from './worker-cache.ts';
+
+/** Backups of a cell that stay in storage. */
+const RETENTION: RetentionPolicy = { last: 3, daily: 7, weekly: 4, monthly: 12 };
+const AGAIN_AFTER_FAILURE_MS = 60_000;
+
+interface OrderFacts {
+  /** True for the first cell of the group: it brings the limits of the key. */
+  readonly isFirst: boolean;
+  readonly secret: Secret;
+  readonly cache: string;
+  readonly storage: TargetConfig;
+  readonly storageAway: ErrorMessage | null;
+  readonly recipients: readonly string[];
+  readonly identities: readonly Secret[];
+  /** Of PostgreSQL, epoch milliseconds, and by how much it is ahead of this machine's. */
+  readonly now: number;
+  readonly clockAheadMs: number;
+  /** How long a holder may send requests after it was last heard of. */
+  readonly leaseMs: number;
+  readonly lostRunsMs: number;
+}
+
+/** What is to be done on one cell of a group. */
+export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrder {
+  const { isFirst, secret, cache, storage, recipients, identities, now, clockAheadMs, leaseMs } = facts;
+  const { abandonedMs } = held;
+  return {
+    cell: cell.name,
+    config: cellConfigOf(cell),
+    secret: secret.reveal(),
+    ...cachedFiles(cache, held.group, cell.name),
+    requests: isFirst ? rateLogState(held.rateLog, held.rateLogAgeMs) : null,
+    uncountedUntil: isFirst && abandonedMs !== null ? Math.min(now, now - abandonedMs + leaseMs) : null,
+    known: knownMirror(cell),
+    mayLoseRuns: (cell.overdueMs ?? 0) > facts.lostRunsMs,
+    fence: held.fence,
+    storage: cellStorage(storage, cell.name),
+    storageAway: facts.storageAway,
+    recipients,
+    identities: identities.map((each) => each.reveal()),
+    clockAheadMs,
+    showsValues: cell.showsValues,
+  };
+}
+
+interface PublicationFacts {
+  readonly worker: string;
+  /** Gives the group back with it. */
+  readonly releases: boolean;
+  /** PostgreSQL's, epoch milliseconds. */
+  readonly now: number;
+  /** What is known of the requests of a process that made no report. */
+  readonly requests: () => JsonValue | undefined;
+}
+
+/** What the registry is told of a cell that was worked on, or could not be. */
+export function publicationOf(
+  held: HeldGroup,
+  cell: Cell,
+  result: Exclude<CellResult, { status: 'left' }>,
+  { worker, releases, now, requests }: PublicationFacts,
+): Publication {
+  const base = { cell: cell.id, group: held.group, fence: held.fence, worker, releases };
+  if (result.status !== 'worked') {
+    const { code, message } = result.error;
+    const rateLog = requests();
+    return {
+      ...base,
+      ...(rateLog === undefined ? {} : { rateLog }),
+      runs: [],
+      error: { code, message },
+      mirror: null,
+      stored: null,
+      findings: null,
+      records: null,
+      changes: [],
+      quarantines: result.status === 'quarantined',
+      dueInMs: AGAIN_AFTER_FAILURE_MS * (cell.failures + 1),
+    };
+  }
+  const { report } = result;
+  return {
+    ...base,
+    ...contentsOf(cell, report),
+    ...(report.requests === null ? {} : { rateLog: report.requests as unknown as JsonValue }),
+    dueInMs: report.dueAt === null ? Number.MAX_SAFE_INTEGER : Math.max(0, Date.parse(report.dueAt) - now),
+  };
+}
+
+/** What the registry says of a cell's mirror; null for one that has none. */
+export function knownMirror(cell: Cell): KnownMirror | null {
+  const { lastRun, root, projectedRun, storedKey, storedRun } = cell;
+  if (lastRun === null) return null;
+  const stored = storedKey === null || storedRun === null ? null : { key: storedKey, run: storedRun };
+  return { lastRun, root, projectedRun, stored };
+}
+
+/** Where the mirrors of a cell are stored. */
+export function cellStorage(storage: TargetConfig, cell: string): TargetConfig {
+  const place = ['cells', encodeURIComponent(cell)];
+  return storage.type === 'directory'
+    ? { ...storage, path: join(storage.path, ...place), retention: RETENTION }
+    : {
+        ...storage,
+        prefix: [storage.prefix, ...place].filter((part) => part !== '').join('/'),
+        retention: RETENTION,
+      };
+}
+
+/** A rate log as the registry has it, with its ages as of now. */
+export function rateLogState(stored: JsonValue, ageMs: number): RateLogState | null {
+  // Written by a worker alone, by `exportRateLog`.
+  const state = stored as unknown as RateLogState | null;
+  if (state === null) return null;
+  return {
+    ages: Object.fromEntries(
+      Object.entries(state.ages).map(([limit, ages]) => [limit, ages.map((age) => age + ageMs)]),
+    ),
+    paces: state.paces,
+  };
+}
+
+/** The part of a publication that a report gives. */
+export function contentsOf(
+  cell: Pick<Cell, 'lastRun'>,
+  report: CellReport,
+): Pick<Publication, 'runs' | 'error' | 'mirror' | 'stored' | 'findings' | 'records' | 'changes'> {
+  const { runs, error, root, schemaVersion, recordCount, storage, findings, projection, changes } = report;
+  const newest = runs.at(-1)?.run ?? cell.lastRun;
+  return {
+    runs,
+    error: error === null ? null : { code: error.code, message: error.message },
+    mirror: newest === null ? null : { run: newest, root, version: schemaVersion ?? 0, recordCount },
+    stored: storage.stored,
+    findings:
+      findings === null
+        ? null
+        : {
+            total: findings.count,
+            listed: findings.rows.map(({ before, after, ...row }) => ({
+              ...row,
+              ...(before === undefined ? {} : { before: JSON.stringify(before) }),
+              ...(after === undefined ? {} : { after: JSON.stringify(after) }),
+            })),
+          },
+    records:
+      projection === null
+        ? null
+        : {
+            run: projection.run,
+            isWhole: projection.isWhole,
+            present: projection.records,
+            removed: projection.removed,
+          },
+    changes,
+  };
+}
