@@ -204,7 +204,7 @@ interface ReadRequest<T> {
  */
 export type Request = <T>(request: ReadRequest<T>) => Promise<T>;
 
-/** @param get all that the requests can send */
+/** @param get everything that the requests can send */
 export function requestOver(connection: Connection, get: Get): Request {
   return ({ path, logged = path, kind, read, onFailure, signal }) =>
     connection.retried(

@@ -85,7 +85,7 @@ export function readRecord(
   }
 }
 
-/** One answer that holds the whole list and says so: as many distinct keys as its count, and no further page. */
+/** One response that holds the entire list and says so: as many distinct keys as its count, and no further page. */
 export function isWholeList(page: ListPage): boolean {
   return (
     page.more !== true &&
@@ -106,7 +106,7 @@ export function refuseHtml(answer: Answer): void {
 const CUT_HINT =
   'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what is in front of it';
 
-/** A success that is not what the interface promises: worth another try, it may be a proxy's passing problem. */
+/** A success that does not follow the contract: worth another attempt, a proxy may have caused it. */
 export function malformed(
   answer: Answer,
   what: string,

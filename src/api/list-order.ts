@@ -26,7 +26,7 @@ export interface Tail {
 export interface Anchor {
   /** Index in the page of the last tail key that it holds; -1 where the page begins the list. */
   readonly index: number;
-  /** By how many rows it moved since it was read: > 0 rows were put in before it, < 0 rows before it left. */
+  /** By how many rows it moved since it was read: > 0 rows were inserted before it, < 0 rows before it left. */
   readonly shift: number;
 }
 

@@ -77,7 +77,7 @@ function faultOf(code: string): Fault | undefined {
 function codesOf(thrown: unknown, depth = 0): string[] {
   if (typeof thrown !== 'object' || thrown === null || depth > 3) return [];
   const own = 'code' in thrown && typeof thrown.code === 'string' ? [thrown.code] : [];
-  // Its code is missing where the very first bytes are no HTTP.
+  // Its code is missing if the very first bytes are not HTTP.
   if (own.length === 0 && thrown instanceof Error && thrown.name === 'HTTPParserError')
     own.push('HPE_UNKNOWN');
   const bundled: unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
@@ -85,7 +85,7 @@ function codesOf(thrown: unknown, depth = 0): string[] {
   return [...own, ...[...bundled, ...cause].flatMap((each) => codesOf(each, depth + 1))];
 }
 
-/** Failures before a connection stood: nothing of the request can have reached the service. */
+/** Failures before a connection was established: nothing of the request can have reached the service. */
 const BEFORE_SENDING: ReadonlySet<string> = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',

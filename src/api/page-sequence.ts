@@ -67,7 +67,7 @@ export interface PageSequenceEnd {
   readonly thereAtStart: number;
   /** Records of this pass that an earlier one saw too; null where the sink does not know. */
   readonly again: number | null;
-  /** True when the mirror holds every record of it just as it came. */
+  /** True when the mirror holds every record of it exactly as received. */
   readonly isAllKnown: boolean;
   /** True when `count` was the same on every page. */
   readonly isSteady: boolean;
@@ -171,7 +171,7 @@ export class PageSequence {
       this.#first = { more, count, limit, received: records.length };
       this.#mode = this.#modeOf(page);
       this.#order.take(page.records, true);
-      // Counted by the records that the sink distinguishes: if it takes two for one, the list is not whole.
+      // Counted by the records that the sink distinguishes: if it takes two for one, the list is not complete.
       const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
       if (isKept && isWholeList(page)) return this.#finish(null, 'page');
     }
@@ -292,7 +292,7 @@ export class PageSequence {
     const received = page.records.length;
     this.#hasMoved = true;
     if (this.#rules.isFresh && accepted.fresh === 0 && received > 0 && page.more !== false) {
-      // All of it was seen: more rows than a page were put in before it, and the anchor comes later.
+      // All of it was seen: more rows than a page were inserted before it, and the anchor comes later.
       this.#stalls += 1;
       if (this.#stalls > MOST_STALLS) return this.#finish(loopError('its pages repeat'));
       return { ask: { by: 'offset', offset: offset + received - overlapFor(received) } };
@@ -341,7 +341,7 @@ export class PageSequence {
     return { ask: next };
   }
 
-  /** The list gave all that it has: what does that prove, and must the head be looked at again? */
+  /** The list has no further page: what does that prove, and must the head be read again? */
   #reachEnd(): PageSequenceStep {
     const first = this.#first;
     if (
@@ -391,7 +391,7 @@ export class PageSequence {
     const received = page.records.length;
     this.#order.check(page.records);
     this.#newAtHead += accepted.fresh;
-    // One known row is no end: behind it may be more that came or moved.
+    // One known row does not end the list: more that were added or moved may follow it.
     const isJoined = accepted.fresh === 0 || received === 0;
     if (isJoined || page.more !== true) return this.#finish(null, this.#proof());
     if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#stats.contentPages / 4))

@@ -33,7 +33,7 @@ export interface PostRequest {
 
 export interface PostAnswer {
   readonly status: number;
-  /** The beginning of the body; what is no UTF-8 is replaced. */
+  /** The beginning of the body; what is not UTF-8 is replaced. */
   readonly text: string;
   readonly retryAfter: string | undefined;
   readonly date: string | undefined;

@@ -1,6 +1,6 @@
 /**
  * Where the limiter stores the starts of requests. The processes of one machine share a file beside the mirror
- * (`mirror/rate-log.ts`); this file has the interface, a log in memory, and the switch between the two.
+ * (`mirror/rate-log.ts`); this file has the type, a log in memory, and the switch between the two.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';

@@ -21,7 +21,7 @@ export type { RequestStats } from './request-stats.ts';
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
 export interface ReadClient {
   /**
-   * Lists the whole collection into the sink. Errors of the service are part of the verdict.
+   * Lists the entire collection into the sink. Errors of the service are part of the verdict.
    * @throws the abort reason when aborted; what the sink throws, unless it is a `SyntaxError` or `malformed`
    */
   walk(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;

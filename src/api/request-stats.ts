@@ -25,7 +25,7 @@ export interface RequestStats {
   readonly retries: number;
   /** Answers 429. */
   readonly throttled: number;
-  /** Bytes of answer bodies, counted as they come in. */
+  /** Bytes of answer bodies, counted on arrival. */
   readonly bytes: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;

@@ -1,4 +1,4 @@
-/** The one retry layer (design.md, The sync): full jitter, few attempts, and an end to a whole run's retries. */
+/** The one retry layer (design.md, The sync): full jitter, few attempts, and a limit on the retries of a run. */
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RequestCounters } from './request-stats.ts';

@@ -65,7 +65,7 @@ export function pathOf(address: PageAddress, target: CollectionTarget, limit: nu
 
 /** What a `next` means for the walk. */
 export interface Link {
-  /** Where it leads by offset, if offset is all that it changes; null if the address must be followed unchanged. */
+  /** Where it leads by offset, if it changes nothing else; null if the address must be followed unchanged. */
   readonly offset: number | null;
   /** Path and query below the base URL. */
   readonly path: string;

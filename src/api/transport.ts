@@ -50,7 +50,7 @@ interface TransportOptions {
   readonly concurrency: number;
   readonly timeouts: Timeouts;
   readonly maxBodyBytes?: number;
-  /** Told of every part of a body as it comes in. */
+  /** Called with every part of a body on arrival. */
   readonly onBytes?: (count: number) => void;
 }
 
@@ -64,7 +64,7 @@ export interface OutgoingRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A whole answer. */
+/** A complete response. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
@@ -84,14 +84,14 @@ export interface Answer {
 
 export interface Transport {
   /**
-   * Sends one request and reads the whole answer, whatever its status.
+   * Sends one request and reads the entire response, whatever its status.
    * @throws TidemarkError `unreachable`, `timeout` or `malformed`; the abort reason when the signal is aborted
    */
   send(ask: OutgoingRequest): Promise<Answer>;
   close(): Promise<void>;
 }
 
-/** All that reading code is given of a transport. */
+/** The part of a transport that reading code gets. */
 export type Get = (path: string, signal?: AbortSignal) => Promise<Answer>;
 
 /** Narrows a transport to GET: what holds the result cannot send anything else (design.md, Never broken 3). */
@@ -105,7 +105,7 @@ export function getOnly(transport: Transport): Get {
  */
 export function openTransport(options: TransportOptions): Transport {
   const { baseUrl, timeouts, apiKey } = options;
-  // Checked here because undici would quote the whole header in its own complaint.
+  // Checked here because undici would quote the entire header in its error.
   if (!/^[\x21-\x7e]+$/.test(apiKey.reveal())) {
     throw new TidemarkError(
       'config_invalid',
@@ -235,7 +235,7 @@ function unreadable(what: string, cause?: unknown): TidemarkError {
   });
 }
 
-// One answer as it comes in, within limits of size and time. By undici's dispatch and not by its `request`, which makes a
+// One response on arrival, within limits of size and time. By undici's dispatch and not by its `request`, which makes a
 // stream and needs a signal for every answer: tried, the same tests pass with 120 lines less, but `npm run bench -- restore`
 // falls from 71 to 94 % of a bare loop (three runs) to 42 to 59 %, below its bound of 60 %.
 
@@ -268,7 +268,7 @@ interface Controller {
 }
 
 /**
- * Resolves to what was made of the whole answer.
+ * Resolves to what was made of the complete response.
  * @param dispatch sends the request, and reports the answer
  * @throws what `masked` makes of it; the abort reason when aborted
  */

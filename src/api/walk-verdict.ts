@@ -40,7 +40,7 @@ export interface WalkVerdict {
   /** The list's latest `count`. */
   readonly count: number | null;
   readonly distinct: number;
-  /** True when one answer held the whole list. */
+  /** True when one response held the entire list. */
   readonly isOnePage: boolean;
   /** Rows of the largest page that the server gave. */
   readonly pageCap: number | null;
@@ -57,7 +57,7 @@ export function loopError(what: string): TidemarkError {
   return new TidemarkError('walk_loop', what, { hint: HINT });
 }
 
-/** The list ended, or had to be left, without proof that it was whole. */
+/** The list ended, or had to be left, without proof that it was complete. */
 export function unprovenError(what: string): TidemarkError {
   return new TidemarkError('walk_unproven', what, { hint: HINT });
 }
@@ -87,7 +87,7 @@ export function foreignNextError(error: TidemarkError, origin: string): Tidemark
   );
 }
 
-/** The same error with the list named at its beginning; `how`: what became of the list. */
+/** The same error with the list named at its beginning; `how`: how the walk of the list ended. */
 export function listError(error: TidemarkError, { title }: ResourceDefinition, how = ''): TidemarkError {
   const message = `the list of ${title.many}${how}: ${error.message}`;
   return new TidemarkError(error.code, message, { ...detailsOf(error), cause: error.cause });

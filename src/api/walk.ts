@@ -75,7 +75,7 @@ class Walk {
   /** The `limit` of the last request, to tell when it changes. */
   #limit = 0;
   #ahead: Ahead | null = null;
-  /** The last `next` that names another origin than the configured one: its path is asked for here all the same. */
+  /** The last `next` that names another origin than the configured one: its path is requested from the configured one. */
   #foreign: { readonly path: string; readonly origin: string } | null = null;
 
   constructor(connection: WalkConnection, request: Request, options: WalkOptions) {
@@ -376,7 +376,7 @@ export class PageSize {
     this.#calm = 0;
   }
 
-  /** Asks for a whole list of about `rows` in one page, where that is not far beyond the configured size. */
+  /** Asks for an entire list of about `rows` in one page, where that is not far beyond the configured size. */
   wholeList(rows: number): void {
     const wanted = rows + overlapFor(rows);
     const most = Math.max(MOST_PAGES_IN_ONE * this.#full, ROWS_IN_ONE);

@@ -158,7 +158,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         arguments: [{ name: '<worker>', key: 'worker', description: 'name of the worker', values: 'free' }],
         notes: [
           'It begins nothing new, and leaves once the cells under way have ended, each within fleet.timeLimit. Returns at once;',
-          'the worker is told with its next heartbeat. SIGTERM makes it hurry: fleet.stopTimeout is left then.',
+          'the worker learns of it at its next heartbeat. After SIGTERM it leaves within fleet.stopTimeout.',
         ],
         examples: ['tidemark fleet drain worker-1'],
         load: async () => (await import('./fleet.ts')).fleetDrain,

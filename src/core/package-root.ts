@@ -25,7 +25,7 @@ let builtWorkers: string | null = null;
 
 /**
  * From now on, a program that runs from sources starts the workers of the program built in `directory`: from their sources
- * each would load, and strip of its types, all that it imports, a second of the processor.
+ * each would load, and strip of its types, everything that it imports, a second of the processor.
  * @internal
  */
 export function useWorkersOf(directory: string): void {

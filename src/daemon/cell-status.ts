@@ -34,7 +34,7 @@ export interface CellSummary {
   readonly group: string;
   /** As of now; null until the mirror was looked at for the first time. */
   readonly state: 'ok' | 'degraded' | 'starting' | 'failing' | null;
-  /** Of the worst reason behind `state`: one line, and since when; null where there is none. */
+  /** Of the worst reason behind `state`: one line, and since when; null if there is none. */
   readonly reason: { readonly message: string; readonly since: string | null } | null;
   /** Null until the mirror was looked at for the first time. */
   readonly answers: Readonly<Record<CellQuestion, CellAnswer>> | null;

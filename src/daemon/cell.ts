@@ -207,7 +207,7 @@ export class Cell {
     }
   }
 
-  /** Tells the command line where HTTP answers; null for nowhere. @throws TidemarkError */
+  /** Shows the command line where HTTP answers; null for nowhere. @throws TidemarkError */
   setUrl(url: string | null): void {
     this.#registration?.setUrl(url);
   }
@@ -225,7 +225,7 @@ export class Cell {
     this.close();
   }
 
-  /** Lets go of the mirror. No job is at work any more, or none that can be waited for. */
+  /** Releases the mirror. No job is running any more, or none that can be waited for. */
   close(): void {
     this.observers.close();
     // Before the last writer closes, so that it can remove the write-ahead log.

@@ -15,7 +15,7 @@ import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus
 export interface DaemonCells {
   /** ISO 8601. */
   readonly startedAt: string;
-  /** The whole configuration in force. */
+  /** The complete current configuration. */
   config(): LoadedConfig;
   /** Why the newest configuration is not in force; null where it is. */
   configProblem(): TidemarkError | null;

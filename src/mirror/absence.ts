@@ -26,9 +26,9 @@ export interface AbsentCounts {
   readonly absent: number;
   /** Of these, those that an earlier run found absent by the time asked for, and those that were replaced. */
   readonly confirmed: number;
-  /** Of these, those that a restore made again under another id, which this run saw: no loss. */
+  /** Of these, those that a restore recreated under another id, which this run saw: no loss. */
   readonly replaced: number;
-  /** When the first of those that wait was found absent, ISO 8601; null where none was before this run. */
+  /** When the first of those that wait was found absent, ISO 8601; null if none was before this run. */
   readonly firstHeldAt: string | null;
 }
 
@@ -109,7 +109,7 @@ export async function countAbsent(
   collection: number,
   heldBy: string,
 ): Promise<AbsentCounts> {
-  // Nearly always there are none, and asking only that is a fraction of what the whole question costs to compile.
+  // Nearly always there are none, and asking only that costs a fraction of compiling the complete query.
   const countAll = writer.prepare<Record<string, unknown>, { absent: number }>(
     `SELECT count(*) AS absent FROM main.records k WHERE ${IS_ABSENT}`,
   );

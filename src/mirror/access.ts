@@ -126,7 +126,7 @@ export class MirrorAccess {
     return bound(streams, (stream) => this.stream(stream as (connection: Connection) => Generator));
   }
 
-  /** Reads on a connection of its own, so that the whole iteration sees one snapshot. */
+  /** Reads on a connection of its own, so that the entire iteration sees one snapshot. */
   *stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
     const reader = this.openReader();
     try {

@@ -165,7 +165,7 @@ const REPEATS = prepared((db) => {
   return repeatsIn(changedRecords).unionAll(repeatsIn(changedRevisions)).prepare();
 });
 
-/** What counts by sweep have twice; what only the union lists is not among it. */
+/** What counts by sweep have twice; what only the union lists is not included. */
 export function readRepeatedChanges(connection: Connection, question: ChangeQuestion): RepeatedChanges[] {
   return REPEATS(connection)
     .all(given(question))
@@ -311,7 +311,7 @@ export function readChangedRuns(connection: Connection, since: string): ChangedR
   return CHANGED_SINCE(connection).all({ since });
 }
 
-/** A collection that a run read whole for the first time after its source's first run. */
+/** A collection that a run read completely for the first time after its source's first run. */
 interface FirstReadRow extends CollectionKey {
   readonly run: number;
   /** The published run of the source before it. */

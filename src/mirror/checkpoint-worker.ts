@@ -1,6 +1,6 @@
 /**
  * The worker thread of `inWorker`. Whatever fails is reported by message, with the connection closed: a thread that ends
- * by an uncaught error, or with a SQLite file open, can take the whole process with it.
+ * by an uncaught error, or with a SQLite file open, can end the process.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { connect, sqliteCode } from './database.ts';

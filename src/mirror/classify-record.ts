@@ -104,8 +104,8 @@ export function stableHash(record: ScannedRecord): Buffer {
 }
 
 /**
- * A 53-bit mark of the volatile members' text; null where there is none. Hashing twice with SHA-256 would cost a
- * sixth of a first sync, and this mark is no proof: it only detects that text changed (a change is missed with a
+ * A 53-bit mark of the volatile members' text; null if there is none. Hashing twice with SHA-256 would cost a
+ * sixth of a first sync, and this mark is not a proof: it only detects that text changed (a change is missed with a
  * probability of 2^-53). After cyrb53 by bryc, public domain.
  */
 export function volatileMark(text: string): number | null {

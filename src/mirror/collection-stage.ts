@@ -62,7 +62,7 @@ interface PageCounts {
   readonly fresh: number;
   /** Of these, keys that an earlier walk of this run saw. */
   readonly again: number;
-  /** Records that the mirror holds as they came. */
+  /** Records that the mirror holds exactly as received. */
   readonly known: number;
   /** Distinct keys of this walk so far. */
   readonly distinct: number;
@@ -286,7 +286,7 @@ export class CollectionStage {
   }
 
   /**
-   * Why SQLite would refuse the text, which was parsed, as a body: detected here, one record fails; in publishing, the whole
+   * Why SQLite would refuse the text, which was parsed, as a body: detected here, one record fails; in publishing, the entire
    * run would. SQLite refuses parsed text only for its depth or size: asking it about each took 8 % of a first sync.
    */
   #whyUnkept(text: string): string | null {

@@ -207,7 +207,7 @@ export function translated<T>(path: string, work: () => T): T {
 
 // What to do about a damaged mirror.
 
-/** How to replace it; names a copy that an upgrade kept, where there is one. */
+/** How to replace it; names the copy that an upgrade kept, if any. */
 function replaceHint(path: string): string {
   const kept = keptCopy(path);
   return (

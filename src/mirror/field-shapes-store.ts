@@ -204,7 +204,7 @@ export class RunShapes {
       });
   }
 
-  /** The stored counts were wrong, so they are of no use: derived data, counted again from what there is now. */
+  /** The stored counts were wrong, so they are of no use: derived data, counted again from the current records. */
   *#startOver(run: number, kind: Kind): Generator<undefined> {
     this.#dropCounts(kind);
     const shapes = new KindShapes(kind, [], false);
@@ -349,7 +349,7 @@ function carriedTypes(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return typesOf(types).filter((type) => (types.get(type) ?? 0) > 0);
 }
 
-/** Likewise; where there is none, the types that are remembered. */
+/** Likewise; if there is none, the types that are remembered. */
 function knownTypes(types: ReadonlyMap<JsonType, number>): JsonType[] {
   const carried = carriedTypes(types);
   return carried.length > 0 ? carried : typesOf(types);

@@ -4,7 +4,7 @@
  *
  * Watched are the record's members, and one level down those of objects that the catalog documents (`/user/email`);
  * objects with keys of anybody's choice are not looked into. When the catalog documents other objects than the counts were
- * made by (`field_shape_bases`), the next run counts the kind anew.
+ * made by (`field_shape_bases`), the next run counts the kind again.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -163,7 +163,7 @@ export class KindShapes {
   #newMember(parent: FieldCounter, received: string): FieldCounter | undefined {
     const { members } = parent;
     if (members === null) return undefined;
-    // SQLite keeps whole characters only: a lone surrogate would come back as another name.
+    // SQLite keeps complete characters only: a lone surrogate would come back as another name.
     const name = received.toWellFormed();
     const known = members.get(name);
     if (known !== undefined) return known;

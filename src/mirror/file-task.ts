@@ -1,4 +1,4 @@
-/** Long work on the mirror's whole file: done by a worker thread, so that the event loop keeps running. */
+/** Long work on the mirror's file: done by a worker thread, so that the event loop keeps running. */
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { formatInteger } from '../core/wording.ts';
@@ -30,14 +30,14 @@ export function performTaskNow(connection: Connection, task: FileTask): void {
 export function performTask(connection: Connection, task: FileTask): void {
   switch (task) {
     case 'vacuum':
-      // The log holds the whole new file until the checkpoint: in between, readers have the old one.
+      // The log holds the entire new file until the checkpoint: in between, readers have the old one.
       connection.pragma('wal_autocheckpoint = 0');
       connection.exec('VACUUM');
       break;
     case 'checkpoint':
       break;
   }
-  // Litestream reads all the time, so the log cannot be emptied but by itself: waiting for it would be in vain.
+  // Litestream reads all the time, so only Litestream itself can empty the log: waiting for it would be in vain.
   connection.pragma(`wal_checkpoint(${isReplicated(connection) ? 'PASSIVE' : 'TRUNCATE'})`);
 }
 

@@ -19,7 +19,7 @@ import { verifyAudit } from './verify-audit.ts';
 import type { Findings, VerifyProblem } from './verify-records.ts';
 
 export interface ForgottenTotals extends ResealedRuns {
-  /** Revisions that are no more. */
+  /** Revisions that were dropped. */
   readonly revisions: number;
 }
 
@@ -46,7 +46,7 @@ function* checkChain(writer: Connection): Generator<undefined> {
   const findings: Findings = {
     checked: { records: 0, revisions: 0, runs: 0 },
     add: (found) => {
-      // The counts of revisions are those of a whole verification, which this is not.
+      // The counts of revisions are those of a complete verification, which this is not.
       if (found.kind === 'chain') problem ??= found;
     },
     note: () => undefined,
@@ -79,7 +79,7 @@ function* mergeRecords(writer: Connection, options: MergeOptions): Generator<und
       for (const { collection, record } of rows) {
         const found = collectionOf(collection);
         dropped += merge(found, record);
-        // One that its record's history does not lead to would be met for ever.
+        // One that its record's history does not lead to would be found by every later one.
         if (REVISION_LEFT(writer).get({ run, record }) !== undefined) throw broken(found, record);
       }
       yield undefined;

@@ -121,7 +121,7 @@ const freeBytesOf: FreeBytes = (path) => {
 };
 
 /**
- * Rebuilds the file without its free pages; a large one in a worker thread. A reader that is at work meanwhile delays the shrinking
+ * Rebuilds the file without its free pages; a large one in a worker thread. A reader that is open meanwhile delays the shrinking
  * until the log is emptied next.
  * @throws TidemarkError `disk_full` before anything is written, where the rebuilding would not fit; and what SQLite throws
  */

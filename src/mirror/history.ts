@@ -111,7 +111,7 @@ const LATEST_UP_TO = prepared((db) =>
     .prepare(),
 );
 
-/** Read on demand: a long history is not read whole. */
+/** Read on demand: a long history is not read entirely. */
 const LATER = prepared((db) =>
   streamed(db.$client, () =>
     db
@@ -154,7 +154,7 @@ export function* revisionsOf(connection: Connection, head: HistoryHead): Generat
   let revision = newestRevision(head);
   for (;;) {
     const { run, previous } = revision;
-    // A link must lead back in time, or a damaged mirror could send us round for ever.
+    // A link must lead back in time, or a damaged mirror could make this an endless loop.
     if (previous !== null && previous >= run) throw brokenHistory(head.record, run);
     yield revision;
     if (previous === null) return;
@@ -205,7 +205,7 @@ export function textIn(connection: Connection, head: HistoryHead, run: number): 
 
 /**
  * The text of a revision; undefined for a tombstone. Decodes only the deltas between it and the next newer body that is kept
- * whole.
+ * in full.
  */
 export function textOf(
   connection: Connection,

@@ -1,7 +1,7 @@
 /**
  * Every kind is a view, named as the kind, over its current records: a column for each documented field, so that
  * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history. The views follow from the catalog, so a new kind or field needs no
- * migration: whoever opens the mirror for writing makes those that the catalog describes otherwise than they are. They are for
+ * migration: whoever opens the mirror for writing recreates those that differ from the catalog. They are for
  * people; the program reads `records`. As text, since they are made when the program runs.
  */
 import { createHash } from 'node:crypto';

@@ -114,7 +114,7 @@ function cellOf(value: unknown): Cell {
   return text.length <= VALUE_CHARACTERS ? text : `${text.slice(0, VALUE_CHARACTERS)}… (cut)`;
 }
 
-/** What SQLite says of somebody's query is no fault of the mirror. */
+/** An error of SQLite about a user's query is not a fault of the mirror. */
 function asQuery<T>(work: () => T): T {
   try {
     return work();

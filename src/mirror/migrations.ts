@@ -18,7 +18,7 @@ export const PAGE_SIZE = 8192;
 
 /**
  * Condition on `sqlite_master`: Litestream keeps two tables of its own in each file that it replicates (docs/litestream.md).
- * They are no part of the mirror.
+ * They are not part of the mirror.
  */
 const NOT_LITESTREAM = `tbl_name NOT GLOB '_litestream_*'`;
 
@@ -130,7 +130,7 @@ function apply(connection: Connection, all: readonly Migration[], from: number):
   connection.pragma(`user_version = ${all.length}`);
 }
 
-/** A whole copy beside the mirror, complete or not there at all. */
+/** A copy beside the mirror, complete or absent. */
 function keepCopy(connection: Connection, copy: string): void {
   const unfinished = `${copy}-unfinished`;
   if (existsSync(unfinished)) rmSync(unfinished);

@@ -23,7 +23,7 @@ export interface MirrorOptions {
   readonly clock: Clock;
   readonly host?: string;
   readonly pid?: number;
-  /** Who does what is recorded with a name; the user of this process where it is left out. */
+  /** Who does what is recorded with a name; the user of this process if omitted. */
   readonly actor?: Actor;
   /** Deleted when it is closed: nothing of it waits for the disk, and its log is never emptied. */
   readonly isTemporary?: boolean;
@@ -138,7 +138,7 @@ export class Mirror {
     return this.#access.read((connection) => findSeal(connection, Buffer.from(hash, 'hex')));
   }
 
-  /** The latest entry of the audit log, its hash in hex; null where there is none. */
+  /** The latest entry of the audit log, its hash in hex; null if there is none. */
   lastEntry(): { readonly entry: number; readonly hash: string } | null {
     const last = this.#access.read(lastEntry);
     return last === undefined ? null : { entry: last.entry, hash: last.hash.toString('hex') };

@@ -1,6 +1,6 @@
 /**
  * One mirror becomes one per source, or several become one: a new file is made of what belongs to the sources that are taken,
- * with its history, and chained anew, as `forget` does: `forgets` and `replaced_roots` have the roots until then. The files
+ * with its history, and chained again, as `forget` does: `forgets` and `replaced_roots` have the roots until then. The files
  * that it is made of are only read. SQL as text: tables of one form in two files, with columns counted out at run time.
  */
 import { rmSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { rangesOf } from './retention.ts';
 import { rowSealer, sealRow } from './row-seals.ts';
 import { findSeal, isMove, MOVED_POLICY, readSealed } from './verify-chain.ts';
 
-/** What is taken of one file: these sources, with all that belongs to them. */
+/** What is taken of one file: these sources, with everything that belongs to them. */
 export interface MovedPart {
   /** Absolute path of a mirror that nobody writes meanwhile. */
   readonly path: string;
@@ -34,7 +34,7 @@ interface MoveMark {
 interface MovedFile {
   /** Of several files, whose runs get new numbers: by source, old number → new number of those that are there. */
   readonly runs: ReadonlyMap<string, ReadonlyMap<number, number>>;
-  /** Snapshots that have another name now, or that are no baseline any more: lines for people. */
+  /** Snapshots that were renamed, or that stopped being a baseline: lines for people. */
   readonly notes: readonly string[];
 }
 
@@ -219,7 +219,7 @@ export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T)
 
 /**
  * Makes the mirror at `path`, replacing what is there, of one or several parts. Its key of fingerprints is that of the first. Of one, all numbers stay; of several, runs are
- * numbered anew in the order in which they began. On the disk when it returns, but not verified yet.
+ * renumbered in the order in which they began. On the disk when it returns, but not verified yet.
  * @throws what SQLite throws; `usage` where the files cannot be one
  */
 export function makeMovedMirror(
@@ -235,7 +235,7 @@ function makeFile(path: string, parts: readonly MovedPart[], facts: Pending['fac
   const target = createMirrorFile(path);
   try {
     target.pragma('foreign_keys = OFF');
-    // Nothing counts before the file has its name: a crash leaves one that is made again.
+    // Nothing counts before the file has its name: a crash leaves one that the next attempt replaces.
     target.pragma('synchronous = OFF');
     target.exec(
       'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)',
@@ -350,7 +350,7 @@ function copyPart(target: Connection, numbered: Numbered, pending: Pending, inde
 
 // Runs of several files: numbered in the order in which they began, those that retention dropped among them.
 
-/** Where a run's number stands, beside `runs.run`. */
+/** The columns that hold a run's number, beside `runs.run`. */
 const RUN_COLUMNS = TABLES.flatMap(({ name, refs = {}, own }) =>
   Object.entries(refs).flatMap(([column, ref]) => (ref === 'run' ? [{ name, column, own }] : [])),
 );
@@ -637,7 +637,7 @@ function writeForgets(target: Connection, { forgets, tips, facts }: Pending): Ma
   return numbers;
 }
 
-/** The entries in order of time, chained anew, and the runs with the latest of them that they cover. */
+/** The entries in order of time, chained again, and the runs with the latest of them that they cover. */
 function writeEntries(
   target: Connection,
   { entries, lastEntries, restoreOffsets }: Pending,

@@ -158,7 +158,7 @@ function endDeadRuns(connection: Connection): void {
     .immediate();
 }
 
-/** 0 where there is none. */
+/** 0 if there is none. */
 function fileSize(path: string): number {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return 0;

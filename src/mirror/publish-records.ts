@@ -82,9 +82,9 @@ export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
 /** All of it runs inside the publishing transaction. */
 export function prepareRecordPublisher(writer: Connection, run: number, shapes: RunShapes) {
-  // As text, like all that reads the stage. In the order of ids, in which the index grows at its end. Neither the usual ABORT nor a
+  // As text, like every query of the stage. In the order of ids, in which the index grows at its end. Neither the usual ABORT nor a
   // LIMIT that is bound: for both SQLite keeps a journal of the statement, in which it writes every page once more. A failure
-  // ends the whole transaction anyway.
+  // ends the entire transaction anyway.
   const addFresh = writer.prepare<[run: number, collection: number, fromId: string]>(
     `INSERT OR ROLLBACK INTO main.records (collection, remote_id, run, change, ordinal, hash, volatile, body)
      SELECT collection, remote_id, ?, ${REVISION_CHANGE.added}, 1, hash, volatile, body FROM stage.records
@@ -96,7 +96,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     return found;
   };
   // An index that grows at its end is not entered from its root: its upper pages would be the longest unused, and written to
-  // the log early. Changed again, they make COMMIT compute the checksums of the whole log anew, half a second for a million
+  // the log early. Changed again, they make COMMIT compute the checksums of the entire log again, half a second for a million
   // records. Looked up after each batch, they stay in the cache until COMMIT.
   const keepUpperPages = (collection: number, remoteId: string): void => {
     NEWEST_OF_RUN(writer).get({ run, collection });

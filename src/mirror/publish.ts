@@ -340,7 +340,7 @@ function prepareSweepRecorder(
       errorCode,
       error,
       isComplete: isComplete ? 1 : 0,
-      // A sweep with held removals does not count as full, so that the next one reads the whole list.
+      // A sweep with held removals does not count as full, so that the next one reads the entire list.
       isFull: isComplete && sweep.outcome !== 'held' && sweep.mode !== 'head' ? 1 : 0,
       pageCap: sweep.pageCap ?? null,
       // A skipped collection was not read: if it was retired, it stays so.

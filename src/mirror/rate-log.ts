@@ -56,7 +56,7 @@ function rateLogPath(beside: string): string {
   return `${realMirrorPath(beside)}-rate`;
 }
 
-/** Copies the log beside one path to beside another, where there is none yet: the hour's requests count after a move too. */
+/** Copies the log beside one path to beside another, if there is none yet: the hour's requests count after a move too. */
 export function copyRateLog(from: string, to: string): void {
   if (!existsSync(rateLogPath(from)) || existsSync(rateLogPath(to))) return;
   translated(rateLogPath(to), () => {
@@ -145,7 +145,7 @@ export function readStarts(
   }
 }
 
-/** What a rate log holds of the last hour, to be continued on another machine. No key can be told from it. */
+/** What a rate log holds of the last hour, to be continued on another machine. It does not reveal any key. */
 export interface RateLogState {
   /** Starts of each limit, by its number in the file: how many milliseconds ago, oldest first. */
   readonly ages: Readonly<Record<string, readonly number[]>>;
@@ -154,7 +154,7 @@ export interface RateLogState {
 }
 
 /**
- * The whole log beside a mirror, for all keys in it; null where there is none that can be read. What a process kept free and
+ * The entire log beside a mirror, for all keys in it; null if there is none that can be read. What a process kept free and
  * did not give back, since it was killed, counts as starts of now: it may have used it.
  */
 export function exportRateLog(beside: string, clock: Clock): RateLogState | null {
@@ -407,7 +407,7 @@ class SharedStarts {
   }
 }
 
-/** Opens the log at `path`, made where there is none. */
+/** Opens the log at `path`, created if missing. */
 function openFile(path: string, now: number): Connection {
   try {
     createPrivateFile(path);

@@ -44,7 +44,7 @@ export function selectCollections(
   });
 }
 
-/** Tells the ids to read in one place after another: null for all, undefined where the filter leaves nothing of it. */
+/** Returns the ids to read in one collection after another: null for all, undefined if the filter excludes it. */
 export function prepareSelection(
   connection: Connection,
   filter: RecordFilter,

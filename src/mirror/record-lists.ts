@@ -146,7 +146,7 @@ const MEAN_BYTES = prepared((db) => {
     .prepare();
 });
 
-/** Mean length of a kind's first bodies in bytes of UTF-8; null where there are none. */
+/** Mean length of a kind's first bodies in bytes of UTF-8; null if there are none. */
 export function readMeanBytes(connection: Connection, kind: Kind, bodies: number): number | null {
   return MEAN_BYTES(connection).get({ kind, bodies })?.mean ?? null;
 }

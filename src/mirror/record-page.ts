@@ -17,7 +17,7 @@ import {
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordRow, prepareTimes } from './records.ts';
 
-/** Records between two anchors. A page begins at most so many keys behind one: some 15 µs of a covering index. */
+/** Records between two anchors. A page begins at most this many keys after one: some 15 µs of a covering index. */
 const STEP = 500;
 
 /**

@@ -52,7 +52,7 @@ export interface Revision {
   readonly change: RevisionChange;
   /** The id that the record had then: another one than today's before a restore created it again. */
   readonly id: string;
-  /** Number of the collection that it stood in then. */
+  /** Number of the collection that it was in then. */
   readonly collection: number;
   /** Null for a removal. */
   readonly body: string | null;
@@ -71,7 +71,7 @@ interface RemovedRecord extends RecordKey {
 
 const IS_CURRENT = isNotNull(records.hash);
 
-/** Rows by remote id: the whole collection's, or those of the ids that are asked for, as they come. */
+/** Rows by remote id: those of the entire collection, or those of the requested ids in the order of the request. */
 function* selectedRows<Row extends object>(
   connection: Connection,
   { id: collection, ids }: SelectedCollection,
@@ -246,7 +246,7 @@ export function* readRemovedBodies(
   }
 }
 
-/** Tells when runs ended; began, where the end is not known. */
+/** Returns when runs ended; when they began, if the end is not known. */
 export function prepareTimes(connection: Connection): (run: number) => string {
   return (run) => TIME(connection).get({ run })?.at ?? '';
 }

@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 /** `revisions.encoding`. */
 export const ENCODING = { delta: 1, deflated: 2, plain: 3 } as const;
 
-/** One in this many revisions is kept whole, so that reading an old one never follows a long chain of deltas. */
+/** One in this many revisions is kept in full, so that reading an old one never follows a long chain of deltas. */
 const WHOLE_EVERY = 64;
 /** A delta above this share of the body is compared with the deflated body. */
 const GOOD_DELTA_SHARE = 0.3;

@@ -44,7 +44,7 @@ export interface RestoreStepRow extends Readonly<
   /** The step's number in the plan. */
   readonly n: number;
   readonly differences: readonly StoredDifference[];
-  /** What puts back what it overwrote; null where there is nothing. */
+  /** The request that restores what it overwrote; null if there is nothing. */
   readonly inverse: JsonValue | null;
 }
 
@@ -87,7 +87,7 @@ interface RestoreFilter {
   readonly limit?: number;
 }
 
-/** The log is emptied when it has grown by so much: a long restore writes a page or two for each step. */
+/** The log is emptied when it has grown by this many bytes: a long restore writes a page or two for each step. */
 const LOG_LIMIT_BYTES = 16 * 1024 * 1024;
 /** Number of writes between two checks of its size. */
 const LOOK_EVERY = 500;
@@ -208,7 +208,7 @@ export class RestoreStore {
   }
 
   /**
-   * A transaction that is on the disk when it returns. Elsewhere a commit may be lost with the power, and is made again by
+   * A transaction that is on the disk when it returns. Elsewhere a commit may be lost in a power failure, and is repeated by
    * the next sync; a request that was sent cannot be.
    */
   #durably<T>(work: (writer: Connection) => T): T {

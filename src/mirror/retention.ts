@@ -77,7 +77,7 @@ const PERIODS = {
  * This is not applied again to runs that are kept only for that reason. All runs of sources that are not selected are
  * kept, so that little of one source can be dropped alone where sources take turns. Runs that were never published go
  * when nothing older is kept.
- * @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are no whole numbers
+ * @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are not integers
  */
 export function planRetention(input: RetentionInput): RetentionPlan {
   checkPolicy(input.policy);
@@ -154,7 +154,7 @@ function reasonsFor(
   return reasons;
 }
 
-/** @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are no whole numbers */
+/** @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are not integers */
 export function checkPolicy(policy: RetentionPolicy): void {
   const counts = Object.values(policy) as number[];
   if (counts.some((value) => !Number.isSafeInteger(value) || value < 0)) {

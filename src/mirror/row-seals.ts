@@ -27,7 +27,7 @@ const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
   fingerprint_key: { key: ['id'], columns: ['hex(key)'], where: 'true' },
   runs: {
     key: ['run'],
-    // Retention changes the digests and roots, and the chain vouches for them.
+    // Retention changes the digests and roots, and the chain covers them.
     columns: [
       ...[
         '(SELECT name FROM sources o WHERE o.id = source)',

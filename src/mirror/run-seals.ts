@@ -44,7 +44,7 @@ export function ruleAt(rules: readonly SealingRule[], run: number): SealingRule 
   return rules.findLast((rule) => rule.run <= run);
 }
 
-/** What a root vouches for. */
+/** What a root covers. */
 interface RootFacts extends RunDigests {
   readonly previousRoot: Buffer | null;
   readonly run: number;
@@ -52,7 +52,7 @@ interface RootFacts extends RunDigests {
   readonly outcome: string;
   readonly startedAt: string;
   readonly finishedAt: string;
-  /** The latest entry of the audit log; null where there is none. */
+  /** The latest entry of the audit log; null if there is none. */
   readonly lastEntry: number | null;
   readonly lastEntryHash: Buffer | null;
 }

@@ -129,7 +129,7 @@ export interface RunOptions {
   readonly source: { readonly name: string; readonly baseUrl: string };
   /** What started it, e.g. `sync` or the schedule's name. */
   readonly trigger: string;
-  /** The kinds that it is narrowed to; null, or left out, for all that the configuration includes. */
+  /** The kinds that it is narrowed to; null, or omitted, for every kind that the configuration includes. */
   readonly kinds?: readonly Kind[] | null;
   /** Members that the stable text leaves out, per kind: exactly those that the records are scanned with. */
   readonly volatileFields: ReadonlyMap<Kind, ReadonlySet<string>>;

@@ -48,7 +48,7 @@ export function removeStage(mirrorPath: string): void {
 
 /**
  * The last walk of the run that saw each record which the mirror has or had. In memory, four bytes for each record number:
- * as rows these were all that a run without changes wrote. SQL asks by `wasSeen`.
+ * as rows a run without changes wrote nothing else. SQL asks by `wasSeen`.
  */
 export class SeenRecords {
   #walks = new Uint32Array(1024);

@@ -5,14 +5,14 @@ import type { ErrorCode } from '../core/errors.ts';
 export type RunOutcome = 'running' | 'complete' | 'partial' | 'failed';
 export type SweepOutcome =
   | 'complete'
-  | 'incomplete' // the list did not prove that it is whole
+  | 'incomplete' // the list did not prove that it is complete
   | 'held' // too many removals at once: they wait
   | 'denied' // 401 or 403
   | 'missing' // 404
   | 'failed'
   | 'skipped';
 
-/** `full`: the whole list; `head`: from the head until known. */
+/** `full`: the entire list; `head`: from the head until known. */
 export type SweepMode = 'full' | 'head';
 
 /** Why something failed, fit to store: a `TidemarkError` is one. */

@@ -1,4 +1,4 @@
-/** What had been read of each collection up to a run, and when its whole list was last read. */
+/** What had been read of each collection up to a run, and when its entire list was last read. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { type SQLWrapper, and, desc, eq, inArray, isNotNull, lt, lte, sql } from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';
@@ -17,9 +17,9 @@ export interface SeenCollection extends CollectionKey {
   readonly errorCode: ErrorCode | null;
   readonly error: string | null;
   readonly wasRead: boolean;
-  /** The last published run up to that one which read it, wholly or not. */
+  /** The last published run up to that one which read it, completely or not. */
   readonly readRun: number | null;
-  /** The same, wholly: complete, or complete with its removals held back; null where none is known. */
+  /** The same for complete sweeps, also those whose removals are held; null if none is known. */
   readonly completeRun: number | null;
 }
 
@@ -132,7 +132,7 @@ const AS_OF = prepared((db) => {
 });
 
 /**
- * The last published run before `before` whose sweep of the collection was complete and of the whole list; undefined
+ * The last published run before `before` whose sweep of the collection was complete and of the entire list; undefined
  * if none is known. A walk from the head does not read the rest of the list, and a held sweep does not settle what it
  * held.
  */

@@ -68,7 +68,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
   }
 }
 
-/** Rows that say what a run did, or saw, without the run that vouches for them. */
+/** Rows that say what a run did, or saw, without the run that covers them. */
 function verifyOwners(connection: Connection, findings: Findings): void {
   const owners = [
     ['made revisions', `SELECT DISTINCT run FROM all_revisions`, 'root IS NOT NULL'],
@@ -105,7 +105,7 @@ function isSame(one: Buffer | null, other: Buffer | null): boolean {
   return one === null || other === null ? one === other : one.equals(other);
 }
 
-// What retention did, as the chain of seals vouches for it.
+// What retention did, as covered by the chain of seals.
 
 /** In `forgets.policy`: the row is of a move of the mirror, not of retention. */
 export const MOVED_POLICY = '{"moved":1}';

@@ -153,7 +153,7 @@ function hashUnder(text: string, rules: readonly SealingRule[], run: number): Bu
 
 /**
  * The newest revision is the row's, links lead back one by one to the first, and every text has its hash. Returns the newest
- * text; null where there is none.
+ * text; null if there is none.
  */
 function checkHistory(
   connection: Connection,

@@ -20,7 +20,7 @@ export class LogSync {
   #file: Promise<number> | null = null;
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
-  /** A failed sync may have thrown away what it should have written: no later one can vouch for it. */
+  /** A failed sync may have thrown away what it should have written: no later one makes up for it. */
   #failure: Error | null = null;
 
   constructor(mirrorPath: string) {

@@ -28,7 +28,7 @@ interface BarPart {
 /** Percent of the bar from which on the sign of a part fits into it. */
 const ROOM_FOR_SIGN = 4;
 
-/** A horizontal bar that fills its line; each part is told apart by its sign as well. With `key`, the numbers below it. */
+/** A horizontal bar that fills its line; each part differs by its sign as well. With `key`, the numbers below it. */
 export function stackedBar(
   label: string,
   parts: readonly BarPart[],
@@ -133,7 +133,7 @@ const LEFT = 150;
 const HEIGHT = 200;
 const TOP = 10;
 const BASE = HEIGHT - 26; // room for the days below
-const YEARS_SHARE = 0.6; // of the labels that there is room for where they name their years
+const YEARS_SHARE = 0.6; // of the labels that fit if they name their years
 const PARTS = ['removed', 'changed', 'added'] as const;
 
 /** The chart with its key; every bar has a title that reads its stats out. */
@@ -191,7 +191,7 @@ function round(value: number): number {
 
 function stack(bar: Bar, x: number, step: number, y: (count: number) => number): string {
   let below = 0;
-  // The whole height is there for the pointer, also where the bar is low or empty.
+  // The pointer finds the bar over the full height, also if it is low or empty.
   let shapes = `<rect x="${round(x)}" y="${TOP}" width="${round(step)}" height="${BASE - TOP}" fill="transparent"/>`;
   for (const part of PARTS) {
     if (bar[part] === 0) continue;

@@ -63,7 +63,7 @@ export interface Item {
   readonly hint?: string;
 }
 
-/** Something about the whole report that the reader must not miss. */
+/** Something about the report that the reader must not miss. */
 export interface Notice {
   readonly type: 'notice';
   readonly tone: Exclude<Tone, 'good'> | 'note';
@@ -167,7 +167,7 @@ export interface ReportDocument {
   readonly textTitle?: 'line' | 'label';
   /** The two states compared. */
   readonly states?: { readonly from: StateReference; readonly to: StateReference };
-  /** What there is to know in one line. */
+  /** A summary in one line. */
   readonly summary: string;
   readonly tone?: Tone;
   /** The same in numbers, beside it. */
@@ -204,7 +204,7 @@ export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
   low: '·',
 };
 
-/** A heading begins with a capital where it stands alone. */
+/** A heading begins with a capital if nothing precedes it. */
 export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

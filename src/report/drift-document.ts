@@ -89,7 +89,7 @@ export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, 
   const { from, to, path } = finding;
   const value = (of: JsonValue): JsonValue => {
     if (finding.change === 'changed' || !isJsonObject(of)) return maskedAt(path, of, definition);
-    // A whole record's value is an object of its fields by pointer.
+    // The value of an entire record is an object of its fields by pointer.
     const whole: JsonObject = {};
     for (const [pointer, field] of Object.entries(of))
       setOwn(whole, pointer, maskedAt(pointer, field, definition));

@@ -80,7 +80,7 @@ function marked(from: string, to: string): [string, string] {
   }) as [string, string];
 }
 
-/** The same in whole lines, each with the line break before it. */
+/** The same in complete lines, each with the line break before it. */
 function sharedLines(from: string, to: string): Shared {
   const [before, after] = [from.split('\n'), to.split('\n')];
   const shortest = Math.min(before.length, after.length);

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { escapeMarkup } from './markup.ts';
 
-/** A whole document around `body`, which is HTML already; `title` is text. */
+/** A complete document around `body`, which is HTML already; `title` is text. */
 export function htmlPage(title: string, body: string): string {
   // Only this very style and script, by hash: markup that slipped through the escaping could still not act.
   const policy = `default-src 'none'; style-src '${digest(PAGE_STYLE)}'; script-src '${digest(PAGE_SCRIPT)}'; base-uri 'none'; form-action 'none'`;

@@ -58,7 +58,7 @@ function isSecretByName(segments: Place, { fieldsByName }: ResourceDefinition): 
   return segments.some((name, index) => (index > 0 || !fieldsByName.has(name)) && isSecretName(name));
 }
 
-/** A whole body with every secret value masked. */
+/** An entire body with every secret value masked. */
 export function maskedBody(body: JsonValue, definition: ResourceDefinition): JsonValue {
   return maskedValue(body, [], definition);
 }

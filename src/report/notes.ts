@@ -130,7 +130,7 @@ export function staleFromLines(
   );
 }
 
-// Changes of the form of a kind's records: they explain differences, and are no drift.
+// Changes of the form of a kind's records: they explain differences, and are not drift.
 
 /** Heading of the lines of `formLine`. */
 export const FORMS_HEADING = 'not drift: the service changed the form of its records';

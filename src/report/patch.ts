@@ -15,7 +15,7 @@ type PatchOperation =
 
 /**
  * The operations of one change, in an order in which they can be applied to FROM's body. A record that was added is one
- * `add` of the whole document, a removed one a `remove` of it (path: the empty pointer). Fields that the comparison left
+ * `add` of the entire document, a removed one a `remove` of it (path: the empty pointer). Fields that the comparison left
  * out stay as FROM has them.
  * @internal
  */

@@ -25,7 +25,7 @@ import { referenceText } from './notes.ts';
 import { bodyLines, folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
 
 interface MarkdownOptions {
-  /** Most characters of the whole text; records beyond are only counted. Left out, all are shown. */
+  /** The most characters of the text; records beyond are only counted. If omitted, all are shown. */
   readonly maxLength?: number;
   /** Characters of a value. */
   readonly valueLimit?: number;
@@ -223,7 +223,7 @@ function recordsBlock(
   return { blocks: body === '' ? [] : [`${open}${body}${close}`], left };
 }
 
-/** By bullets: a numbered list would count by itself. */
+/** By bullets: a numbered list would number them automatically. */
 function itemLines(item: Item, isTask: boolean, valueLimit: number): string[] {
   const { number, operation, name, outcome, severity, tag, id, place = '', request, body, hint } = item;
   const { fields = [], lines = [] } = item;

@@ -40,7 +40,7 @@ const CHANGES = ['added', 'removed', 'changed'] as const;
 
 /**
  * The period for people.
- * @throws RangeError when the days are no dates or in the wrong order
+ * @throws RangeError when the days are not dates or in the wrong order
  */
 export function timelineReport(timeline: Timeline, options: ReportOptions): ReportDocument {
   const { title, notes } = options;

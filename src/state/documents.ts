@@ -9,7 +9,7 @@ export interface RunProgress {
   readonly pages: number;
 }
 
-/** @param progress of a run under way, where its process tells it */
+/** @param progress of a run under way, if its process reports it */
 export function runDocument(run: RunRow, progress: RunProgress | null = null): object {
   const isLive = run.outcome === 'running' && progress !== null;
   return {

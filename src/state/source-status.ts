@@ -191,7 +191,7 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
   read_only: "check the owner and mode of the mirror's directory, then ",
 };
 
-/** What the sync of a source that is under way has read so far; null where there is none, or nobody tells. */
+/** What the sync of a source that is under way has read so far; null if there is none, or nothing reports it. */
 type ProgressOf = (source: string) => RunProgress | null;
 
 /** The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */

@@ -21,11 +21,11 @@ export interface SyncOptions {
   readonly signal: AbortSignal;
   /** What started it: `command`, or a schedule's name. */
   readonly trigger: string;
-  /** Only these kinds, and what is needed to find their collections; null for all that the source includes. */
+  /** Only these kinds, and what is needed to find their collections; null for every kind that the source includes. */
   readonly kinds: readonly Kind[] | null;
   /** Only what belongs to these, of what the source's configuration allows. Left out: all of that. */
   readonly only?: ParentFilter;
-  /** Feeds whole, whatever their cadence says. */
+  /** Feeds completely, whatever their cadence is. */
   readonly isFull: boolean;
   /** Under which secrets are fingerprinted (`redact`): another mirror's, where its records are compared with; else its own. */
   readonly fingerprintKey?: Uint8Array;
@@ -48,7 +48,7 @@ export interface SweepContext {
   readonly removed: (kind: Kind, id: string) => void;
   /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
   readonly dependents: (kind: Kind, id: string) => number;
-  /** Records that the mirror holds of the whole source. */
+  /** Records that the mirror holds of the source. */
   readonly sourceRecords: number;
   readonly pageSize: number;
   readonly concurrency: number;

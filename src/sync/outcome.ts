@@ -7,7 +7,7 @@ import type { SweepOutcome } from '../mirror/sweep-result.ts';
 export type RunOutcome = 'complete' | 'partial' | 'failed';
 
 /**
- * How a collection was read. `full`: the whole list, which can prove absence. `head`: a feed's newest pages. `each`: one
+ * How a collection was read. `full`: the entire list, which can prove absence. `head`: a feed's newest pages. `each`: one
  * request per parent record within a budget. `parent`: not read, its parent record is gone. `none`: not reached.
  */
 export type SweepMode = 'full' | 'head' | 'each' | 'parent' | 'none';

@@ -39,7 +39,7 @@ export async function retrieveEach(reader: Reader, retrieval: Retrieval): Promis
   });
 }
 
-/** An error as the service's. @throws the abort reason, and what is no failure of the service */
+/** An error as the service's. @throws the abort reason, and any error that is not a failure of the service */
 export function serviceError(thrown: unknown, signal: AbortSignal): TidemarkError {
   signal.throwIfAborted();
   if (thrown instanceof SyntaxError) return new TidemarkError('malformed', thrown.message);

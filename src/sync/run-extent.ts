@@ -49,7 +49,7 @@ function common(
 }
 
 /**
- * The kinds that a run reads: those asked for (all that the source mirrors, where none are named), and the parents that
+ * The kinds that a run reads: those asked for (every kind that the source mirrors, if none are named), and the parents that
  * must be read to find their collections.
  */
 export function wantedKinds(
@@ -101,7 +101,7 @@ function needed(source: SourceConfig, kind: Kind, limits: ParentLimits): Readonl
 }
 
 /**
- * The kinds that a run is narrowed to by what its caller asks for; null where it reads all that the source mirrors, also
+ * The kinds that a run is narrowed to by what its caller asks for; null if it reads every kind that the source mirrors, also
  * by name.
  */
 export function narrowedKinds(

@@ -194,7 +194,7 @@ function isOwnLimit({ code, status }: TidemarkError): boolean {
 
 /** The share of a kind's own hour that what is read one by one may use: the rest is for the lists of the runs to come. */
 const SHARE_OF_HOUR = 0.5;
-/** Requests that a run may always use here, so that there is progress even if the lists alone use up the budget. */
+/** Requests that a run may always use here, so that it progresses even if the lists alone use up the budget. */
 const LEAST_SHARE = 0.01;
 
 /** How many parents a run may request: within its budget, and within a share of the kind's own limit. */

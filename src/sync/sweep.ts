@@ -140,7 +140,7 @@ export async function sweepCollection(
   return report;
 }
 
-/** The error that names the records that cannot be kept; null where there are none. */
+/** The error that names the records that cannot be kept; null if there are none. */
 export function unkeptError(stage: CollectionStage, definition: ResourceDefinition): TidemarkError | null {
   const { unkept } = stage;
   if (unkept.length === 0) return null;

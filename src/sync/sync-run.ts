@@ -33,7 +33,7 @@ export class SyncRun {
   readonly #reports: SweepReport[] = [];
   /** By collection, for kinds whose records are asked for one by one. */
   readonly #addedParents = new Map<string, Set<string>>();
-  /** Collections with removals that wait, by `collectionKey`: only a walk of the whole list can settle them. */
+  /** Collections with removals that wait, by `collectionKey`: only a walk of the entire list can settle them. */
   readonly #waiting: ReadonlySet<string>;
 
   /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
@@ -89,7 +89,7 @@ export class SyncRun {
     );
   }
 
-  /** Tells listeners what is still to come. */
+  /** Notifies listeners of what is still to come. */
   #announce(
     definitions: readonly ResourceDefinition[],
     settled: readonly Kind[],
@@ -151,7 +151,7 @@ export class SyncRun {
     );
   }
 
-  /** Tells listeners of the sweep's start and end. */
+  /** Notifies listeners of the sweep's start and end. */
   async #observed(
     { kind }: ResourceDefinition,
     scope: Scope,
@@ -249,7 +249,7 @@ export class SyncRun {
       return skipped(definition, scope, parentReport.error);
     }
     if (parentReport?.mode === 'parent') {
-      // The parents' whole collection went with its own parent, and so does what belongs to each of them.
+      // The parents' entire collection went with its own parent, and so does what belongs to each of them.
       return await this.#observed(definition, scope, 'each', 0, async () =>
         sweepReport({
           kind,
@@ -283,7 +283,7 @@ export class SyncRun {
   }
 
   /**
-   * False if the whole feed must be read: the first time, on request, while removals are held or are to be accepted,
+   * False if the entire feed must be read: the first time, on request, while removals are held or are to be accepted,
    * and when the last full walk is older than the interval.
    */
   #isHeadEnough(collection: CollectionRow | undefined): boolean {

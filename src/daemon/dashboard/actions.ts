@@ -28,7 +28,7 @@ interface ActionParts {
   readonly refused: (context: Context, refusal: Refusal) => Response;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
-  /** The source that the pages are about, where there are several. */
+  /** The source that the pages are about, if there are several. */
   readonly source: () => string | null;
   /** What `/restore` plans with this query. */
   readonly commandOf: (query: URLSearchParams) => Promise<RestoreCommand | null>;

@@ -15,7 +15,7 @@ interface ChartColumn {
 }
 
 interface ChartOptions {
-  /** What the whole shows, for who cannot see it. */
+  /** What the chart shows, for those who cannot see it. */
   readonly label: string;
   /** A value of the scale in words. */
   readonly show: (value: number) => string;

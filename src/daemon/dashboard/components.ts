@@ -53,7 +53,7 @@ export function hintHtml(hint: string | null): Html {
   return markup`<p class="hint faint">${withCommands(hint, '')}</p>`;
 }
 
-/** Shown where there is nothing yet. */
+/** Shown if there is nothing yet. */
 export function emptyHtml(strong: string, rest: string): Html {
   return markup`<p class="plain"><strong>${strong}</strong> ${withCommands(rest, ' class="line"')}</p>`;
 }
@@ -220,7 +220,7 @@ export function placeOf(scope: Scope, definitions: DefinitionOf, parentName: Par
 }
 
 /**
- * The path of a record's page. A record number is no secret and unique; an id may be secret or ambiguous.
+ * The path of a record's page. A record number is unique and not secret; an id may be secret or ambiguous.
  * @param id masked where it is a secret
  */
 export function recordPath(kind: Kind, id: string, record: number | null = null): string {
@@ -249,7 +249,7 @@ interface ArticleFacts {
   readonly severity: Severity | null;
   /** What can be done about the change. */
   readonly actions?: HtmlPart;
-  /** By which the script recognizes the article in a newer page, wherever it stands. */
+  /** By which the script recognizes the article in a newer page, wherever it is. */
   readonly id?: string;
 }
 

@@ -136,7 +136,7 @@ export function withSource(path: string, source: string | null): string {
 
 /**
  * The links and forms of a page lead to pages of its source. Done in one place, on the finished page, so that no link can
- * forget it: what records hold is escaped and is no tag.
+ * forget it: what records hold is escaped and cannot be a tag.
  */
 function linksOf(html: Html, source: string | null): Html {
   if (source === null) return html;

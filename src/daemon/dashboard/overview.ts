@@ -1,4 +1,4 @@
-/** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs a person. */
+/** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs manual work. */
 import type { BackupManifest } from '../../backup/manifest.ts';
 import type { BackupsShown } from '../../backup/list.ts';
 import type { BackupConfig } from '../../config/config.ts';
@@ -53,7 +53,7 @@ interface OverviewFacts {
   /** Why it could not be, a line each. */
   readonly driftProblem: readonly string[];
   readonly days: readonly DayOfChanges[];
-  /** Null where there are none to look for, and while their directory has not answered. */
+  /** Null if there are none to look for, and while their directory has not answered. */
   readonly backups: BackupsShown | null;
   /** True for a person who is logged in. */
   readonly canAct: boolean;

@@ -109,7 +109,7 @@ interface Search {
   readonly mostMs: number;
 }
 
-/** Ids that begin so, by their index; where none does, names that hold it. `next` is null once all were looked at. */
+/** Ids with this prefix, by their index; if there is none, names that contain it. `next` is null once all were looked at. */
 export async function searchRecords(place: RecordPlace, search: Search): Promise<SearchResult> {
   const { text, after, limit, clock, mostMs } = search;
   const found = new Map<number | null, ListedRecord>();

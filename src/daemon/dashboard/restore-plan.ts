@@ -18,7 +18,7 @@ import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
 
-/** A plan for people, and the arguments of the `tidemark restore` that makes it; null where there is nothing to plan. */
+/** A plan for people, and the arguments of the `tidemark restore` that makes it; null if there is nothing to plan. */
 export interface RestoreContent {
   readonly content: PageContent;
   readonly command: RestoreCommand | null;
@@ -119,7 +119,7 @@ interface VersionPlanFacts {
   readonly now: number;
 }
 
-/** @throws TidemarkError `reference_unknown` for a state that there is not */
+/** @throws TidemarkError `reference_unknown` for an unknown state */
 export function versionPlanPage({
   mirror,
   config,

@@ -186,7 +186,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
   return { title: 'Restores', body };
 }
 
-/** @throws TidemarkError `reference_unknown` for a restore that there is not */
+/** @throws TidemarkError `reference_unknown` for an unknown restore */
 export function journalPage({ mirror, config, now }: RestoreFacts, number: string): PageContent {
   if (!/^\d{1,15}$/.test(number)) throw new TidemarkError('reference_unknown', 'there is no such restore');
   const found = restoreReport(mirror, Number(number));

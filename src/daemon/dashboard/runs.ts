@@ -99,7 +99,7 @@ function worstOutcome(runs: readonly RunRow[]): HealthDay['outcome'] {
   return outcomes.has('failed') || outcomes.has('interrupted') ? 'failed' : 'partial';
 }
 
-/** The row of a run that is at work says so, whatever its type says. */
+/** The row of a run that is under way says so, whatever its type says. */
 function isEnded(outcome: string): boolean {
   return outcome !== 'running';
 }

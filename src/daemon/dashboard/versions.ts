@@ -43,7 +43,7 @@ export interface Version {
 /**
  * The version of a record in a state.
  * @param reference any name of a state of the mirror
- * @throws TidemarkError `reference_unknown` for one that there is not
+ * @throws TidemarkError `reference_unknown` for an unknown one
  */
 export function versionAt(
   mirror: Mirror,

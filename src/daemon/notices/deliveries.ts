@@ -1,7 +1,7 @@
 /**
  * Sends what is pending in the outboxes of all mirrors: one queue per channel, oldest first, so that a failing receiver
  * does not delay other channels. With several sources, events are sent in groups (`groups.ts`). No lock is held while
- * something is sent. A message with several events is written to a file before it is sent, and what became of it before
+ * something is sent. A message with several events is written to a file before it is sent, and its result before
  * the mirrors know: a process that is killed sends it again under the same id, or not at all.
  */
 import { hash } from 'node:crypto';
@@ -46,11 +46,11 @@ export interface DeliveriesOptions {
   readonly channels: () => readonly ChannelConfig[];
   /** The configured sources, with the origin of the service of each. */
   readonly sources: () => readonly { readonly name: string; readonly origin: string }[];
-  /** Null where every event is sent by itself. */
+  /** Null if every event is sent separately. */
   readonly times: () => GroupTimes | null;
   /** Absolute path of the file of groups and of what is being sent. */
   readonly file: () => string;
-  /** Of the dashboard; null where none is configured. */
+  /** Of the dashboard; null if none is configured. */
   readonly publicUrl: () => string | null;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -314,7 +314,7 @@ export class Deliveries {
     };
   }
 
-  /** A delivery by itself: its mirror knows how often it was tried. */
+  /** A single delivery: its mirror knows how often it was tried. */
   #single(mirror: string, delivery: Delivery): Sending {
     const event = this.#eventOf({ mirror, delivery });
     return {
@@ -374,7 +374,7 @@ export class Deliveries {
     try {
       await send(channel, message, signal);
     } catch (thrown) {
-      // Ended from outside: that was no attempt.
+      // Ended from outside: that does not count as an attempt.
       if (signal.aborted) return;
       this.#failed(channel, state, { ...sending, attempts }, asTidemarkError(thrown), facts);
       return;
@@ -530,7 +530,7 @@ export class Deliveries {
     try {
       writeKept(path, Object.fromEntries(kept));
     } catch (error) {
-      // Notices of a full disk are sent all the same; only after a kill they may come twice.
+      // Notices of a full disk are sent even so; only after a kill they may come twice.
       this.#options.log.warn({ code: asTidemarkError(error).code }, asTidemarkError(error).message);
     }
   }
@@ -551,7 +551,7 @@ function factsOf(channel: ChannelConfig, { events }: Sending): Record<string, un
     : { channel: channel.name, events: events.length };
 }
 
-/** With a hash, so that a damaged file is not believed. @throws where it cannot be read, or is no such file */
+/** With a hash, so that a damaged file is not believed. @throws where it cannot be read, or is another kind of file */
 function readKept(path: string): Readonly<Record<string, KeptState>> {
   let text: string;
   try {

@@ -1,7 +1,7 @@
 /**
  * Which pending notices are sent as one message, and when: events of several sources with one cause are a group. Pure:
  * `deliveries.ts` keeps the groups. As Alertmanager does, the first message waits a moment for further sources, later ones
- * keep an interval, and the end is told once.
+ * keep an interval, and the end is reported once.
  */
 import type { Severity } from '../../catalog/definition.ts';
 import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
@@ -29,12 +29,12 @@ export interface PendingEvent {
   readonly id: string;
   /** What it is about; empty for a mirror of several sources. */
   readonly source: string;
-  /** Events of one cause are told together: the address of the service, or `this machine`. */
+  /** Events of one cause are reported together: the address of the service, or `this machine`. */
   readonly cause: string;
   readonly about: Notice;
 }
 
-/** Sources that are told of together. As it was when the last message about it was made. */
+/** Sources that are reported together. As it was when the last message about it was made. */
 export interface NoticeGroup {
   /** Of the first event: further sources join with the same one and the same cause. */
   readonly event: string;
@@ -50,7 +50,7 @@ export interface NoticeGroup {
   /** When the last message was made, epoch milliseconds; null before the first. */
   readonly sentAt: number | null;
   readonly messages: number;
-  /** All that ever belonged to it, in the order in which they joined. */
+  /** Every member that it ever had, in the order in which they joined. */
   readonly sources: readonly string[];
   /** Those that are not as they should be, with the event that was reported last of each. */
   readonly failing: Readonly<Record<string, FailingSource>>;
@@ -99,7 +99,7 @@ export function draftsOf(
     const ofSubject = open.filter(({ group }) => group.subject === event.about.subject);
     const name = subjectName(event.source);
     let chosen =
-      // What happens to a source is told in its order.
+      // The events of a source are reported in their order.
       ofSubject.find((each) => each.news.has(name)) ??
       ofSubject.find((each) => each.failing.has(name)) ??
       ofSubject.find((each) => each.isJoinable(event));
@@ -135,7 +135,7 @@ class OpenGroup {
     const { before, group } = this;
     if (group.event !== about.event || group.cause !== cause) return false;
     if (Math.abs(Date.parse(about.at) - this.#joinedAt) > JOIN_MS) return false;
-    // One that was told to be over is over.
+    // One that was reported as over is over.
     return before === null || !group.isLasting || Object.keys(before.failing).length > 0;
   }
 
@@ -152,7 +152,7 @@ class OpenGroup {
     else if (isResolved) this.failing.delete(name);
   }
 
-  /** Null where no event was put into it. */
+  /** Null if no event was added to it. */
   draft(): Draft | null {
     const { before, group, failing } = this;
     if (this.#events.length === 0) return null;
@@ -198,7 +198,7 @@ function isOver({ isLasting, failing }: NoticeGroup): boolean {
   return isLasting && Object.keys(failing).length === 0;
 }
 
-/** False for a group that no event will be told with any more. */
+/** False for a group that gets no further event. */
 export function isKept(group: NoticeGroup, now: number): boolean {
   if (isOver(group)) return false;
   // Also after the clock was set back.

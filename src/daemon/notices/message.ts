@@ -31,7 +31,7 @@ export interface Message extends NoticeContent {
   readonly group: MessageGroup | null;
 }
 
-/** Events of several sources that are told as one. */
+/** Events of several sources that are reported as one. */
 interface MessageGroup {
   /** The same for all messages of the group: the key of its incident. */
   readonly key: string;
@@ -127,7 +127,7 @@ function driftTitle(event: string, count: number): string {
   return `${findings} ${event === 'drift_changed' ? 'moved on to another value' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
 }
 
-/** What there is to know beside the title, a line each: the findings too. */
+/** The details below the title, a line each: the findings too. */
 export function linesOf({ lines, findings, more }: Message): string[] {
   return [
     ...lines,
@@ -239,7 +239,7 @@ interface NoticeContent {
   /** One line. */
   readonly title: string;
   readonly lines: readonly string[];
-  /** What to do about it; null where nothing is to be done. */
+  /** What to do about it; null if no action is needed. */
   readonly hint: string | null;
   readonly job: JobName | null;
   readonly run: number | null;

@@ -173,7 +173,7 @@ class NotifyingObserver implements JobObserver {
     await this.#notifier.checkBackups(reasons.find(({ code }) => code === 'backup_overdue') ?? null);
   }
 
-  /** True where the last check tells that this one would find nothing. */
+  /** True if the last check shows that this one would find nothing. */
   #isQuiet(now: number): boolean {
     const quiet = this.#quiet;
     if (quiet === null || quiet.config !== this.#view().config()) return false;

@@ -70,7 +70,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
   };
 }
 
-// Tells the dead man's switch of syncs of all kinds: what a narrowed one did says nothing of the whole.
+// Pings the dead man's switch after syncs of all kinds: a narrowed one says nothing about the others.
 
 /**
  * @param sources names of the configured ones
@@ -85,7 +85,7 @@ export function createPingObserver(
   return {
     name: 'pings',
     loaded: ({ mirrorAccess }) => {
-      // What the mirror of each says, before the success of another one is told.
+      // What the mirror of each says, before the success of another one is reported.
       if (owner === null || !mirrorAccess.isThere()) return;
       if (isKnownNotWhole(mirrorAccess.reader(), owner)) pinger.knownFailing(owner);
     },
@@ -97,7 +97,7 @@ export function createPingObserver(
     ended: async ({ row, kinds, report }, { mirrorAccess, signal }) => {
       if (row.name !== 'sync' || row.source === null || kinds !== null) return;
       const { source, outcome, error } = row;
-      // The daemon was stopped, which is no failure of the service. If it is not started again, there is no success ping.
+      // The daemon was stopped, which is not a failure of the service. If it is not started again, there is no success ping.
       if (outcome === 'interrupted') return;
       if (outcome === 'done' && report?.outcome === 'complete') {
         const mirror = mirrorAccess.reader();

@@ -1,5 +1,5 @@
 /**
- * Pending deliveries of one mirror. What became of a delivery is recorded after it was sent; if that cannot be recorded,
+ * Pending deliveries of one mirror. The result of a delivery is recorded after it was sent; if that cannot be recorded,
  * it is remembered and recorded later. A notice that could not be stored in the mirror is kept here alone.
  */
 import type { Clock } from '../../core/clock.ts';
@@ -83,7 +83,7 @@ export class Outbox {
     return !this.#isUnreadable;
   }
 
-  /** What became of a delivery. It is written soon (`write`). */
+  /** The result of a delivery. It is written soon (`write`). */
   mark(delivery: Delivery, news: Partial<DeliveryResult>): void {
     const { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error } = delivery;
     const result = { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error, ...news };
@@ -142,7 +142,7 @@ function isPending({ deliveredAt, givenUpAt }: DeliveryResult): boolean {
   return deliveredAt === null && givenUpAt === null;
 }
 
-/** With what became of one of them; without it, where that was its end. */
+/** With the result of one of them; without it, if that was its end. */
 function withResult(deliveries: readonly Delivery[], result: DeliveryResult): Delivery[] {
   const key = keyOf(result);
   return deliveries.map((each) => (keyOf(each) === key ? { ...each, ...result } : each)).filter(isPending);

@@ -293,6 +293,6 @@ export function stateOf(
   source: string,
   subject: string,
 ): NoticeState | undefined {
-  // What is written goes before what is assumed, which comes behind it.
+  // What is written takes precedence over what is assumed.
   return states.find((state) => state.source === source && state.subject === subject);
 }

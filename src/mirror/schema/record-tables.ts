@@ -22,7 +22,7 @@ export const records = sqliteTable(
     previous: integer('previous'),
     /** SHA-256 of the body without its volatile members (`sealing_rules` says which), as received; NULL where removed. */
     hash: blob('hash', { mode: 'buffer' }),
-    /** A 53-bit mark of the volatile members' text, to notice that they moved; NULL where there are none. */
+    /** A 53-bit mark of the volatile members' text, to notice that they changed; NULL if there are none. */
     volatile: integer('volatile'),
     /** The record, exactly as received; NULL where removed. */
     body: text('body'),

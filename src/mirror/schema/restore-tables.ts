@@ -38,7 +38,7 @@ export const restoreSteps = sqliteTable(
     outcome: text('outcome')
       .notNull()
       .$type<'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual'>(),
-    /** HTTP status of the last answer; NULL where none came. */
+    /** HTTP status of the last response; NULL without one. */
     status: integer('status'),
     /** The id that the service gave to a created record. */
     newId: text('new_id'),
@@ -58,7 +58,7 @@ export const restoreSteps = sqliteTable(
     sentAt: text('sent_at'),
     /** When the outcome was known. */
     endedAt: text('ended_at'),
-    /** What puts back what it overwrote, as JSON; NULL where there is nothing. Secrets left out and named. */
+    /** The request that restores what it overwrote, as JSON; NULL if there is nothing. Secrets left out and named. */
     inverse: text('inverse'),
   },
   (table) => [primaryKey({ columns: [table.restore, table.step] })],

@@ -15,7 +15,7 @@ export const runs = sqliteTable('runs', {
     .references(() => sources.id),
   /** What started it: the command, or the schedule's name. */
   trigger: text('trigger').notNull(),
-  /** The kinds that it was narrowed to, as a JSON array; NULL for a run of all that the configuration includes. */
+  /** The kinds that it was narrowed to, as a JSON array; NULL for a run of every kind that the configuration includes. */
   kinds: text('kinds', { mode: 'json' }).$type<readonly Kind[]>(),
   startedAt: text('started_at').notNull(),
   /** NULL while it runs, and for a run that died. */
@@ -34,7 +34,7 @@ export const runs = sqliteTable('runs', {
   removed: integer('removed').notNull(),
   /** Records read and found as they were. */
   unchanged: integer('unchanged').notNull(),
-  /** Why the whole run failed: a code. */
+  /** Why the run failed: a code. */
   errorCode: text('error_code').$type<ErrorCode>(),
   /** The same for people. */
   error: text('error'),
@@ -47,7 +47,7 @@ export const runs = sqliteTable('runs', {
   /** `audit_log.entry` of the latest entry when it was published, and its hash; NULL where there was none. */
   lastEntry: integer('last_entry'),
   lastEntryHash: blob('last_entry_hash', { mode: 'buffer' }),
-  /** SHA-256 over the previous root, this row's facts, its digests and the latest entry: seals the whole history up to here. */
+  /** SHA-256 over the previous root, this row's facts, its digests and the latest entry: seals the entire history up to here. */
   root: blob('root', { mode: 'buffer' }),
 });
 

@@ -54,7 +54,7 @@ export const collections = sqliteTable(
     /** `runs.run` of the latest complete sweep, a walk from the head included; its row may be gone likewise. */
     lastCompleteRun: integer('last_complete_run'),
     lastCompleteAt: text('last_complete_at'),
-    /** `runs.run` of the latest complete sweep of the whole list: the last time that absence could be known. */
+    /** `runs.run` of the latest complete sweep of the entire list: the last time that absence could be known. */
     lastFullRun: integer('last_full_run'),
     lastFullAt: text('last_full_at'),
     /** Outcome of the latest sweep, as in `sweeps`. */

@@ -147,7 +147,7 @@ export function withoutMentions(text: string): string {
 
 // Keeps the secrets of a channel out of what receivers and libraries say about it.
 
-/** Shorter parts of a URL are no secrets, and hiding them would hide words. */
+/** Shorter parts of a URL are not secrets, and hiding them would hide words. */
 const SHORTEST = 6;
 /** A user's name. The password beside it is hidden however short it is. */
 const SHORTEST_NAME = 4;

@@ -1,4 +1,4 @@
-/** Webhooks: the notice as JSON or by a template, signed where there is a secret. */
+/** Webhooks: the notice as JSON or by a template, signed if a secret is configured. */
 import { createHmac } from 'node:crypto';
 import type { PostRequest } from '../../../api/post.ts';
 import type { ChannelOf } from '../../../config/channels.ts';
