@@ -84,7 +84,17 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           },
           cellOption,
           kindOption,
-          limitOption('changes', 200),
+          {
+            flags: '--organization <id>',
+            description: 'only this organization and what is below it; repeatable',
+            isRepeatable: true,
+            values: 'free',
+          },
+          limitOption('lines', 200),
+        ],
+        notes: [
+          'Where a run changed more than 10 records of a kind, as of session recordings, they are one line; --verbose and --json',
+          'list each.',
         ],
         examples: [
           'tidemark fleet changes --since 24h',

@@ -7,7 +7,7 @@ import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
-import type { CellOverview, Since, WorkerOverview } from '../fleet/registry/overview.ts';
+import type { CellOverview, ChangeSummary, Since, WorkerOverview } from '../fleet/registry/overview.ts';
 import { HEALTH_TEXT, isWrong, problemOf } from '../fleet/serve/health.ts';
 import { fleetRunsDocument, fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { Registry } from '../fleet/registry/registry.ts';
@@ -232,38 +232,56 @@ export async function fleetRuns(
   });
 }
 
+interface ChangesOptions extends CellOptions {
+  readonly since?: string;
+  readonly kind?: readonly string[];
+  readonly organization?: readonly string[];
+}
+
+/** Records of one kind that a run changed: more are one line, as of session recordings, unless --verbose asks for each. */
+const CHANGES_LISTED = 10;
+
 /** Always exit 0, as `changes`. */
-export async function fleetChanges(
-  context: CommandContext,
-  options: CellOptions & { readonly since?: string; readonly kind?: readonly string[] },
-): Promise<ExitCode> {
+export async function fleetChanges(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
+  const { cell, kind: kinds, organization: organizations, limit = 200 } = options;
   const since = sinceOf(options.since ?? '24h');
+  const { json, verbose } = context.options;
   return withRegistry(context, async (registry) => {
-    if (options.cell !== undefined) await chosenCells(registry, options.cell);
-    const limit = options.limit ?? 200;
-    const found = await registry.changes({ cells: options.cell, since, kinds: options.kind, limit });
-    if (context.options.json === true) {
-      const document = { schema: 'tidemark.fleet-changes/1', total: found.total, changes: found.rows };
+    if (cell !== undefined) await chosenCells(registry, cell);
+    const filter = { cells: cell, since, kinds, organizations, limit };
+    if (json === true) {
+      const { total, rows } = await registry.changes(filter);
+      const document = { schema: 'tidemark.fleet-changes/1', total, changes: rows };
       await print(context, `${JSON.stringify(document)}\n`);
       return EXIT.done;
     }
+    const most = verbose === true ? Number.MAX_SAFE_INTEGER : CHANGES_LISTED;
+    const found = await registry.changeSummaries(filter, most);
     const table = renderTable(
       ['at', 'cell', 'run', 'change', 'kind', 'record', 'fields'],
       found.rows.map((row) => [
         localMinute(row.at),
         row.cell,
         String(row.run),
-        row.change,
-        row.kind,
-        row.name,
-        fieldsText(row.paths),
+        ...('paths' in row
+          ? [row.change, row.kind, row.name, fieldsText(row.paths)]
+          : [summaryText(row), row.kind, '', '']),
       ]),
       ['left', 'left', 'right', 'left', 'left', 'left', 'left'],
       { width: terminalWidth(context), least: ['run'] },
     );
-    await print(context, found.total === 0 ? 'no changes\n' : `${table}\n${moreText(found, 'change')}`);
+    const isSummed = found.rows.some((row) => !('paths' in row));
+    const more = moreText({ shown: found.shown, total: found.total }, 'change');
+    const hint = isSummed ? '(--verbose lists each change, --kind those of one kind)\n' : '';
+    await print(context, found.total === 0 ? 'no changes\n' : `${table}\n${more}${hint}`);
     return EXIT.done;
   });
+}
+
+function summaryText(summary: ChangeSummary): string {
+  return (['added', 'changed', 'removed'] as const)
+    .flatMap((change) => (summary[change] === 0 ? [] : [`${count(summary[change])} ${change}`]))
+    .join(', ');
 }
 
 /** @throws TidemarkError `reference_unknown` for what is neither an age nor a time */
@@ -285,11 +303,8 @@ function fieldsText(paths: readonly string[]): string {
   return [...paths.slice(0, FIELDS_SHOWN), ...(more > 0 ? [`${count(more)} more`] : [])].join(', ');
 }
 
-function moreText(
-  { rows, total }: { readonly rows: readonly unknown[]; readonly total: number },
-  one: string,
-): string {
-  return total > rows.length ? `… ${plural(total - rows.length, `more ${one}`)} (--limit ${total})\n` : '';
+function moreText({ shown, total }: { readonly shown: number; readonly total: number }, one: string): string {
+  return total > shown ? `… ${plural(total - shown, `more ${one}`)} (--limit ${total})\n` : '';
 }
 
 /** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was never compared with a baseline, 1 if none was. */
@@ -330,7 +345,9 @@ export async function fleetDrift(
       );
       await print(
         context,
-        found.total === 0 ? 'no open findings\n' : `${table}\n${moreText(found, 'finding')}`,
+        found.total === 0
+          ? 'no open findings\n'
+          : `${table}\n${moreText({ shown: found.rows.length, total: found.total }, 'finding')}`,
       );
     }
     if (unknown.length > 0) {

@@ -350,6 +350,9 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
          UPDATE tidemark.cells SET state = 'quarantined', failures = 5, error = 'the key was refused' WHERE name = 'globex';
          INSERT INTO tidemark.runs SELECT id, 3, 'partial', '2026-03-01T12:00Z', '2026-03-01T12:00:02Z', 34, 0, 1, 0, 0, 0, NULL, NULL, NULL, 'w1', 1, now() FROM tidemark.cells;
          INSERT INTO tidemark.changes SELECT id, 3, 'roles', '', 'r', 'Role R', 'changed', '["/name"]', now() - interval '2 hours' FROM tidemark.cells;
+         INSERT INTO tidemark.changes SELECT id, 3, 'session_recordings', 'project_id=1', 's' || n, 'Session ' || n, CASE n % 10 WHEN 0 THEN 'changed' ELSE 'added' END, '[]', now() - interval '100 minutes' FROM tidemark.cells, generate_series(1, 40) n WHERE name = 'acme';
+         INSERT INTO tidemark.changes SELECT id, 3, 'members', 'organization_id=o-2', 'm', 'Member M', 'added', '[]', now() - interval '2 hours' FROM tidemark.cells WHERE name = 'acme';
+         INSERT INTO tidemark.records SELECT id, 'projects', 'organization_id=o-1', '1', 'Web', 'o-1', '{}' FROM tidemark.cells WHERE name = 'acme';
          INSERT INTO tidemark.findings SELECT id, 'roles', '', 'r', '/name', 'Role R', 'changed', 'high', now(), NULL, NULL FROM tidemark.cells;`,
       );
       await registry.join({ name: 'w1', host: 'here', version: '1' });
@@ -366,7 +369,27 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       });
       expect((await run('runs')).stdout).toMatch(/acme +3 +partial +2026-03-01T12:00:00Z +2\.0 s +34/);
       expect((await run('changes', '--since', '1h')).stdout).toBe('no changes\n');
-      expect((await run('changes', '--since', '3h')).stdout).toContain('Role R');
+      const { stdout: changes } = await run('changes', '--since', '3h');
+      expect(changes).toContain('Role R');
+      // Many of a kind are one line: they would hide the rest.
+      expect(changes).toMatch(/acme +3 +36 added, 4 changed +session_recordings/);
+      expect(changes).not.toContain('Session 1');
+      expect(changes).toContain('(--verbose lists each change, --kind those of one kind)');
+      expect((await run('changes', '--since', '3h', '--limit', '1')).stdout).toContain('… 3 more changes');
+      const all = await run('changes', '--since', '3h', '--verbose');
+      expect(all.stdout.match(/Session \d+/g)).toHaveLength(40);
+      const document = JSON.parse((await run('changes', '--since', '3h', '--json')).stdout) as {
+        changes: unknown[];
+      };
+      expect(document.changes).toHaveLength(43);
+      expect((await run('changes', '--since', '3h', '--kind', 'roles')).stdout).not.toContain('session');
+      // With what is in its projects, whose records may be in a scope without it.
+      const { stdout: ofFirst } = await run('changes', '--since', '3h', '--organization', 'o-1');
+      expect(ofFirst).toContain('36 added, 4 changed');
+      expect(ofFirst).not.toMatch(/Member M|Role R/);
+      const { stdout: ofSecond } = await run('changes', '--since', '3h', '--organization', 'o-2');
+      expect(ofSecond).toContain('Member M');
+      expect(ofSecond).not.toMatch(/session|Role R/);
       expect(await run('changes', '--since', 'soon')).toMatchObject({ code: 4 });
       expect(await run('drift', '--severity', 'critical')).toMatchObject({
         code: 0,

@@ -1,5 +1,5 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
-import { and, asc, desc, eq, gt, inArray, ne, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, inArray, max, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { Severity } from '../../catalog/definition.ts';
 import type { CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
@@ -10,6 +10,7 @@ import {
   findings,
   groups,
   type PublishedOutcome,
+  records,
   runs,
   workers,
 } from './schema.ts';
@@ -226,6 +227,8 @@ export type Since = { readonly ageMs: number } | { readonly at: string };
 export interface ChangeFilter extends CellFilter {
   readonly since: Since;
   readonly kinds?: readonly string[] | undefined;
+  /** Ids: the organizations themselves, and what is below them and their projects. */
+  readonly organizations?: readonly string[] | undefined;
   readonly limit: number;
 }
 
@@ -242,39 +245,139 @@ export interface ChangeOverview {
   readonly paths: readonly string[];
 }
 
+/** What a run changed of a kind, where that is many records. */
+export interface ChangeSummary {
+  readonly cell: string;
+  readonly run: number;
+  readonly at: string;
+  readonly kind: string;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}
+
 /** Newest first, and how many there are in all. */
-export async function changeOverviews(
-  db: Database,
-  { cells: names, since, kinds, limit }: ChangeFilter,
-): Promise<Listed<ChangeOverview>> {
-  const from =
-    'at' in since
-      ? sql`${since.at}::timestamptz`
-      : sql`now() - ${Math.round(since.ageMs)} * interval '1 millisecond'`;
-  const where = and(
-    gt(changes.at, from),
-    names === undefined ? undefined : inArray(cells.name, [...names]),
-    kinds === undefined ? undefined : inArray(changes.kind, [...kinds]),
-  );
+export async function changeOverviews(db: Database, filter: ChangeFilter): Promise<Listed<ChangeOverview>> {
   const rows = await db
+    .select({ ...changeColumns, total: sql<number>`count(*) over ()`.mapWith(Number) })
+    .from(changes)
+    .innerJoin(cells, eq(cells.id, changes.cell))
+    .where(isOfFilter(db, filter))
+    .orderBy(desc(changes.at), asc(cells.name), asc(changes.kind), asc(changes.id))
+    .limit(filter.limit);
+  return { rows: rows.map(withoutTotal), total: rows[0]?.total ?? 0 };
+}
+
+/**
+ * As `changeOverviews`, but one summary where a run changed more than `most` records of a kind.
+ * @returns `limit` rows at most; `total` and `shown` count changes
+ */
+export async function changeSummaries(
+  db: Database,
+  filter: ChangeFilter,
+  most: number,
+): Promise<Listed<ChangeOverview | ChangeSummary> & { readonly shown: number }> {
+  const where = isOfFilter(db, filter);
+  const amount = (change: ChangeOverview['change']) =>
+    sql<number>`count(*) filter (where ${eq(changes.change, change)})`.mapWith(Number);
+  const at = max(changes.at);
+  const summaries = await db
     .select({
+      id: changes.cell,
       cell: cells.name,
       run: changes.run,
-      at: changes.at,
+      at: at.mapWith(changes.at),
       kind: changes.kind,
-      scope: changes.scope,
-      id: changes.id,
-      name: changes.name,
-      change: changes.change,
-      paths: changes.paths,
-      total: sql<number>`count(*) over ()`.mapWith(Number),
+      added: amount('added'),
+      changed: amount('changed'),
+      removed: amount('removed'),
+      total: sql<number>`sum(count(*)) over ()`.mapWith(Number),
     })
     .from(changes)
     .innerJoin(cells, eq(cells.id, changes.cell))
     .where(where)
-    .orderBy(desc(changes.at), asc(cells.name), asc(changes.kind), asc(changes.id))
-    .limit(limit);
-  return { rows: rows.map(withoutTotal), total: rows[0]?.total ?? 0 };
+    .groupBy(changes.cell, cells.name, changes.run, changes.kind)
+    .orderBy(desc(at), asc(cells.name), desc(changes.run), asc(changes.kind))
+    .limit(filter.limit);
+  const total = summaries[0]?.total ?? 0;
+  const sizeOf = ({ added, changed, removed }: ChangeSummary): number => added + changed + removed;
+  const few = summaries.filter((each) => sizeOf(each) <= most);
+  const listed =
+    few.length === 0
+      ? []
+      : await db
+          .select(changeColumns)
+          .from(changes)
+          .innerJoin(cells, eq(cells.id, changes.cell))
+          .where(
+            and(
+              where,
+              or(
+                ...few.map(({ id, run, kind }) =>
+                  and(eq(changes.cell, id), eq(changes.run, run), eq(changes.kind, kind)),
+                ),
+              ),
+            ),
+          )
+          .orderBy(asc(changes.id));
+  const keyOf = ({ cell, run, kind }: Pick<ChangeSummary, 'cell' | 'run' | 'kind'>): string =>
+    JSON.stringify([cell, run, kind]);
+  const listedByKey = Map.groupBy(listed, keyOf);
+  const rows = summaries
+    .flatMap((each): readonly (ChangeOverview | ChangeSummary)[] => listedByKey.get(keyOf(each)) ?? [each])
+    .slice(0, filter.limit);
+  const shown = rows.reduce((sum, row) => sum + ('paths' in row ? 1 : sizeOf(row)), 0);
+  return { rows, total, shown };
+}
+
+const changeColumns = {
+  cell: cells.name,
+  run: changes.run,
+  at: changes.at,
+  kind: changes.kind,
+  scope: changes.scope,
+  id: changes.id,
+  name: changes.name,
+  change: changes.change,
+  paths: changes.paths,
+} as const;
+
+function isOfFilter(
+  db: Database,
+  { cells: names, since, kinds, organizations }: ChangeFilter,
+): SQL | undefined {
+  const from =
+    'at' in since
+      ? sql`${since.at}::timestamptz`
+      : sql`now() - ${Math.round(since.ageMs)} * interval '1 millisecond'`;
+  return and(
+    gt(changes.at, from),
+    names === undefined ? undefined : inArray(cells.name, [...names]),
+    kinds === undefined ? undefined : inArray(changes.kind, [...kinds]),
+    organizations === undefined ? undefined : isBelow(db, organizations),
+  );
+}
+
+/** A scope as the tables have it is a query: `organization_id=…&project_id=…`, or a project without its organization. */
+function isBelow(db: Database, organizations: readonly string[]): SQL | undefined {
+  const scoped = (table: typeof changes | typeof records, key: string) =>
+    sql`substring(${table.scope} from ${`(?:^|&)${key}=([^&]*)`})`;
+  const escaped = organizations.map((id) => new URLSearchParams({ id }).toString().slice('id='.length));
+  const projects = db
+    .select({ id: records.id })
+    .from(records)
+    .where(
+      and(
+        eq(records.cell, changes.cell),
+        eq(records.kind, 'projects'),
+        inArray(scoped(records, 'organization_id'), escaped),
+      ),
+    );
+  return or(
+    inArray(scoped(changes, 'organization_id'), escaped),
+    and(eq(changes.kind, 'organizations'), inArray(changes.id, [...organizations])),
+    inArray(scoped(changes, 'project_id'), projects),
+  );
 }
 
 export interface FindingOverview {

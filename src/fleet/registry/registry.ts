@@ -37,6 +37,8 @@ import {
   type ChangeFilter,
   type ChangeOverview,
   changeOverviews,
+  changeSummaries,
+  type ChangeSummary,
   type FindingFilter,
   type FindingOverview,
   findingOverviews,
@@ -468,6 +470,14 @@ export class Registry {
   /** Changes, the newest first, and how many there are in all. */
   async changes(filter: ChangeFilter): Promise<Listed<ChangeOverview>> {
     return this.#query(async (db) => changeOverviews(db, filter));
+  }
+
+  /** As `changes`, but one summary where a run changed more than `most` records of a kind. */
+  async changeSummaries(
+    filter: ChangeFilter,
+    most: number,
+  ): Promise<Listed<ChangeOverview | ChangeSummary> & { readonly shown: number }> {
+    return this.#query(async (db) => changeSummaries(db, filter, most));
   }
 
   /** Open findings, the gravest first, and how many there are in all. */

@@ -67,7 +67,7 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   );
   application.get('/api/v1/runs', async (context) => {
     const query = new URL(context.req.url).searchParams;
-    const cells = cellsIn(query);
+    const cells = valuesIn(query, 'cell');
     const limit = numberIn(query, 'limit', 50, MOST_ROWS);
     return context.json(fleetRunsDocument(await registry.runs({ cells, limit })));
   });
@@ -75,9 +75,10 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
     const query = new URL(context.req.url).searchParams;
     const now = clock.now();
     const { rows, total } = await registry.changes({
-      cells: cellsIn(query),
+      cells: valuesIn(query, 'cell'),
       since: { at: timeIn(query, 'since', isoTime(now - USUAL_CHANGES_MS), now) },
       kinds: kindsIn(query, 'kind') ?? undefined,
+      organizations: valuesIn(query, 'organization'),
       limit: numberIn(query, 'limit', 200, MOST_ROWS),
     });
     return context.json({ schema: 'tidemark.fleet-changes/1', total, changes: rows });
@@ -94,11 +95,11 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
         `it is one of ${SEVERITIES.join(', ')}`,
       );
     const { rows, total } = await registry.findings({
-      cells: cellsIn(query),
+      cells: valuesIn(query, 'cell'),
       severities: SEVERITIES.slice(0, index + 1),
       limit: numberIn(query, 'limit', 200, MOST_ROWS),
     });
-    const cells = await registry.overview({ cells: cellsIn(query) });
+    const cells = await registry.overview({ cells: valuesIn(query, 'cell') });
     const unknown = cells.filter(({ findings, health }) => findings === null && health !== 'retired');
     return context.json({
       schema: 'tidemark.fleet-drift/1',
@@ -112,8 +113,8 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   return { url: server.url, close: async () => server.close(async () => shell.settled()) };
 }
 
-/** `cell`, repeatable; undefined for all. */
-function cellsIn(query: URLSearchParams): readonly string[] | undefined {
-  const names = query.getAll('cell');
-  return names.length === 0 ? undefined : names;
+/** A repeatable parameter; undefined where it is left out. */
+function valuesIn(query: URLSearchParams, name: string): readonly string[] | undefined {
+  const values = query.getAll(name);
+  return values.length === 0 ? undefined : values;
 }
