@@ -1,7 +1,7 @@
 /**
  * Carries out a Dockerfile without a container engine: each stage is a directory that stands for `/` in it. COPY copies
- * what `.dockerignore` leaves, RUN runs the real command with the stage's own directories put for absolute paths. The
- * base image is the Node that runs the tests. What a test starts of the result sees the machine's own `/usr` and `/lib`,
+ * what `.dockerignore` leaves, RUN runs the real command with the stage's own directories put for absolute paths; `npm ci`
+ * alone is checked and links what is installed. The base image is the Node that runs the tests. What a test starts of the result sees the machine's own `/usr` and `/lib`,
  * but of the project only what was copied.
  */
 import { execFileSync } from 'node:child_process';
@@ -13,9 +13,12 @@ import {
   globSync,
   lstatSync,
   mkdirSync,
+  readFileSync,
   readdirSync,
+  symlinkSync,
 } from 'node:fs';
 import { basename, join, posix } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { execForm, pairs, parseDockerfile, type Instruction, type Stage } from './dockerfile.ts';
 
 export interface Image {
@@ -56,6 +59,19 @@ export function buildImage(build: Build): Image {
   }
   if (last === undefined) throw new Error('the Dockerfile has no stage');
   return last.image;
+}
+
+type Manifest = Readonly<Record<'dependencies' | 'devDependencies', Readonly<Record<string, string>>>>;
+
+interface Lock {
+  readonly packages: Readonly<Record<string, Partial<Manifest> & { readonly version?: string }>>;
+}
+
+/** With options that choose nothing of what is installed. */
+const INSTALL = /^npm ci(?: --(?:ignore-scripts|no-audit|no-fund))*$/;
+
+function readJson<T>(path: string): T {
+  return JSON.parse(readFileSync(path, 'utf8')) as T;
 }
 
 class StageBuild {
@@ -181,7 +197,28 @@ class StageBuild {
     }
   }
 
+  /**
+   * What `npm ci` installs is what the tests run with: those packages are linked. Checked is what it would refuse, or leave
+   * out: a lock file that does not fit, and a stage for production, which has no bundler.
+   */
+  #install(): void {
+    const directory = join(this.root, this.#workdir);
+    const { packages } = readJson<Lock>(join(directory, 'package-lock.json'));
+    const manifest = readJson<Manifest>(join(directory, 'package.json'));
+    for (const of of ['dependencies', 'devDependencies'] as const)
+      if (!isDeepStrictEqual(packages['']?.[of], manifest[of]))
+        throw new Error(`npm ci would refuse the lock file: its ${of} are not those of package.json`);
+    if (this.#env['NODE_ENV'] !== undefined) throw new Error('npm ci would leave out what the build needs');
+    const modules = join(this.#build.context, 'node_modules');
+    const installed = readJson<Lock>(join(modules, '.package-lock.json')).packages;
+    for (const [path, { version }] of Object.entries(installed))
+      if (packages[path]?.version !== version)
+        throw new Error(`${path} is installed as ${version}, and not as the lock file says: run npm ci`);
+    symlinkSync(modules, join(directory, 'node_modules'));
+  }
+
   #run(text: string): void {
+    if (INSTALL.test(text)) { this.#install(); return; }
     const owned = isRoot ? text : text.replaceAll(/ -[og] \S+/g, '');
     const command = owned.replaceAll(/(?<=\s)\/(?=\w)/g, `${this.root}/`);
     try {
