@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { startFauxqs } from 'fauxqs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
-import { childrenOf, type Ended, runProgram, scratch, start } from './harness.ts';
+import { childrenOf, type Ended, runProgram, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 class Story {
@@ -93,6 +93,11 @@ class Story {
   }
 
   run(...args: string[]): Promise<Ended> {
+    return tidemark(args, { cwd: this.directory, env: this.env });
+  }
+
+  /** In a process of its own: the client of S3 takes its credentials from there. */
+  program(...args: string[]): Promise<Ended> {
     return runProgram(args, { cwd: this.directory, env: this.env });
   }
 
@@ -163,7 +168,7 @@ function sourcesTold(hook: Receiver, event: string): readonly string[] {
 describe('an outage of many sources', () => {
   it('is a few notices and one end, though the daemon is killed in the middle', async () => {
     const hook = await receiver('hang');
-    const story = await Story.create(20, [
+    const story = await Story.create(8, [
       'daemon: { slots: 4, noticeWait: 3s, noticeInterval: 6s }',
       `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]`,
     ]);
@@ -174,21 +179,21 @@ describe('an outage of many sources', () => {
     await story.ended;
     hook.answers = [{ status: 200 }];
     story.start();
-    await story.until(() => sourcesTold(hook, 'run_failed').length >= 20);
+    await story.until(() => sourcesTold(hook, 'run_failed').length >= 8);
     // What was being sent came again, under the same id.
     const ids = hook.received.map(({ headers }) => headers['idempotency-key']);
     expect(ids.filter((id) => id === ids[0])).toHaveLength(2);
     expect(sourcesTold(hook, 'run_failed')).toEqual(story.names);
     const during = told(hook).length;
-    expect(during).toBeLessThanOrEqual(5);
+    expect(during).toBeLessThanOrEqual(4);
     story.isDown = false;
     expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
-    await story.until(() => sourcesTold(hook, 'run_recovered').length >= 20);
+    await story.until(() => sourcesTold(hook, 'run_recovered').length >= 8);
     expect(sourcesTold(hook, 'run_recovered')).toEqual(story.names);
-    expect(told(hook).length - during).toBeLessThanOrEqual(4);
+    expect(told(hook).length - during).toBeLessThanOrEqual(3);
     const last = told(hook).at(-1);
     expect(last).toMatchObject({ event: 'run_recovered', source: null, group: { failing: [] } });
-    expect(last?.title).toMatch(/^20 sources at http:\/\/127\.0\.0\.1:\d+: the sync works again$/);
+    expect(last?.title).toMatch(/^8 sources at http:\/\/127\.0\.0\.1:\d+: the sync works again$/);
     // One incident from the first word to the last.
     expect(new Set(told(hook).flatMap(({ group }) => group?.key ?? [])).size).toBe(1);
     story.child?.kill('SIGTERM');
@@ -204,7 +209,7 @@ describe('an outage of many sources', () => {
 
 describe('a daemon that is killed outright', () => {
   it('while jobs of several mirrors are at work: all of them are done by the next one, and none is doubled', async () => {
-    const story = await Story.create(6, ['daemon: { slots: 3 }']);
+    const story = await Story.create(4, ['daemon: { slots: 3 }']);
     for (const name of story.names.slice(0, 3)) story.held.add(`key-of-${name}`);
     const first = story.start();
     await story.until(() => new Set(story.asking()).size >= 3);
@@ -215,7 +220,7 @@ describe('a daemon that is killed outright', () => {
     await story.until(() => !children.some(isAlive));
     story.held.clear();
     story.start();
-    await story.until(() => story.said(/^sync is done/).length >= 6);
+    await story.until(() => story.said(/^sync is done/).length >= 4);
     for (const name of story.names) {
       const { jobs } = await story.json(`/api/v1/jobs?source=${name}`);
       const outcomes = (jobs as { outcome: string; name: string }[]).map(({ outcome }) => outcome);
@@ -258,23 +263,23 @@ describe('the process of a job', () => {
 
 describe('HTTP over many mirrors', () => {
   it('answers for all from memory, for one from its mirror, and starts syncs by the token for webhooks', async () => {
-    const story = await Story.create(25, ['daemon: { slots: 4 }']);
+    const story = await Story.create(6, ['daemon: { slots: 4 }']);
     story.start();
-    await story.until(() => story.said(/^sync is done/).length >= 25);
+    await story.until(() => story.said(/^sync is done/).length >= 6);
     let status = await story.json('/api/v1/status');
     // What is known is read again a moment after each job.
-    for (let tries = 0; tries < 500 && (status['sources'] as unknown[]).length < 25; tries += 1) {
+    for (let tries = 0; tries < 500 && (status['sources'] as unknown[]).length < 6; tries += 1) {
       await delay(20);
       status = await story.json('/api/v1/status');
     }
     const all = status['sources'] as Record<string, unknown>[];
     expect(all.map(({ source }) => source)).toEqual(story.names);
     expect(all[0]).toMatchObject({ state: 'whole', schema_changes: null, collections: null, records: 1 });
-    const one = await story.json('/api/v1/status?source=s07');
-    expect(one['sources']).toMatchObject([{ source: 's07', schema_changes: [], collections: [{}, {}] }]);
+    const one = await story.json('/api/v1/status?source=s04');
+    expect(one['sources']).toMatchObject([{ source: 's04', schema_changes: [], collections: [{}, {}] }]);
     // Not more files are open than readers are kept.
     const open = readdirSync(`/proc/${story.child?.pid}/fd`).length;
-    expect(open).toBeLessThan(150);
+    expect(open).toBeLessThan(93);
 
     const { runs } = await story.json('/api/v1/runs?limit=5');
     const times = (runs as { started_at: string; source: string }[]).map(({ started_at: at }) => at);
@@ -284,36 +289,36 @@ describe('HTTP over many mirrors', () => {
     expect(
       (everyRun['runs'] as { started_at: string }[]).slice(0, 5).map(({ started_at: at }) => at),
     ).toEqual(times);
-    expect((everyRun['runs'] as unknown[]).length).toBe(25);
+    expect((everyRun['runs'] as unknown[]).length).toBe(6);
     expect((await story.ask('/api/v1/runs?limit=101')).status).toBe(400);
     expect((await story.ask('/api/v1/runs/1')).status).toBe(400);
-    expect(await story.json('/api/v1/runs/1?source=s07')).toMatchObject({ run: 1, source: 's07' });
+    expect(await story.json('/api/v1/runs/1?source=s04')).toMatchObject({ run: 1, source: 's04' });
     const { jobs } = await story.json('/api/v1/jobs?limit=3&name=sync');
     expect(jobs).toMatchObject([{ name: 'sync' }, { name: 'sync' }, { name: 'sync' }]);
     expect((await story.ask('/api/v1/jobs?name=syncs')).status).toBe(400);
     expect((await story.ask('/api/v1/drift')).status).toBe(404);
 
     const metrics = (await story.ask('/metrics')).text;
-    expect(metrics.match(/^tidemark_last_success_timestamp_seconds\{source="s\d+"\} /gm)).toHaveLength(25);
+    expect(metrics.match(/^tidemark_last_success_timestamp_seconds\{source="s\d+"\} /gm)).toHaveLength(6);
     expect(metrics).toContain('tidemark_health_state{source="",state="ok"} 1');
     expect(metrics).toContain('tidemark_mirror_readable 1');
     expect(await story.json('/readyz')).toMatchObject({ state: 'ok', slots: { count: 4, used: 0 } });
 
     const token = 'trigger-token-of-some-length';
     expect((await story.ask('/api/v1/status', undefined, token)).status).toBe(403);
-    const triggered = await story.ask('/api/v1/runs?source=s03&source=s11&kind=roles', {}, token);
+    const triggered = await story.ask('/api/v1/runs?source=s03&source=s05&kind=roles', {}, token);
     expect(triggered.status, triggered.text).toBe(202);
     expect((JSON.parse(triggered.text) as { requests: number[] }).requests).toHaveLength(2);
     expect((await story.ask('/api/v1/runs?source=s99', {}, token)).status).toBe(400);
     expect((await story.ask('/api/v1/runs', { job: 'verify' }, token)).status).toBe(403);
-    await story.until(() => story.said(/^sync is done/).length >= 27);
+    await story.until(() => story.said(/^sync is done/).length >= 8);
     expect(
       story
         .said(/^sync is done/)
-        .slice(25)
+        .slice(6)
         .map(({ source }) => source)
         .sort(),
-    ).toEqual(['s03', 's11']);
+    ).toEqual(['s03', 's05']);
 
     // Findings of some: counts of all, documents page by page.
     await story.stop();
@@ -342,7 +347,7 @@ describe('HTTP over many mirrors', () => {
     expect(counts.filter(({ open: findings }) => findings === 1).map(({ source }) => source)).toEqual(
       sources,
     );
-    expect(counts.filter(({ open: findings }) => findings === null)).toHaveLength(22);
+    expect(counts.filter(({ open: findings }) => findings === null)).toHaveLength(3);
     const rest = await story.json('/api/v1/drift?limit=2&after=s02');
     expect(rest).toMatchObject({ documents: [{ schema: 'tidemark.drift/1' }], next: null });
     await story.stop();
@@ -356,22 +361,22 @@ describe('backups of many mirrors', () => {
     server.createBucket('backups');
     const query = `?endpoint=http://127.0.0.1:${server.port}&region=us-east-1`;
     const address = `s3://backups/all${query}`;
-    const story = await Story.create(3, [
+    const story = await Story.create(2, [
       'backup: { targets: [./backups, "' + address + '"], every: 0s, keepLast: 2 }',
     ]);
     story.env = { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
     mkdirSync(join(story.directory, 'backups'));
     story.start();
-    await story.until(() => story.said(/^backup is done/).length >= 3);
-    for (let round = 0; round < 3; round += 1) {
+    await story.until(() => story.said(/^backup is done/).length >= 2);
+    for (let round = 0; round < 2; round += 1) {
       story.service.set('roles', [{ id: 'r1', name: `Round ${round}` }]);
       expect((await story.ask('/api/v1/runs', { job: 'sync', sources: ['s02'] })).status).toBe(202);
-      await story.until(() => story.said(/^backup is done/).length >= 4 + round);
+      await story.until(() => story.said(/^backup is done/).length >= 3 + round);
     }
     const health = await story.json('/readyz');
     expect(health, JSON.stringify(health)).toMatchObject({ state: 'ok' });
     await story.stop();
-    const listed = JSON.parse((await story.run('backup', 'list', '--json')).stdout) as {
+    const listed = JSON.parse((await story.program('backup', 'list', '--json')).stdout) as {
       backups: { source?: string; path: string; is_complete?: boolean }[];
     };
     const paths = listed.backups.map(({ path }) => path);
@@ -386,7 +391,7 @@ describe('backups of many mirrors', () => {
         name,
       ).toHaveLength(count);
     }
-    expect((await story.run('backup', 'verify', '--quiet')).code).toBe(0);
+    expect((await story.program('backup', 'verify', '--quiet')).code).toBe(0);
     // As docs/backup.md says: with the files that a reader leaves beside it.
     for (const end of ['', '-wal', '-shm']) {
       const path = join(story.directory, 'data', `s02.db${end}`);
@@ -397,7 +402,7 @@ describe('backups of many mirrors', () => {
         .filter((path) => path.startsWith('s3://backups/all/s02/'))
         .toSorted()
         .at(-1) ?? '';
-    const restored = await story.run(
+    const restored = await story.program(
       'backup',
       'restore',
       `${newest}${query}`,
@@ -407,6 +412,6 @@ describe('backups of many mirrors', () => {
       join(story.directory, 'data', 's02.db'),
     );
     expect(restored.code, restored.stderr).toBe(0);
-    expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 2');
+    expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 1');
   }, 120_000);
 });
