@@ -11,12 +11,19 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import type { DayOfChanges } from '../http/changes.ts';
-import { type Need, driftCounts, needsOf } from '../http/five-answers.ts';
+import { worst } from '../http/health.ts';
+import {
+  type DriftCounts,
+  type Need,
+  driftCounts,
+  fiveAnswers,
+  needsOf,
+  verdictText,
+} from '../http/five-answers.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import { ahead, byteSize, tookMs } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
-import { answersHtml, verdictHtml } from './answers.ts';
 import { changeChart } from './charts.ts';
 import {
   ageHtml,
@@ -397,4 +404,36 @@ function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: 
   return markup`<details class="rest" id="unread-${lastRun?.run ?? 0}">
 <summary>${plural(unreadCount, 'collection')} not read completely by the last attempt</summary>
 <ul class="faint">${names}${rest}</ul></details>`;
+}
+
+// The five answers at the top, each a word and a line, and the sentence above them.
+
+/** @param drift null without a baseline */
+function answersHtml(snapshot: HealthSnapshot, drift: DriftCounts | null): Html {
+  const items = fiveAnswers(snapshot, drift).map(
+    ({ question, tone, word, line }) =>
+      markup`<li class="${tone}"><h2>${linkOf(question)}</h2><div><b>${word}</b></div><p>${line}</p></li>`,
+  );
+  return markup`<ul class="answers">${items}</ul>`;
+}
+
+/** The page behind each answer. */
+const ANSWER_PAGES: Readonly<Record<string, string>> = {
+  Fresh: '/runs',
+  Complete: '/organizations',
+  Verified: '/#done',
+  Restorable: '/drill',
+  Drift: '/drift',
+};
+
+function linkOf(question: string): Html {
+  return markup`<a href="${ANSWER_PAGES[question] ?? '/'}">${question}</a>`;
+}
+
+/** The sentence at the top. `needs`: the number of things that need manual work. */
+function verdictHtml(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): Html {
+  const isCritical = (drift?.severities.critical ?? 0) > 0;
+  const shown = worst([snapshot.health, { state: needs > 0 || isCritical ? 'degraded' : 'ok' }]);
+  const mark = markup`<span class="verdict-mark" aria-hidden="true"></span>`;
+  return markup`<h1 class="is-${shown}">${mark}${verdictText(snapshot, drift, needs)}</h1>`;
 }
