@@ -100,6 +100,7 @@ function connectionOptions(
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
+    ...(source.proxies === undefined ? {} : { proxies: source.proxies }),
     rate: source.rate,
     retry: source.retry,
     userAgent: 'tidemark',

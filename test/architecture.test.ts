@@ -92,7 +92,8 @@ const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { report: ['restore'
 /** One door per dependency: the folders or files that may import it. */
 const DOORS: Record<string, readonly string[]> = {
   // transport.ts holds the key and speaks with the service only; post.ts holds none and speaks with everybody else.
-  undici: ['api/transport.ts', 'api/post.ts'],
+  // proxied.ts opens the tunnels of both, and sends nothing itself.
+  undici: ['api/transport.ts', 'api/post.ts', 'api/proxied.ts'],
   'p-queue': ['api/limiter.ts'],
   'better-sqlite3': ['mirror/database.ts'],
   pino: ['core/logger.ts'],

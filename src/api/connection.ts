@@ -4,6 +4,7 @@
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { RateLimits } from '../config/config.ts';
+import { NO_PROXIES, proxyFor, type ProxySettings } from '../config/proxy.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -30,6 +31,8 @@ export interface ConnectionOptions {
   /** A path in it is put before every request's. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
+  /** HTTP proxies of the environment; left out: none. */
+  readonly proxies?: ProxySettings;
   readonly rate: RateLimits;
   readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
   /** The longest single wait for a window of the rate limit; `retry.maxWaitSeconds` when left out. */
@@ -64,12 +67,13 @@ export class Connection {
   readonly #requestLog: RequestLog;
   readonly #beforeSending: () => void;
 
-  /** @throws TidemarkError `config_invalid` when the key cannot be in a header */
+  /** @throws TidemarkError `config_invalid` when the key cannot be in a header, or the proxy is none */
   constructor(options: ConnectionOptions) {
     const { baseUrl, apiKey, rate, retry, clock, log, rateLog } = options;
     const sending = openTransport({
       baseUrl,
       apiKey,
+      proxy: proxyFor(baseUrl, options.proxies ?? NO_PROXIES),
       userAgent: options.userAgent,
       concurrency: rate.concurrency,
       timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },

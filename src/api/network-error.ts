@@ -13,6 +13,7 @@ const HINT_LATER = 'the service or something before it broke off; run again late
 const HINT_NO_HTTP =
   'check the port, and http:// or https://, in baseUrl of the source; else run again later';
 const HINT_SLOW = 'the service is slow: a smaller pageSize makes its answers lighter';
+const HINT_PROXY = 'check HTTPS_PROXY or HTTP_PROXY; NO_PROXY names the hosts that are reached without it';
 const HINT_TLS =
   'check the certificate and baseUrl; for a private authority set NODE_EXTRA_CA_CERTS to its certificate file';
 
@@ -60,6 +61,13 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     'write http:// in baseUrl where the service is offered without TLS, or correct the port',
     false,
   ),
+  UND_ERR_PRX_CONN: fault('unreachable', 'the proxy closed the connection', HINT_PROXY),
+  UND_ERR_PRX_TLS: fault(
+    'unreachable',
+    'the certificate of the proxy is for another name',
+    HINT_PROXY,
+    false,
+  ),
   UND_ERR_HEADERS_OVERFLOW: fault('malformed', 'the answer has too many headers', HINT_LATER, false),
 };
 
@@ -93,6 +101,9 @@ const BEFORE_SENDING: ReadonlySet<string> = new Set([
   'EHOSTUNREACH',
   'ENETUNREACH',
   'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_PRX_CONN',
+  'UND_ERR_PRX_TLS',
+  'TUNNEL_REFUSED',
 ]);
 
 /** True where the request certainly never left this machine. */
@@ -113,14 +124,39 @@ export function timedOutWithoutStatus(error: TidemarkError): boolean {
   return error.code === 'timeout' && codesOf(error.cause).some((code) => NO_ANSWER.has(code));
 }
 
-/** Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`. `host` is host and port, for the message. */
-export function networkError(thrown: unknown, host: string): TidemarkError {
+/** What undici says of a proxy that answers CONNECT with another status than 200; its code is that of any cut connection. */
+const REFUSED_TUNNEL = /^Proxy response \((\d{3})\) !== 200/;
+
+/** The proxy's own refusals. */
+function tunnelError(thrown: unknown, host: string, proxy: string): TidemarkError | null {
+  const status = REFUSED_TUNNEL.exec(thrown instanceof Error ? thrown.message : '')?.[1];
+  if (status === undefined) return null;
+  return new TidemarkError('unreachable', `${host}: the proxy ${proxy} answered ${status}`, {
+    hint:
+      status === '407'
+        ? 'put the user and password of the proxy into HTTPS_PROXY or HTTP_PROXY: http://USER:PASSWORD@HOST:PORT'
+        : `let the proxy connect to ${host}; ${HINT_PROXY}`,
+    isRetryable: status.startsWith('5'),
+    cause: Object.assign(new Error('the proxy refused the tunnel'), { code: 'TUNNEL_REFUSED' }),
+  });
+}
+
+/**
+ * Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`.
+ * @param host host and port, for the message
+ * @param proxy through which it was sent, without credentials; null for none
+ */
+export function networkError(thrown: unknown, host: string, proxy: string | null = null): TidemarkError {
+  const refused = proxy === null ? null : tunnelError(thrown, host, proxy);
+  if (refused !== null) return refused;
   const codes = codesOf(thrown);
   for (const code of codes) {
     const found = faultOf(code);
     if (found === undefined) continue;
-    return new TidemarkError(found.code, `${host}: ${found.what}`, {
-      hint: found.hint,
+    // Only the proxy is looked up and connected to.
+    const isOfProxy = proxy !== null && BEFORE_SENDING.has(code);
+    return new TidemarkError(found.code, `${host}: ${isOfProxy ? `proxy ${proxy}: ` : ''}${found.what}`, {
+      hint: isOfProxy ? HINT_PROXY : found.hint,
       isRetryable: found.isRetryable,
       cause: thrown,
     });

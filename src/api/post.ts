@@ -3,11 +3,13 @@
  * clients of a source. Redirects are not followed, every phase has a timeout, and only the beginning of the response is
  * kept.
  */
-import type { Agent, Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import { proxyFor, type ProxySettings, shownProxy } from '../config/proxy.ts';
 import { abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { networkError, totalTimeout } from './network-error.ts';
+import { openTunnels } from './proxied.ts';
 import type { Timeouts } from './transport.ts';
 
 const TIMEOUTS: Timeouts = {
@@ -49,17 +51,29 @@ export interface Poster {
   close(): Promise<void>;
 }
 
-/** Opens nothing until something is sent. */
-export function openPoster(limits: Partial<Timeouts> = {}): Poster {
+/**
+ * Opens nothing until something is sent.
+ * @param proxies as they are when something is sent
+ */
+export function openPoster(proxies: () => ProxySettings, limits: Partial<Timeouts> = {}): Poster {
   const timeouts = { ...TIMEOUTS, ...limits };
-  let opening: Promise<Agent> | undefined;
+  /** By the proxy's URL; the empty text is for direct connections. */
+  const opened = new Map<string, Promise<Dispatcher>>();
+  const dispatcherFor = (proxy: URL | null): Promise<Dispatcher> => {
+    const key = proxy?.href ?? '';
+    const opening =
+      opened.get(key) ?? (proxy === null ? openAgent(timeouts) : openTunnels(proxy, timeouts, null));
+    opened.set(key, opening);
+    return opening;
+  };
   return {
     post: async (posting) => {
       const { signal } = posting;
       signal?.throwIfAborted();
       const url = new URL(posting.url.reveal());
       const host = url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
-      const agent = await (opening ??= openAgent(timeouts));
+      const proxy = proxyFor(url, proxies());
+      const agent = await dispatcherFor(proxy);
       // Not the Clock's: like undici's own limits it guards real sockets, and a moved clock must not end them.
       const limit = AbortSignal.timeout(timeouts.totalMs);
       try {
@@ -69,16 +83,20 @@ export function openPoster(limits: Partial<Timeouts> = {}): Poster {
         });
       } catch (error) {
         if (signal?.aborted === true) throw abortReason(signal);
-        throw withoutUrl(limit.aborted ? totalTimeout(host, timeouts.totalMs) : networkError(error, host));
+        throw withoutUrl(
+          limit.aborted
+            ? totalTimeout(host, timeouts.totalMs)
+            : networkError(error, host, proxy === null ? null : shownProxy(proxy)),
+        );
       }
     },
     close: async () => {
-      if (opening !== undefined) await (await opening).destroy();
+      for (const opening of opened.values()) await (await opening).destroy();
     },
   };
 }
 
-async function openAgent(timeouts: Timeouts): Promise<Agent> {
+async function openAgent(timeouts: Timeouts): Promise<Dispatcher> {
   // As in transport.ts: CommonJS, and loaded only where something is sent.
   const { default: undici } = await import('undici');
   return new undici.Agent({
@@ -94,7 +112,7 @@ async function openAgent(timeouts: Timeouts): Promise<Agent> {
 }
 
 async function exchange(
-  agent: Agent,
+  agent: Dispatcher,
   url: URL,
   { method, body, headers, signal }: PostRequest & { readonly signal: AbortSignal },
 ): Promise<PostAnswer> {

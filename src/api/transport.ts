@@ -4,13 +4,15 @@
  * `%2E%2E`.
  */
 import { isAscii } from 'node:buffer';
-import type { Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { Method } from '../catalog/definition.ts';
+import { shownProxy } from '../config/proxy.ts';
 import { whenAborted } from '../core/aborted.ts';
 import { abortReason, RealTimeLimits } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { networkError, totalTimeout } from './network-error.ts';
+import { openTunnels } from './proxied.ts';
 
 /** Limits of one request, milliseconds. */
 export interface Timeouts {
@@ -45,6 +47,8 @@ const CONNECTIONS_PER_REQUEST = 2;
 interface TransportOptions {
   readonly baseUrl: URL;
   readonly apiKey: Secret;
+  /** Through which everything is sent; null for none. */
+  readonly proxy: URL | null;
   readonly userAgent: string;
   /** Requests under way at most; 0 = no limit. */
   readonly concurrency: number;
@@ -119,8 +123,8 @@ export function openTransport(options: TransportOptions): Transport {
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
   const maxBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
   const onTotal = (): TidemarkError => totalTimeout(host, timeouts.totalMs);
-  let opening: Promise<Pool> | undefined;
-  let pool: Pool | undefined;
+  let opening: Promise<Dispatcher> | undefined;
+  let pool: Dispatcher | undefined;
 
   const shownHeaders = {
     accept: 'application/json',
@@ -153,21 +157,24 @@ export function openTransport(options: TransportOptions): Transport {
     };
   };
 
-  const opened = async (): Promise<Pool> => {
+  const opened = async (): Promise<Dispatcher> => {
     pool = await (opening ??= openPool(options));
     return pool;
   };
 
   const masked = (error: unknown): Error =>
-    error instanceof TidemarkError ? error : networkError(error, host);
+    error instanceof TidemarkError
+      ? error
+      : networkError(error, host, options.proxy === null ? null : shownProxy(options.proxy));
   const { onBytes } = options;
   const receiving = { maxBytes, totals, onTotal, read: answerOf, masked, onBytes };
 
-  const sendBy = (by: Pool, { method, path, body, signal }: OutgoingRequest): Promise<Answer> => {
+  const { origin } = baseUrl;
+  const sendBy = (by: Dispatcher, { method, path, body, signal }: OutgoingRequest): Promise<Answer> => {
     const request =
       body === undefined
-        ? { method, path: prefix + path, headers }
-        : { method, path: prefix + path, headers: headersWithBody, body };
+        ? { origin, method, path: prefix + path, headers }
+        : { origin, method, path: prefix + path, headers: headersWithBody, body };
     return receive((incoming) => by.dispatch(request, incoming), receiving, signal);
   };
 
@@ -184,11 +191,13 @@ export function openTransport(options: TransportOptions): Transport {
 }
 
 /** Loads undici when it is needed: it is the larger half of the program, and most commands send nothing. */
-async function openPool({ baseUrl, concurrency, timeouts }: TransportOptions): Promise<Pool> {
+async function openPool({ baseUrl, proxy, concurrency, timeouts }: TransportOptions): Promise<Dispatcher> {
+  const connections = concurrency === 0 ? UNLIMITED_REQUESTS : concurrency * CONNECTIONS_PER_REQUEST;
+  if (proxy !== null) return await openTunnels(proxy, timeouts, connections);
   // By the default export: it is CommonJS, and the bundler knows no other of what is loaded later.
   const { default: undici } = await import('undici');
   return new undici.Pool(baseUrl.origin, {
-    connections: concurrency === 0 ? UNLIMITED_REQUESTS : concurrency * CONNECTIONS_PER_REQUEST,
+    connections,
     connect: { timeout: timeouts.connectMs },
     headersTimeout: timeouts.headersMs,
     bodyTimeout: timeouts.bodyMs,

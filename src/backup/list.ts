@@ -244,9 +244,10 @@ export class BackupCatalog {
 
 /** @param owner id of the mirror whose backups are shown */
 async function readShown(config: TargetConfig, owner: string, clock: Clock): Promise<TargetShown> {
-  const target = await openTarget(config, clock);
-  const { address } = target;
+  let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
   try {
+    const target = await openTarget(config, clock);
+    ({ address } = target);
     const own = (await listBackups(target)).filter(
       ({ manifest }) => manifest === null || manifest.mirror === owner,
     );

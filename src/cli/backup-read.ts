@@ -161,7 +161,7 @@ async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
 }
 
 async function backupAt(context: CommandContext, address: string): Promise<Backup> {
-  const config = s3Config(address);
+  const config = s3Config(context, address);
   const last = config.prefix.split('/').at(-1) ?? '';
   const isFile = parseBackupName(last) !== undefined;
   const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;

@@ -5,6 +5,7 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { hasScheme, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
+import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import type { BackupPhase } from '../backup/work.ts';
@@ -86,16 +87,16 @@ export async function targetsOf(
 ): Promise<readonly BackupTarget[]> {
   if (address !== undefined) {
     if (!hasScheme(address)) return [directoryTarget(resolve(context.cwd, address))];
-    return [await openTarget(s3Config(address), systemClock)];
+    return [await openTarget(s3Config(context, address), systemClock)];
   }
   const { targets } = backupsOf(readConfig(context, context.options, 'unused'));
   return await Promise.all(targets.map((target) => openTarget(target, systemClock)));
 }
 
 /** @throws TidemarkError `usage` for an address that is none */
-export function s3Config(address: string): S3TargetConfig {
+export function s3Config({ env }: Pick<CommandContext, 'env'>, address: string): S3TargetConfig {
   const config = parseS3Address(address);
-  if (config !== null) return { ...config, objectLock: null, retention: null };
+  if (config !== null) return { ...config, objectLock: null, retention: null, proxies: proxySettings(env) };
   throw new TidemarkError('usage', `${address} is not an S3 address`, {
     hint: `give ${TARGET_ADDRESS}`,
   });

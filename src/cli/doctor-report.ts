@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
+import { NO_PROXIES, proxyFor, shownProxy } from '../config/proxy.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import { count, duration, plural, localTime } from '../core/wording.ts';
@@ -49,6 +50,7 @@ export function reachReport(
   { isVerbose }: { readonly isVerbose: boolean },
 ): ReportDocument {
   const { source, kinds, organizations, organizationCount, requests, fatal } = reach;
+  const proxy = proxyOf(source);
   const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
   const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
   const total = new Set(kinds.map(({ kind }) => kind)).size;
@@ -59,13 +61,19 @@ export function reachReport(
   ];
   const unread = kinds.filter(({ state }) => state !== 'readable' && state !== 'empty');
   return {
-    title: `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}`,
+    title: `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}${proxy === null ? '' : `, through the proxy ${proxy}`}`,
     textTitle: 'line',
     summary: total === 0 ? 'nothing could be read' : parts.join(', '),
     ...(isVerbose ? { facts: facts(reach) } : {}),
     ...(isVerbose && fatal !== null ? { notes: ['nothing more was asked: see below'] } : {}),
     parts: isVerbose ? organizationTables(reach) : unread.length === 0 ? [] : [kindTable(unread)],
   };
+}
+
+/** Without its credentials; null for none. */
+function proxyOf({ baseUrl, proxies = NO_PROXIES }: SourceReach['source']): string | null {
+  const proxy = proxyFor(baseUrl, proxies);
+  return proxy === null ? null : shownProxy(proxy);
 }
 
 function organizationTables({ kinds, organizations, organizationCount }: SourceReach): Part[] {
@@ -305,6 +313,7 @@ export function sourceDocument(reach: SourceReach): object {
   return {
     source: source.name,
     base_url: source.baseUrl.href,
+    proxy: proxyOf(source),
     profile: source.profile,
     error: fatal === null ? null : { code: fatal.code, message: fatal.message, hint: fatal.hint ?? null },
     organizations: { looked_at: organizations, count: organizationCount, most: MOST_SCOPES },

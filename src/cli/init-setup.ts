@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { openPoster } from '../api/post.ts';
+import { proxySettings } from '../config/proxy.ts';
 import { isRecipient } from '../config/age-recipient.ts';
 import { isS3Address, isTargetAddress, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { ChannelConfig } from '../config/channels.ts';
@@ -161,7 +162,7 @@ export async function testChannel(
   context: CommandContext,
   channel: ChannelConfig,
 ): Promise<TidemarkError | null> {
-  const poster = openPoster();
+  const poster = openPoster(() => proxySettings(context.env));
   try {
     const log = commandLog(context, 'silent');
     const send = createSend({ poster, clock: systemClock, log, env: context.env });

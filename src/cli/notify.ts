@@ -28,7 +28,7 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
   const config = readLoadedConfig(context, context.options, 'unused');
   const channels = chosen(config.notices, options.channels ?? []);
   const log = commandLog(context);
-  const poster = openPoster();
+  const poster = openPoster(() => config.proxies);
   const send = createSend({ poster, clock: systemClock, log, env: context.env });
   try {
     const tried = await Promise.all(

@@ -6,6 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { suggest } from '../core/suggest.ts';
 import { type Mistakes, place } from './mistakes.ts';
 import type { Profile } from './override-options.ts';
+import type { ProxySettings } from './proxy.ts';
 import { pathKey, valueAt, type Path, type Tree } from './tree.ts';
 
 /** A profile as it was found by its name or path. */
@@ -24,6 +25,7 @@ export interface Checking {
   readonly cwd: string;
   /** False where the command needs no key: then a missing one is not a mistake. */
   readonly needsKeys: boolean;
+  readonly proxies: ProxySettings;
   /** Every file that is read is noted here. */
   readonly files: FilesRead;
   /** By directory and name: read once however many sources have it. */

@@ -1,4 +1,5 @@
 /** Configuration as the rest of the program sees it: parsed once, completely, and frozen. */
+import type { ProxySettings } from './proxy.ts';
 import type { S3Place } from './backup-target.ts';
 import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -40,6 +41,8 @@ export interface SourceConfig extends Pick<
   /** http or https, without credentials, query or fragment; may have a path prefix. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
+  /** HTTP proxies of the environment; left out: none. */
+  readonly proxies?: ProxySettings;
   /** The path of the profile where any key can read what it may do. */
   readonly keyPath?: string;
   readonly organizations: 'all' | readonly string[];
@@ -134,6 +137,8 @@ interface DirectoryTargetConfig {
 }
 
 export interface S3TargetConfig extends S3Place {
+  /** HTTP proxies of the environment; left out: none. */
+  readonly proxies?: ProxySettings;
   /** Until when nobody may remove or replace a backup; null without. */
   readonly objectLock: { readonly mode: 'governance' | 'compliance'; readonly days: number } | null;
   /** Null: nothing is removed there. */
@@ -223,6 +228,8 @@ export interface Config {
   readonly files: readonly string[];
   /** Of what those files and the environment held: the same for the same configuration, secrets included. Hex. */
   readonly digest: string;
+  /** HTTP proxies of the environment. */
+  readonly proxies: ProxySettings;
   /** The sources that this call is about. */
   readonly sources: readonly SourceConfig[];
   /** Every configured source: what the mirror holds of the others is still known, and masked, by their definitions. */

@@ -1,8 +1,10 @@
 /** Reads the configuration: file, environment, secrets, profiles; reports all mistakes together; returns a frozen object. */
 import { dirname, isAbsolute, join, parse, relative, resolve } from 'node:path';
+import { isLoopback } from '../core/local-url.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { parseS3Address } from './backup-target.ts';
+import { proxySettings } from './proxy.ts';
 import { checkNotices, checkPings } from './channels.ts';
 import {
   absolutePath,
@@ -33,7 +35,7 @@ import { type ParsedOptions, OPTIONS } from './options.ts';
 import { parseTree, typeInterpolations } from './parse.ts';
 import type { LoadedConfig } from './mirrors.ts';
 import { aboutOf, schemasAlong } from './schema.ts';
-import { checkSource, isLoopback } from './source.ts';
+import { checkSource } from './source.ts';
 import { emptyTree, valueAt, type Tree, type Path } from './tree.ts';
 
 const DEFAULT_FILE = 'tidemark.yaml';
@@ -79,6 +81,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     fileDirectory,
     cwd,
     needsKeys,
+    proxies: proxySettings(env),
     files,
     profiles: new Map(),
     definitions: new Map(),
@@ -108,6 +111,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     secretVariables: secretVariables(tree),
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
     files: files.paths(),
+    proxies: checking.proxies,
     digest: files.digest(
       Object.entries(env).filter(([name]) => name.startsWith('TIDEMARK_') || usedVariables.has(name)),
     ),
@@ -246,7 +250,7 @@ function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): Back
     const rules = option.keepAll === true ? null : (rulesOf(option) ?? retention);
     const s3 = parseS3Address(option.address);
     const { objectLock = null } = option;
-    if (s3 !== null) return { ...s3, objectLock, retention: rules };
+    if (s3 !== null) return { ...s3, objectLock, retention: rules, proxies: checking.proxies };
     const place = ['backup', 'targets', index];
     if (objectLock !== null) mistakes.add(tree, place, 'objectLock is for s3:// addresses only');
     return { type: 'directory', path: absolutePath(checking, place, option.address), retention: rules };
@@ -401,7 +405,7 @@ function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
               path: absolutePath(checking, ['fleet', 'storage'], fleet.storage),
               retention: null,
             }
-          : { ...s3, objectLock: null, retention: null },
+          : { ...s3, objectLock: null, retention: null, proxies: checking.proxies },
     recipients: fleet.recipients ?? [],
     identityFile:
       fleet.identityFile === undefined

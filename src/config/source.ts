@@ -1,10 +1,10 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
 import { createHash } from 'node:crypto';
-import { isIPv4 } from 'node:net';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { isLoopback } from '../core/local-url.ts';
 import { Secret } from '../core/secret.ts';
 import {
   type Checking,
@@ -91,6 +91,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     name: parsed.name,
     baseUrl,
     apiKey: new Secret(apiKey ?? ''),
+    proxies: checking.proxies,
     profile: parsed.profile,
     ...(found.profile.keyPath === undefined ? {} : { keyPath: found.profile.keyPath }),
     organizations: parsed.organizations,
@@ -156,17 +157,6 @@ function kindRates(
     const limits = { perMinute: limit('perMinute'), perHour: limit('perHour') };
     return limits.perMinute === 0 && limits.perHour === 0 ? [] : [{ kinds, ...limits }];
   });
-}
-
-/** True for a host name or address that stays on this machine. */
-export function isLoopback(host: string): boolean {
-  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
-  return (
-    name === 'localhost' ||
-    name.endsWith('.localhost') ||
-    name === '::1' ||
-    (isIPv4(name) && name.startsWith('127.'))
-  );
 }
 
 // Which kinds of a source are mirrored: contradictions are mistakes, and what an exclusion takes along is said.

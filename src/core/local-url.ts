@@ -1,5 +1,5 @@
-/** The URL of a server of this process, for people, for other processes of this machine, and for the log. */
-import type { AddressInfo } from 'node:net';
+/** Addresses of this machine: which host names stay on it, and the URL of a server of this process. */
+import { type AddressInfo, isIPv4 } from 'node:net';
 
 /** Addresses that stand for all addresses of the machine, and the loopback address to use instead. */
 const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
@@ -25,4 +25,15 @@ export function listeningAt(host: string, address: AddressInfo | string | null):
     url: `http://${name.includes(':') ? `[${name}]` : name}:${address.port}`,
     isEverywhere: loopback !== undefined,
   };
+}
+
+/** True for a host name or address that stays on this machine. */
+export function isLoopback(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
+  return (
+    name === 'localhost' ||
+    name.endsWith('.localhost') ||
+    name === '::1' ||
+    (isIPv4(name) && name.startsWith('127.'))
+  );
 }

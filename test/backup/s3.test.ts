@@ -13,9 +13,11 @@ import { openTarget } from '../../src/backup/targets/open.ts';
 import type { BackupTarget } from '../../src/backup/targets/target.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { S3TargetConfig, TargetConfig } from '../../src/config/config.ts';
+import { NO_PROXIES } from '../../src/config/proxy.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { bodies, open, temporaryDirectory } from '../mirror/fixture.ts';
+import { ConnectProxy } from '../faults/connect-proxy.ts';
 import { never, setting } from './fixture.ts';
 
 const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
@@ -255,3 +257,23 @@ async function readAll(path: string): Promise<Buffer> {
   const { readFile } = await import('node:fs/promises');
   return await readFile(path);
 }
+
+it('goes through the proxy of the environment, and past it to the hosts of NO_PROXY', async () => {
+  const { with: writer } = await setting();
+  const tunnel = await ConnectProxy.start(server.port);
+  const place = parseS3Address(`s3://backups/p${prefixes}?endpoint=http://store.example`)!;
+  const proxies = { ...NO_PROXIES, http: tunnel.url('user:pw') };
+  const config: S3TargetConfig = { ...place, objectLock: null, retention: null, proxies };
+  const made = await writer({ backups: { targets: [config] } }).make(never);
+  expect(made.errors).toEqual([]);
+  expect((await listBackups(await opened(config))).map(({ state }) => state)).toEqual(['whole']);
+  expect(tunnel.asked.length).toBeGreaterThan(3);
+  expect(new Set(tunnel.asked.map(({ headers }) => headers.host))).toEqual(new Set(['store.example']));
+  const basic = `Basic ${Buffer.from('user:pw').toString('base64')}`;
+  expect(new Set(tunnel.asked.map(({ authorization }) => authorization))).toEqual(new Set([basic]));
+
+  const asked = tunnel.asked.length;
+  const past = { ...config, proxies: { ...proxies, exceptions: ['store.example'] } };
+  await expect(opened(past).then(listBackups)).rejects.toMatchObject({ code: 'unreachable' });
+  expect(tunnel.asked).toHaveLength(asked);
+});

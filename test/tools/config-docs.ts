@@ -33,6 +33,7 @@ Look up an option. \`tidemark init\` writes a first file, \`tidemark config chec
 - **Secrets**: \`\${VAR}\` in any text of the file is replaced by that variable, which must be set (under \`secrets\`, an unset one only blocks the steps that need it); \`$\${\` is a plain \`\${\`. A \`…File\` option names a file instead, whose content is trimmed.
   A key in clear text works, with a warning.
 - **Durations** are a number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`90s\`, \`24h\`, \`7d\`.
+- **HTTP proxies** come from \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` ([details](container.md#private-authority-proxy)).
 - **Relative paths** in the file start at the file's directory, those in variables at the current one.
 
 The tables are generated from \`src/config/options.ts\` (\`npx vitest run test/config/generated.test.ts -u\`).`;

@@ -5,6 +5,8 @@
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -21,6 +23,7 @@ import {
   paginateListObjectsV2,
 } from '@aws-sdk/client-s3';
 import type { S3TargetConfig } from '../../config/config.ts';
+import { NO_PROXIES, proxyFor } from '../../config/proxy.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
@@ -35,6 +38,19 @@ const MOST_PARTS = 9_000;
 /** What an upload that was killed left is removed after this time: until then it may be another process's. */
 const ABANDONED_MS = 24 * 3_600_000;
 const DAY_MS = 24 * 3_600_000;
+
+/** Node's own agents, which know proxies since Node.js 22.21 and 24.5; older ones connect directly. */
+function agents({ bucket, endpoint, region, proxies = NO_PROXIES }: S3TargetConfig): {
+  readonly httpAgent: HttpAgent;
+  readonly httpsAgent: HttpsAgent;
+} {
+  const url = new URL(endpoint ?? `https://${bucket}.s3.${region === null ? '' : `${region}.`}amazonaws.com`);
+  const proxy = proxyFor(url, proxies)?.href;
+  // Without one it is said by name: NODE_USE_ENV_PROXY would have it read the environment in its own way.
+  const proxyEnv = proxy === undefined ? {} : { HTTP_PROXY: proxy, HTTPS_PROXY: proxy };
+  const options = { keepAlive: true, maxSockets: 50, proxyEnv };
+  return { httpAgent: new HttpAgent(options), httpsAgent: new HttpsAgent(options) };
+}
 
 export class S3Target implements BackupTarget {
   readonly address: string;
@@ -55,7 +71,12 @@ export class S3Target implements BackupTarget {
       // Checksums are sent as Content-MD5, which every service knows; newer headers are not understood by all.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
-      requestHandler: { connectionTimeout: 10_000, requestTimeout: 120_000, throwOnRequestTimeout: true },
+      requestHandler: {
+        connectionTimeout: 10_000,
+        requestTimeout: 120_000,
+        throwOnRequestTimeout: true,
+        ...agents(config),
+      },
     });
   }
 

@@ -4,7 +4,7 @@
  * or as a session that the login form started.
  */
 import { createHash, timingSafeEqual, randomBytes } from 'node:crypto';
-import { isLoopback } from '../../config/source.ts';
+import { isLoopback } from '../../core/local-url.ts';
 import type { Actor } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/logger.ts';

@@ -2,6 +2,7 @@
 import { openPoster, type Poster } from '../../api/post.ts';
 import { type LoadedConfig, rateLogBesideOf } from '../../config/mirrors.ts';
 import type { PingConfig } from '../../config/channels.ts';
+import type { ProxySettings } from '../../config/proxy.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -34,8 +35,9 @@ const PING_TIMEOUTS = { connectMs: 3_000, headersMs: 5_000, bodyMs: 2_000, total
 
 export function openNoticeService(options: NoticingOptions): NoticeService {
   const { config, clock, log, env } = options;
-  const poster = openPoster();
-  const pingPoster = openPoster(PING_TIMEOUTS);
+  const proxies = (): ProxySettings => config().proxies;
+  const poster = openPoster(proxies);
+  const pingPoster = openPoster(proxies, PING_TIMEOUTS);
   const sources = (): string[] => config().sources.map(({ name }) => name);
   const pinger = createPinger({
     pings: () => config().pings,

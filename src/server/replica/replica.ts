@@ -7,7 +7,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { NOT_MIRRORED } from '../../catalog/not-mirrored.ts';
-import { isLoopback } from '../../config/source.ts';
+import { isLoopback } from '../../core/local-url.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';

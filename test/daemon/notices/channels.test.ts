@@ -1,6 +1,7 @@
 /** Chats and incident services against a real HTTP server on loopback: what arrives there. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openPoster } from '../../../src/api/post.ts';
+import { NO_PROXIES } from '../../../src/config/proxy.ts';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
 import type { NoticeEvent } from '../../../src/config/notice-events.ts';
 import { systemClock } from '../../../src/core/clock.ts';
@@ -23,7 +24,7 @@ function message(
 }
 
 function send(channel: ChannelConfig, sent: Message): Promise<void> {
-  const poster = openPoster();
+  const poster = openPoster(() => NO_PROXIES);
   onTestFinished(() => poster.close());
   const effects = { poster, clock: systemClock, log: silentLogger, env: {} };
   return createSend(effects)(channel, sent, new AbortController().signal);

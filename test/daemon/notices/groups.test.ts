@@ -33,6 +33,7 @@ import { pagerduty, webhook } from './channel.ts';
 import { receiver } from './receiver.ts';
 import { createSend } from '../../../src/daemon/notices/sending.ts';
 import { openPoster } from '../../../src/api/post.ts';
+import { NO_PROXIES } from '../../../src/config/proxy.ts';
 import { job } from './seen.ts';
 
 const START = Date.parse('2026-03-01T12:00:00.000Z');
@@ -340,7 +341,7 @@ describe('delivery in groups', () => {
   it('opens one incident, and ends it, by a real service of incidents', async () => {
     const { clock, mirrors, file } = rig(NAMES);
     const far = await receiver({ status: 202 });
-    const poster = openPoster();
+    const poster = openPoster(() => NO_PROXIES);
     onTestFinished(() => poster.close());
     const send = createSend({ poster, clock, log: silentLogger, env: {} });
     const channels = [pagerduty(far.url), webhook('hook', `${far.url}/hook`)];

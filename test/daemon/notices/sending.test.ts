@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openPoster } from '../../../src/api/post.ts';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
+import { NO_PROXIES } from '../../../src/config/proxy.ts';
 import { type Clock, systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
@@ -37,9 +38,9 @@ const log: Logger = {
   child: () => log,
 };
 
-function rig(timeouts: Parameters<typeof openPoster>[0] = {}) {
+function rig(timeouts: Parameters<typeof openPoster>[1] = {}) {
   logged.length = 0;
-  const poster = openPoster(timeouts);
+  const poster = openPoster(() => NO_PROXIES, timeouts);
   onTestFinished(() => poster.close());
   const send = createSend({
     poster,

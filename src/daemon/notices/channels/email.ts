@@ -1,6 +1,6 @@
 /** The only user of nodemailer: sends a notice as plain text and simple HTML. */
 import type { ChannelOf } from '../../../config/channels.ts';
-import { isLoopback } from '../../../config/source.ts';
+import { isLoopback } from '../../../core/local-url.ts';
 import { abortReason } from '../../../core/clock.ts';
 import { TidemarkError, type ErrorCode } from '../../../core/errors.ts';
 import { escapeControlCharacters } from '../../../core/escape-control.ts';
