@@ -1,6 +1,6 @@
 /** The HTML pages in a real browser. Where there is none (CHROMIUM or /usr/bin/chromium), these tests do not run. */
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
 import { largePage, SAMPLE, timelinePage, yearPage } from './pages.ts';
@@ -18,25 +18,13 @@ const title = `HTML pages in a browser${CHROMIUM === undefined ? ' (skipped: non
 
 describe.skipIf(CHROMIUM === undefined)(title, () => {
   let browser: Browser;
+  /** One page for all tests: every new one would start a process of the browser. */
+  let page: Page;
+  let served = '';
+  let problem: string[] = [];
   beforeAll(async () => {
     browser = await launch();
-  });
-  afterAll(async () => {
-    await browser.close();
-  });
-
-  /** Serves the page at an address where every other request would be seen, and notes all that goes wrong in it. */
-  async function open(
-    html: string,
-    how: { width?: number; scheme?: 'light' | 'dark' } = {},
-  ): Promise<{ page: Page; problem: string[] }> {
-    const context = await browser.newContext({
-      viewport: { width: how.width ?? 1280, height: 900 },
-      colorScheme: how.scheme ?? 'light',
-    });
-    onTestFinished(() => context.close());
-    const page = await context.newPage();
-    const problem: string[] = [];
+    page = await (await browser.newContext()).newPage();
     page.on('console', (message) => problem.push(`console: ${message.text()}`));
     page.on('pageerror', (error) => problem.push(`error: ${error.message}`));
     page.on('dialog', (dialog) => {
@@ -46,21 +34,34 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.route('**/*', async (route) => {
       const url = route.request().url();
       if (url === ADDRESS) {
-        await route.fulfill({ contentType: 'text/html; charset=utf-8', body: html });
+        await route.fulfill({ contentType: 'text/html; charset=utf-8', body: served });
         return;
       }
       // A browser asks for an icon by itself; everything else would be the page's doing.
       if (!url.endsWith('/favicon.ico')) problem.push(`request: ${url}`);
       await route.fulfill({ status: 204, body: '' });
     });
+  });
+  afterEach(async () => {
+    await page.goto('about:blank');
+  });
+  afterAll(async () => {
+    await browser.close();
+  });
+
+  /** Serves the page at an address where every other request would be seen; `problem` has what goes wrong from now on. */
+  async function open(html: string, how: { width?: number; scheme?: 'light' | 'dark' } = {}): Promise<void> {
+    served = html;
+    problem = [];
+    await page.setViewportSize({ width: how.width ?? 1280, height: 900 });
+    await page.emulateMedia({ colorScheme: how.scheme ?? 'light', media: null });
     await page.goto(ADDRESS);
-    return { page, problem };
   }
 
   it.each(PAGES)(
     '%s: asks for nothing, runs nothing of what records hold, reports no error, and fits a phone and a desktop',
     async (_name, html) => {
-      const { page, problem } = await open(html, { width: 320 });
+      await open(html, { width: 320 });
       await page.evaluate(UNFOLD);
       for (const width of [320, 390, 1280]) {
         await page.setViewportSize({ width, height: 900 });
@@ -78,7 +79,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       (['light', 'dark'] as const).map((scheme) => [name, scheme, html] as const),
     ),
   )('%s, %s: every text stands out by 4.5 to 1', async (_name, scheme, html) => {
-    const { page } = await open(html, { scheme });
+    await open(html, { scheme });
     const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
     expect(ground).toBe(scheme === 'dark' ? 'rgb(18, 21, 26)' : 'rgb(251, 251, 252)');
     expect(await poorTexts(page, 4.5)).toEqual([]);
@@ -89,7 +90,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('the filter narrows by words and by boxes, says how many are left, and can be cleared', async () => {
-    const { page } = await open(SAMPLE);
+    await open(SAMPLE);
     const shown = page.locator('.record:visible');
     const status = page.getByRole('status');
     expect(await shown.count()).toBe(8);
@@ -116,24 +117,24 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('on a phone a month is drawn to fit, and a year begins at its end', async () => {
-    const month = await open(timelinePage(), { width: 360 });
-    expect(await month.page.locator('.chart.narrow:visible').count()).toBe(2);
-    expect(await month.page.locator('.chart.wide:visible').count()).toBe(0);
+    await open(timelinePage(), { width: 360 });
+    expect(await page.locator('.chart.narrow:visible').count()).toBe(2);
+    expect(await page.locator('.chart.wide:visible').count()).toBe(0);
     const sizes = "[...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)";
-    expect(await month.page.evaluate(sizes)).toEqual([0, 0]);
-    const year = await open(yearPage(), { width: 360 });
+    expect(await page.evaluate(sizes)).toEqual([0, 0]);
+    await open(yearPage(), { width: 360 });
     const end =
       "document.querySelector('.charts').scrollLeft + document.querySelector('.charts').clientWidth";
-    expect(await year.page.evaluate(end)).toBe(
-      await year.page.evaluate("document.querySelector('.charts').scrollWidth"),
+    expect(await page.evaluate(end)).toBe(
+      await page.evaluate("document.querySelector('.charts').scrollWidth"),
     );
-    expect(await year.page.getByText('The charts scroll sideways').isVisible()).toBe(true);
-    const desk = await open(timelinePage());
-    expect(await desk.page.locator('.chart.narrow:visible').count()).toBe(0);
+    expect(await page.getByText('The charts scroll sideways').isVisible()).toBe(true);
+    await open(timelinePage());
+    expect(await page.locator('.chart.narrow:visible').count()).toBe(0);
   });
 
   it('a link of the summary leads to its record, also when the filter hides it', async () => {
-    const { page } = await open(SAMPLE);
+    await open(SAMPLE);
     await page.getByRole('searchbox').fill('nothing at all');
     await page.locator('.worst a').first().click();
     await expect.poll(() => page.locator('#organizations-1').isVisible()).toBe(true);
@@ -141,7 +142,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('the keyboard reaches the filter, the links and the folded values', async () => {
-    const { page } = await open(SAMPLE);
+    await open(SAMPLE);
     const reached = new Set<string>();
     for (let step = 0; step < 40; step += 1) {
       await page.keyboard.press('Tab');
@@ -157,7 +158,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('on paper everything is unfolded and the tools are gone', async () => {
-    const { page } = await open(SAMPLE);
+    await open(SAMPLE);
     await page.evaluate("dispatchEvent(new Event('beforeprint'))");
     await page.emulateMedia({ media: 'print' });
     expect(await page.locator('details:not([open])').count()).toBe(0);
@@ -169,9 +170,9 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   it('without script everything is shown', async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     onTestFinished(() => context.close());
-    const page = await context.newPage();
-    await page.setContent(SAMPLE);
-    expect(await page.locator('.record:visible').count()).toBe(8);
-    expect(await page.locator('.tools').isVisible()).toBe(false);
+    const still = await context.newPage();
+    await still.setContent(SAMPLE);
+    expect(await still.locator('.record:visible').count()).toBe(8);
+    expect(await still.locator('.tools').isVisible()).toBe(false);
   });
 });

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { sourcesPage } from '../../src/daemon/dashboard/sources.ts';
@@ -18,6 +18,8 @@ type Summary = Parameters<typeof sourcesPage>[0][number];
 const KEY = 'full-key-of-some-length';
 const TOKEN = 'a-token-of-some-length';
 const NOW = Date.UTC(2026, 2, 1);
+/** For what a job does meanwhile, where the page is loaded again to see it. */
+const PATIENTLY = { timeout: 20_000, interval: 500 };
 
 function summary(index: number, more: Partial<Summary> = {}): Summary {
   const good = (word: string) => ({ tone: 'good', word }) as const;
@@ -102,7 +104,8 @@ const title = `a daemon of several mirrors in a browser${CHROMIUM === undefined 
 describe.skipIf(CHROMIUM === undefined)(title, () => {
   let browser: Browser;
   let sandbox: Awaited<ReturnType<typeof createSandbox>>;
-  let context: BrowserContext;
+  /** One page for all tests: every new one would start a process of the browser. */
+  let page: Page;
   let url: string;
   let directory: string;
   let daemon: ReturnType<typeof start>['child'];
@@ -146,13 +149,12 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       });
     });
     browser = await launch();
-    context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-    const page = await context.newPage();
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    page = await context.newPage();
     await page.goto(url);
     await page.getByLabel('Token').fill(TOKEN);
     await page.keyboard.press('Enter');
     await page.waitForURL(`${url}/`);
-    await page.close();
   }, 120_000);
   afterAll(async () => {
     daemon.kill('SIGKILL');
@@ -161,16 +163,10 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  async function open(path: string): Promise<Page> {
-    const page = await context.newPage();
-    await page.goto(url + path);
-    return page;
-  }
-
   it('lists them, worst first; a name leads to the pages of that source, and every link stays there', async () => {
-    const page = await open('/');
+    await page.goto(`${url}/`);
     const names = (): Promise<string[]> => page.locator('tbody th bdi').allInnerTexts();
-    await expect.poll(async () => (await page.reload(), await names())[0]).toBe('dead');
+    await expect.poll(async () => (await page.reload(), await names())[0], PATIENTLY).toBe('dead');
     await page.getByRole('searchbox').fill('finding');
     await expect.poll(names).toEqual(['beta']);
     await page.getByRole('link', { name: 'beta' }).click();
@@ -204,7 +200,6 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   }, 60_000);
 
   it.each([320, 768, 1280, 1920])('fits %i pixels in both themes', async (width) => {
-    const page = await open('/');
     await page.setViewportSize({ width, height: 900 });
     for (const path of ['/', '/?by=group', '/?source=beta']) {
       await page.goto(url + path);
@@ -217,7 +212,8 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('acts on the source of the page, and stays on its pages', async () => {
-    const page = await open('/?source=beta');
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await page.goto(`${url}/?source=beta`);
     for (const button of ['Verify', 'Sync now']) {
       await page.getByRole('button', { name: button }).click();
       await page.waitForURL(`${url}/?source=beta`);
@@ -233,7 +229,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
         .filter(({ trigger }) => trigger === 'request')
         .map(({ name, outcome }) => `${name} ${outcome}`);
     };
-    await expect.poll(() => jobsOf('beta'), { timeout: 20_000 }).toEqual(['sync done', 'verify done']);
+    await expect.poll(() => jobsOf('beta'), PATIENTLY).toEqual(['sync done', 'verify done']);
     expect(await jobsOf('acme')).toEqual([]);
 
     await page.goto(`${url}/runs/1?source=acme`);
@@ -251,13 +247,13 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.waitForURL(/\/restores\/plans\/[^?]+\?source=beta$/);
     await expect
       .poll(async () => (await page.reload(), await page.getByLabel(/type 1 or beta/).count()), {
-        timeout: 20_000,
+        ...PATIENTLY,
       })
       .toBe(1);
     await page.getByLabel(/type 1 or beta/).fill('beta');
     await page.getByRole('button', { name: 'Apply' }).click();
     await expect
-      .poll(async () => (await page.reload(), await page.locator('main').innerText()), { timeout: 20_000 })
+      .poll(async () => (await page.reload(), await page.locator('main').innerText()), PATIENTLY)
       .toContain('Applied and verified');
 
     await page.goto(`${url}/drift?source=beta`);

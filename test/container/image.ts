@@ -218,7 +218,10 @@ class StageBuild {
   }
 
   #run(text: string): void {
-    if (INSTALL.test(text)) { this.#install(); return; }
+    if (INSTALL.test(text)) {
+      this.#install();
+      return;
+    }
     const owned = isRoot ? text : text.replaceAll(/ -[og] \S+/g, '');
     const command = owned.replaceAll(/(?<=\s)\/(?=\w)/g, `${this.root}/`);
     try {
