@@ -193,6 +193,7 @@ export async function checkIn(
     const requests = exportRateLog(config.rateLogBeside, clock);
     const published = await registry.publish({
       cell: cell.id,
+      configuredAt: cell.changedAt,
       group: held.group,
       fence: held.fence,
       worker: holder,

@@ -72,7 +72,14 @@ export function publicationOf(
   result: Exclude<CellResult, { status: 'left' }>,
   { worker, releases, now, requests }: PublicationFacts,
 ): Publication {
-  const base = { cell: cell.id, group: held.group, fence: held.fence, worker, releases };
+  const base = {
+    cell: cell.id,
+    configuredAt: cell.changedAt,
+    group: held.group,
+    fence: held.fence,
+    worker,
+    releases,
+  };
   if (result.status !== 'worked') {
     const { code, message } = result.error;
     const rateLog = requests();

@@ -374,3 +374,17 @@ describe('a cell', () => {
     expect(countOf(taken)).toBe(service.seen.length + 1000);
   });
 });
+
+it('is due by a schedule that was changed before its next run', async () => {
+  const { work, registry, pass, service, clock } = await fleet();
+  const first = registry.publish(await work('w1', 1));
+  pass(60_000);
+  const unchanged = registry.publish(await work('w1', 2));
+  expect(unchanged).toMatchObject({ runs: [], dueAt: first.dueAt });
+  const config = { source: { baseUrl: service.url }, schedules: { sync: { cron: '*/5 * * * *' } } };
+  const changed = registry.publish(await work('w1', 3, { config }));
+  expect(changed.runs).toEqual([]);
+  const inMs = Date.parse(changed.dueAt ?? '') - clock.now();
+  expect(inMs).toBeGreaterThan(0);
+  expect(inMs).toBeLessThan(10 * 60_000);
+});

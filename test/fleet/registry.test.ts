@@ -59,6 +59,7 @@ function run(number: number, more: Partial<CellRun> = {}): CellRun {
 function publication(held: HeldGroup, more: Partial<Publication> = {}): Publication {
   return {
     cell: held.cells[0]?.id ?? 0,
+    configuredAt: held.cells[0]?.changedAt ?? 'epoch',
     group: held.group,
     fence: held.fence,
     worker: 'w1',
@@ -515,6 +516,21 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
   });
 
+  it('has a cell that was configured while a worker had it due at once, not by what the worker knew', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    await addCell(url);
+    const due = async () =>
+      (await registry.overview()).map(({ overdueMs }) => Math.round((overdueMs ?? 0) / 60_000));
+    const [group] = await registry.dueGroups(1);
+    const held = (await registry.holdGroup(group!, 'w1'))!;
+    await registry.publish(publication(held, { runs: [run(1)] }));
+    expect(await due()).toEqual([-60]);
+    await server.execute(url, 'UPDATE tidemark.cells SET changed_at = now(), due_at = now()');
+    await registry.publish(publication(held, { runs: [run(2)] }));
+    expect(await due()).toEqual([0]);
+  });
+
   describe('a cell that fails', () => {
     it('five times is quarantined, told once, retried hourly, and released by a job that does not', async () => {
       const url = await server.database();
@@ -631,6 +647,32 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: false });
     await registry.leave('w1');
     expect(await registry.drain('w1')).toBe(false);
+  });
+
+  it('tells a worker that another one is silent, or died and came back, with a group in its hands', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    await addCell(url);
+    const [w1, w2] = ['w1', 'w2'].map((name): WorkerDescription => ({ name, host: 'here', version: '1' }));
+    for (const worker of [w1!, w2!]) await registry.join(worker);
+    const isOtherSilent = async () => (await registry.heartbeat(w2!, 30_000)).isOtherSilent;
+    const [group] = await registry.dueGroups(1);
+    await registry.holdGroup(group!, 'w1');
+    expect(await isOtherSilent()).toBe(false);
+    await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '31 s'`);
+    expect(await isOtherSilent(), 'an earlier process of that name took it').toBe(true);
+    await server.execute(
+      url,
+      `UPDATE tidemark.workers SET started_at = now() - interval '1 min' WHERE name = 'w1'`,
+    );
+    expect(await isOtherSilent()).toBe(false);
+    await server.execute(
+      url,
+      `UPDATE tidemark.workers SET seen_at = now() - interval '31 s' WHERE name = 'w1'`,
+    );
+    expect(await isOtherSilent()).toBe(true);
+    await server.execute(url, 'UPDATE tidemark.groups SET holder = NULL');
+    expect(await isOtherSilent()).toBe(false);
   });
 
   it('forgets workers that were killed long ago and hold nothing', async () => {

@@ -34,6 +34,8 @@ export interface Publication {
   readonly cell: number;
   readonly group: number;
   readonly fence: number;
+  /** When the cell was last configured, as it was taken (ISO 8601): one that was configured since is due at once. */
+  readonly configuredAt: string;
   /** Who publishes. */
   readonly worker: string;
   /** Runs that the registry lacks, oldest first; those that it has are left as they are. */
@@ -147,7 +149,7 @@ async function publishRest(
   const isIdle = sql`(${failed === null && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
   const failures = sql`case when ${isFailed} then ${cells.failures} + 1 when ${isIdle} then ${cells.failures} else 0 end`;
   const isQuarantined = sql`(${isFailed} and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
-  const due = sql`now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond'`;
+  const due = sql`case when ${cells.changedAt} = ${publication.configuredAt}::timestamptz then now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond' else now() end`;
   const isComplete = publication.runs.some(({ outcome }) => outcome === 'complete');
   const isPublished = publication.runs.some(({ outcome }) => outcome !== 'failed');
   const set: readonly (SQL | null)[] = [

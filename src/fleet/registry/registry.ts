@@ -79,6 +79,8 @@ export interface Cell {
   readonly storedKey: string | null;
   readonly storedRun: number | null;
   readonly mirrorVersion: number | null;
+  /** When `fleet apply` last changed it, ISO 8601. */
+  readonly changedAt: string;
   /** Milliseconds since it was due; negative until then, null while it is retired. */
   readonly overdueMs: number | null;
 }
@@ -137,6 +139,7 @@ const cellColumns = {
   storedKey: cells.storedKey,
   storedRun: cells.storedRun,
   mirrorVersion: cells.mirrorVersion,
+  changedAt: cells.changedAt,
   overdueMs: sql<number | null>`(extract(epoch from now() - ${cells.dueAt}) * 1000)::float8`,
 } as const;
 

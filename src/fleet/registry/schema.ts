@@ -47,6 +47,13 @@ export const schemaVersions = registrySchema.table('schema_versions', {
     .default(sql`now()`),
 });
 
+/** Versions of the queue's own schema (pg-boss) that programs brought. */
+export const queueVersions = registrySchema.table('queue_versions', {
+  version: integer('version').primaryKey(),
+  /** The oldest version of that schema whose programs can work with this one. */
+  compatibleFrom: integer('compatible_from').notNull(),
+});
+
 /** A rate group: the cells of one key at one origin. One worker works on it at a time. */
 export const groups = registrySchema.table(
   'groups',
