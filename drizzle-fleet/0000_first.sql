@@ -80,6 +80,11 @@ CREATE TABLE "tidemark"."groups" (
 	CONSTRAINT "groups_origin_secret" UNIQUE("origin","secret")
 );
 --> statement-breakpoint
+CREATE TABLE "tidemark"."queue_versions" (
+	"version" integer PRIMARY KEY NOT NULL,
+	"compatible_from" integer NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE "tidemark"."records" (
 	"cell_id" bigint NOT NULL,
 	"kind" text NOT NULL,

@@ -53,6 +53,7 @@ export async function fleetWork(
   try {
     const registry = await Registry.open(database, { maxConnections: fleet.slots + 2 });
     const queue = await GroupQueue.open({
+      registry,
       database,
       heartbeatSeconds: Math.ceil(fleet.heartbeatMs / 1000),
       log,

@@ -8,8 +8,11 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { asRegistryError, connectionText, databasePlace } from './registry/connection.ts';
+import { queueSchema } from './registry/migrations.ts';
+import type { Registry } from './registry/registry.ts';
 
 interface QueueOptions {
+  readonly registry: Pick<Registry, 'openQueue'>;
   readonly database: Secret;
   /** After so long without a word of its worker a job is over; at least 10 s. */
   readonly heartbeatSeconds: number;
@@ -25,7 +28,8 @@ export interface TakenGroup {
 }
 
 const QUEUE = 'groups';
-const SCHEMA = 'tidemark_queue';
+/** Of the schema that this pg-boss makes and upgrades to, and the oldest whose programs can work with it. @internal */
+export const BOSS_SCHEMA = { version: 46, compatibleFrom: 46 } as const;
 /** Ended jobs say nothing that the registry does not. */
 const KEPT_SECONDS = 600;
 const SELDOM_SECONDS = 3600;
@@ -41,13 +45,21 @@ export class GroupQueue {
     this.#place = place;
   }
 
-  /** Connects, and makes the queue where it is missing. @throws TidemarkError as `Registry.open` */
-  static async open({ database, heartbeatSeconds, log }: QueueOptions): Promise<GroupQueue> {
+  /**
+   * Connects, and makes or upgrades the queue where that is needed.
+   * @throws TidemarkError as `Registry.open`; `registry_newer` where a newer program changed it
+   */
+  static async open(options: QueueOptions): Promise<GroupQueue> {
+    const { version, compatibleFrom } = BOSS_SCHEMA;
+    return options.registry.openQueue(version, compatibleFrom, () => GroupQueue.#open(options));
+  }
+
+  static async #open({ database, heartbeatSeconds, log }: QueueOptions): Promise<GroupQueue> {
     const place = databasePlace(database);
     const lookSeconds = Math.max(1, Math.floor(heartbeatSeconds / 3));
     const boss = new PgBoss({
       connectionString: connectionText(database),
-      schema: SCHEMA,
+      schema: queueSchema.schemaName,
       application_name: 'tidemark-queue',
       max: 2,
       schedule: false,

@@ -13,7 +13,7 @@ import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Secret } from '../../src/core/secret.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { GroupQueue } from '../../src/fleet/queue.ts';
+import { BOSS_SCHEMA, GroupQueue } from '../../src/fleet/queue.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
 import { Registry } from '../../src/fleet/registry/registry.ts';
@@ -184,13 +184,17 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   beforeAll(async () => {
     server = await PostgresServer.start();
     template = await server.database();
-    await (await Registry.open(template, { migrates: true })).close();
+    const registry = await Registry.open(template, { migrates: true });
     const queue = await GroupQueue.open({
+      registry,
       database: template,
       heartbeatSeconds: HEARTBEAT_MS / 1000,
       log: silentLogger,
     });
+    const [own] = await server.execute(template, 'SELECT version FROM tidemark_queue.version');
+    expect(own).toEqual({ version: BOSS_SCHEMA.version });
     await queue.close();
+    await registry.close();
   });
 
   it('work on what is due, publish it, and leave when asked to, with the key nowhere', async () => {
@@ -519,7 +523,10 @@ globalThis.Date.now = () => real() + off;\n`,
     const first = worker('w1');
     await until(RUN(1));
     await migrate(connections, all);
-    await ask('UPDATE tidemark_queue.version SET version = version + 1');
+    const queue = BOSS_SCHEMA.version;
+    await ask(
+      `UPDATE tidemark_queue.version SET version = ${queue + 1}; INSERT INTO tidemark.queue_versions VALUES (${queue + 1}, ${queue})`,
+    );
     const [{ run }] = (await ask('SELECT max(run) AS run FROM tidemark.runs')) as [{ run: number }];
     await until(RUN(run + 2));
     first.child.kill('SIGTERM');
@@ -529,7 +536,17 @@ globalThis.Date.now = () => real() + off;\n`,
     restarted.child.kill('SIGTERM');
     expect((await restarted.ended).code).toBe(0);
 
-    // What it may not: then it says from which version on.
+    // What it may not: then it says which are too old, for the queue and for the tables.
+    const update = expect.stringContaining('update Tidemark on this machine') as string;
+    await ask(`UPDATE tidemark.queue_versions SET compatible_from = version WHERE version > ${queue}`);
+    const refused = await worker('w3').ended;
+    expect(refused.code).toBe(1);
+    expect(refused.stderr.trim().split('\n')).toEqual([
+      expect.stringContaining(
+        `was changed by a newer Tidemark (pg-boss schema ${queue + 1}, this one works up to ${queue})`,
+      ) as string,
+      update,
+    ]);
     await ask(`UPDATE tidemark.schema_versions SET compatible_from = version WHERE hash = 'next'`);
     const old = await worker('w3').ended;
     expect(old.code).toBe(1);
@@ -537,7 +554,7 @@ globalThis.Date.now = () => real() + off;\n`,
       expect.stringMatching(
         /^tidemark: the registry \S+ was changed by a newer Tidemark \(schema \d+, this one works up to \d+\)$/,
       ) as string,
-      expect.stringContaining('update Tidemark on this machine') as string,
+      update,
     ]);
     await connections.close();
   });

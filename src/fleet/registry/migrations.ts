@@ -4,11 +4,11 @@
  */
 import { and, eq, getTableName, or, sql } from 'drizzle-orm';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
-import { boolean, pgSchema, text } from 'drizzle-orm/pg-core';
+import { boolean, integer, pgSchema, type PgTable, text } from 'drizzle-orm/pg-core';
 import { TidemarkError } from '../../core/errors.ts';
 import { packageFile } from '../../core/package-root.ts';
 import type { Connections, Database, Transaction } from './connection.ts';
-import { querySchema, registrySchema, schemaVersions } from './schema.ts';
+import { querySchema, queueVersions, registrySchema, schemaVersions } from './schema.ts';
 
 interface Migration {
   readonly sql: readonly string[];
@@ -118,12 +118,44 @@ const roles = catalog.table('pg_roles', {
   mayCreateRoles: boolean('rolcreaterole'),
 });
 
-async function hasTables(db: Database | Transaction): Promise<boolean> {
-  const isTable = and(
-    eq(tables.schema, registrySchema.schemaName),
-    eq(tables.name, getTableName(schemaVersions)),
-  );
+async function hasTables(
+  db: Database | Transaction,
+  { schemaName }: { readonly schemaName: string } = registrySchema,
+  table: PgTable = schemaVersions,
+): Promise<boolean> {
+  const isTable = and(eq(tables.schema, schemaName), eq(tables.name, getTableName(table)));
   return (await db.select().from(tables).where(isTable)).length > 0;
+}
+
+/** The queue's tables are pg-boss's (queue.ts), which keeps the version of its schema here. */
+export const queueSchema = pgSchema('tidemark_queue');
+const queueVersion = queueSchema.table('version', { version: integer('version').notNull() });
+
+/**
+ * The version of the queue's schema, where there is a queue.
+ * @throws TidemarkError `registry_newer` where it is newer than `own`, and who brought it did not say that programs of `own`
+ *   can work with it
+ */
+export async function checkQueueVersion(db: Database, place: string, own: number): Promise<void> {
+  if (!(await hasTables(db, queueSchema, queueVersion))) return;
+  const [row] = await db
+    .select({ version: queueVersion.version, compatibleFrom: queueVersions.compatibleFrom })
+    .from(queueVersion)
+    .leftJoin(queueVersions, eq(queueVersions.version, queueVersion.version));
+  if (row === undefined || row.version <= own || (row.compatibleFrom ?? row.version) <= own) return;
+  throw new TidemarkError(
+    'registry_newer',
+    `the queue of the registry ${place} was changed by a newer Tidemark (pg-boss schema ${row.version}, this one works up to ${own})`,
+    { hint: 'update Tidemark on this machine' },
+  );
+}
+
+/** Notes which programs can work with a version of the queue's schema, for those that are older. */
+export async function noteQueueVersion(db: Database, version: number, compatibleFrom: number): Promise<void> {
+  await db
+    .insert(queueVersions)
+    .values({ version, compatibleFrom })
+    .onConflictDoUpdate({ target: queueVersions.version, set: { compatibleFrom } });
 }
 
 /**

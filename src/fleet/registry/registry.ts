@@ -28,7 +28,7 @@ import type { JsonValue } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { CellsPlan, RegisteredCell } from '../cells-plan.ts';
 import { type Connections, asRegistryError, openConnections } from './connection.ts';
-import { migrate, schemaState } from './migrations.ts';
+import { checkQueueVersion, migrate, noteQueueVersion, schemaState } from './migrations.ts';
 import { applyCells, registeredCells } from './cells.ts';
 import {
   type CellFilter,
@@ -227,6 +227,19 @@ export class Registry {
   }
 
   // For workers.
+
+  /**
+   * Has a queue of that schema (a version of pg-boss's) opened by `open`, unless the one in the database is newer and not for
+   * programs of this version.
+   * @param compatibleFrom the oldest version whose programs can work with it
+   * @throws TidemarkError `registry_newer`
+   */
+  async openQueue<T>(version: number, compatibleFrom: number, open: () => Promise<T>): Promise<T> {
+    await this.#query(async (db) => checkQueueVersion(db, this.place, version));
+    const queue = await open();
+    await this.#query(async (db) => noteQueueVersion(db, version, compatibleFrom));
+    return queue;
+  }
 
   /** Groups that have a cell which is due, the one that waits longest first. Not those that a person checked out. */
   async dueGroups(limit: number): Promise<readonly number[]> {
