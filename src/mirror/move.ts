@@ -4,17 +4,12 @@
  * that it is made of are only read. SQL as text: tables of one form in two files, with columns counted out at run time.
  */
 import { rmSync } from 'node:fs';
-import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { isAsRecorded, recordAction, recordedRows, AUDITED_TABLES, entryHash } from './audit-log.ts';
-import type { AuditedTable, AuditEntry } from './audit-log.ts';
 import { type Connection, connect, translated } from './database.ts';
-import { digestReplaced, linkOf, readStoredForgets, type StoredForget } from './forget-records.ts';
-import { chain } from './forget-seals.ts';
+import { readStoredForgets } from './forget-records.ts';
+import { BY_ID, BY_NAME, type MoveFacts, ownIn, SharedRows } from './move-shared-rows.ts';
 import { createMirrorFile } from './open.ts';
-import { rangesOf } from './retention.ts';
-import { rowSealer, sealRow } from './row-seals.ts';
-import { findSeal, isMove, MOVED_POLICY, readSealed } from './verify-chain.ts';
+import { findSeal, isMove, readSealed } from './verify-chain.ts';
 
 /** What is taken of one file: these sources, with everything that belongs to them. */
 export interface MovedPart {
@@ -54,8 +49,6 @@ interface MovedTable {
   readonly resealed?: readonly string[];
 }
 
-const BY_ID = 'source IN (SELECT id FROM $.sources WHERE name IN (SELECT name FROM temp.own))';
-const BY_NAME = 'source IN (SELECT name FROM temp.own)';
 const BY_COLLECTION = `collection IN (SELECT id FROM $.collections WHERE ${BY_ID})`;
 const BY_RESTORE = `restore IN (SELECT restore FROM $.restores WHERE ${BY_NAME})`;
 
@@ -222,16 +215,12 @@ export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T)
  * renumbered in the order in which they began. On the disk when it returns, but not verified yet.
  * @throws what SQLite throws; `usage` where the files cannot be one
  */
-export function makeMovedMirror(
-  path: string,
-  parts: readonly MovedPart[],
-  facts: { readonly at: string; readonly actor: Actor },
-): MovedFile {
+export function makeMovedMirror(path: string, parts: readonly MovedPart[], facts: MoveFacts): MovedFile {
   removeMirrorFile(path);
   return translated(path, () => makeFile(path, parts, facts));
 }
 
-function makeFile(path: string, parts: readonly MovedPart[], facts: Pending['facts']): MovedFile {
+function makeFile(path: string, parts: readonly MovedPart[], facts: MoveFacts): MovedFile {
   const target = createMirrorFile(path);
   try {
     target.pragma('foreign_keys = OFF');
@@ -241,15 +230,15 @@ function makeFile(path: string, parts: readonly MovedPart[], facts: Pending['fac
       'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)',
     );
     const runsOf = parts.length === 1 ? null : numberRuns(target, parts);
-    const pending = new Pending(facts);
+    const shared = new SharedRows(facts);
     for (const [index, part] of parts.entries()) {
       const runs = runsOf?.[index] ?? null;
       const numbered = { part, runs, offsets: runs === null ? NO_OFFSETS : offsetsOf(target) };
       attached(target, numbered, () => {
-        target.transaction(() => copyPart(target, numbered, pending, index)).immediate();
+        target.transaction(() => copyPart(target, numbered, shared, index)).immediate();
       });
     }
-    const notes = target.transaction(() => finish(target, pending)).immediate();
+    const notes = target.transaction(() => shared.write(target)).immediate();
     target.pragma('synchronous = FULL');
     target.pragma('wal_checkpoint(TRUNCATE)');
     return { runs: renumbered(target, parts, runsOf), notes };
@@ -322,11 +311,7 @@ function mapped(table: MovedTable, column: string, { offsets, runs }: Numbered):
   return `"${column}" + ${offsets[ref]}`;
 }
 
-function ownIn(schema: 'part' | 'main', condition: string): string {
-  return condition.replaceAll('$', schema);
-}
-
-function copyPart(target: Connection, numbered: Numbered, pending: Pending, index: number): void {
+function copyPart(target: Connection, numbered: Numbered, shared: SharedRows, index: number): void {
   for (const table of TABLES) {
     const columns = columnsOf(target, table);
     const taken = [table.own, ...(table.common === undefined ? [] : [table.common])].join(' OR ');
@@ -345,7 +330,8 @@ function copyPart(target: Connection, numbered: Numbered, pending: Pending, inde
       `DELETE FROM main.sqlite_sequence; INSERT INTO main.sqlite_sequence SELECT name, seq FROM part.sqlite_sequence`,
     );
   }
-  pending.take(target, numbered, index);
+  const { part, runs, offsets } = numbered;
+  shared.take(target, { index, sources: part.sources, runs, restoreOffset: offsets.restore });
 }
 
 // Runs of several files: numbered in the order in which they began, those that retention dropped among them.
@@ -423,300 +409,6 @@ function renumbered(
       }),
     ),
   );
-}
-
-// What is of the mirror as a whole: gathered from the parts, written once all are there.
-
-interface PinnedRow {
-  readonly name: string;
-  readonly run: number;
-  readonly pinnedAt: string;
-  readonly by: string;
-  readonly isBaseline: number;
-  /** The sources of its part. */
-  readonly sources: readonly string[];
-}
-
-interface Tip {
-  readonly root: Buffer;
-  readonly sources: readonly string[];
-  /** Numbers, as they were, of the runs that are not taken. */
-  readonly dropped: readonly number[];
-  /** Of all sealed runs, with the numbers that they have now. */
-  readonly roots: readonly { readonly run: number; readonly root: Buffer }[];
-}
-
-class Pending {
-  readonly facts: { readonly at: string; readonly actor: Actor };
-  readonly snapshots: PinnedRow[] = [];
-  readonly entries: { readonly entry: AuditEntry; readonly part: number }[] = [];
-  readonly forgets: {
-    readonly row: StoredForget;
-    readonly part: number;
-    readonly replaced: { run: number; root: Buffer; into: number | null }[];
-  }[] = [];
-  readonly tips: Tip[] = [];
-  /** By part and number in the part: of the restores, and the runs' latest entries. */
-  readonly restoreOffsets: number[] = [];
-  readonly lastEntries: { readonly run: number; readonly part: number; readonly entry: number }[] = [];
-
-  constructor(facts: Pending['facts']) {
-    this.facts = facts;
-  }
-
-  take(target: Connection, numbered: Numbered, part: number): void {
-    const { runs, part: moved } = numbered;
-    const numberOf = (run: number): number => (runs === null ? run : (runs.get(run) ?? run));
-    const own = ownIn('part', BY_ID);
-    this.restoreOffsets.push(numbered.offsets.restore);
-    for (const row of target
-      .prepare<[], Omit<PinnedRow, 'sources' | 'run'> & { run: number | null }>(
-        `SELECT name, (SELECT max(r.run) FROM part.runs r WHERE r.run <= s.run AND r.root IS NOT NULL AND r.${own}) AS run,
-           pinned_at AS pinnedAt, pinned_by AS "by", is_baseline AS isBaseline FROM part.snapshots s ORDER BY name`,
-      )
-      .all())
-      if (row.run !== null) this.snapshots.push({ ...row, run: numberOf(row.run), sources: moved.sources });
-    const entries = target
-      .prepare<[], AuditEntry>(
-        `SELECT * FROM part.audit_log WHERE CASE about
-           WHEN 'acceptances' THEN json_extract(member, '$[0]') IN (SELECT name FROM temp.own)
-           WHEN 'restores' THEN json_extract(member, '$[0]') IN (SELECT restore FROM part.restores WHERE ${BY_NAME})
-           ELSE true END ORDER BY entry`,
-      )
-      .all();
-    for (const entry of entries) this.entries.push({ entry, part });
-    this.lastEntries.push(
-      ...target
-        .prepare<[], { run: number; entry: number }>(
-          `SELECT run, last_entry AS entry FROM part.runs WHERE last_entry IS NOT NULL AND ${own}`,
-        )
-        .all()
-        .map(({ run, entry }) => ({ run: numberOf(run), part, entry })),
-    );
-    for (const row of readPart<StoredForget>(target, FORGET_COLUMNS, 'forgets', 'forget')) {
-      const replaced = target
-        .prepare<[number], { run: number; root: Buffer; into: number | null }>(
-          'SELECT run, root, into_run AS "into" FROM part.replaced_roots WHERE forget = ?',
-        )
-        .all(row.forget)
-        .map(({ run, root, into }) => ({
-          run: numberOf(run),
-          root,
-          into: into === null ? null : numberOf(into),
-        }));
-      this.forgets.push({ row: { ...row, tipRun: numberOf(row.tipRun) }, part, replaced });
-    }
-    const roots = target
-      .prepare<[], { run: number; root: Buffer }>(
-        'SELECT run, root FROM part.runs WHERE root IS NOT NULL ORDER BY run',
-      )
-      .all();
-    const tip = roots.at(-1);
-    if (tip === undefined) return;
-    const dropped = target
-      .prepare<[], number>(`SELECT run FROM part.runs WHERE NOT ${own} ORDER BY run`)
-      .pluck()
-      .all();
-    this.tips.push({
-      root: tip.root,
-      sources: sourcesIn(target),
-      dropped,
-      roots: roots.map(({ run, root }) => ({ run: numberOf(run), root })),
-    });
-  }
-}
-
-const FORGET_COLUMNS = `forget, at, forgotten_by AS "by", policy, sources, runs, run_count AS runCount, tip_run AS tipRun,
-  root_before AS rootBefore, root_after AS rootAfter, replaced_digest AS replacedDigest, link`;
-
-function readPart<Row>(target: Connection, columns: string, table: string, key: string): Row[] {
-  return target.prepare<[], Row>(`SELECT ${columns} FROM part.${table} ORDER BY ${key}`).all();
-}
-
-function sourcesIn(target: Connection): string[] {
-  return target.prepare<[], string>('SELECT name FROM part.sources ORDER BY name').pluck().all();
-}
-
-/** Snapshots, audit log, forgets and all seals; returns what people should know. */
-function finish(target: Connection, pending: Pending): string[] {
-  const { actor, at } = pending.facts;
-  sealRow(target, 'fingerprint_key', [1]);
-  const seal = rowSealer(target, 'runs');
-  for (const run of target.prepare<[], number>('SELECT run FROM runs').pluck().all()) seal([run]);
-  const notes = writeSnapshots(target, pending);
-  const isSealed = readSealed(target).length > 0;
-  const forgetOf = isSealed ? writeForgets(target, pending) : new Map<string, number>();
-  writeEntries(target, pending, { isSealed, forgetOf });
-  if (isSealed) sealAgain(target);
-  for (const about of AUDITED_TABLES) {
-    for (const { member } of recordedRows(target, about)) {
-      const key = JSON.parse(member) as (string | number)[];
-      if (!isAsRecorded(target, about, key)) recordAction(target, actor, { action: 'move', at, about, key });
-    }
-  }
-  endGone(target, pending);
-  return notes;
-}
-
-/**
- * One name stands for one state of all sources: those of several files under one name are one where each source is then as it
- * was pinned; otherwise each gets its sources' names.
- */
-function writeSnapshots(target: Connection, { snapshots }: Pending): string[] {
-  const add = target.prepare(
-    'INSERT INTO snapshots (name, run, pinned_at, pinned_by, is_baseline) VALUES (?, ?, ?, ?, ?)',
-  );
-  const sealed = readSealed(target);
-  const latestAt = (sources: readonly string[], run: number): number | undefined =>
-    sealed.findLast((each) => sources.includes(each.source) && each.run <= run)?.run;
-  const notes: string[] = [];
-  const written: { row: PinnedRow; name: string }[] = [];
-  for (const [name, rows] of Map.groupBy(snapshots, (row) => row.name)) {
-    const run = Math.max(...rows.map((row) => row.run));
-    const [first] = rows;
-    if (first === undefined) continue;
-    if (rows.every((row) => latestAt(row.sources, run) === row.run)) {
-      written.push({ row: { ...first, run, sources: rows.flatMap(({ sources }) => sources) }, name });
-      continue;
-    }
-    for (const row of rows) {
-      const own = `${name}-${row.sources.join('-')}`;
-      written.push({ row, name: own });
-      notes.push(`snapshot ${name} of ${row.sources.join(', ')} is ${own} now`);
-    }
-  }
-  const baselines = written.filter(({ row }) => row.isBaseline === 1);
-  if (baselines.length > 1)
-    notes.push(
-      `no baseline is set: they differ (${baselines.map(({ name }) => name).join(', ')}); choose one with \`tidemark snapshots baseline NAME\``,
-    );
-  for (const { row, name } of written)
-    add.run(name, row.run, row.pinnedAt, row.by, row.isBaseline === 1 && baselines.length === 1 ? 1 : 0);
-  return notes;
-}
-
-/** Those that were, in the order of their times, and one for each file that there was. Returns their new numbers. */
-function writeForgets(target: Connection, { forgets, tips, facts }: Pending): Map<string, number> {
-  const numbers = new Map<string, number>();
-  const replace = target.prepare(
-    'INSERT INTO replaced_roots (forget, run, root, into_run) VALUES (?, ?, ?, ?)',
-  );
-  const add = target.prepare(
-    `INSERT INTO forgets (forget, at, forgotten_by, policy, sources, runs, run_count, tip_run, root_before, root_after, replaced_digest, link)
-     VALUES (@forget, @at, @by, @policy, @sources, @runs, @runCount, @tipRun, @rootBefore, @rootAfter, @replacedDigest, @link)`,
-  );
-  let before: StoredForget | undefined;
-  const write = (
-    facts_: Omit<StoredForget, 'forget' | 'replacedDigest' | 'link'>,
-    roots: readonly { run: number; root: Buffer; into: number | null }[],
-  ): number => {
-    const forget = (before?.forget ?? 0) + 1;
-    for (const { run, root, into } of roots) replace.run(forget, run, root, into);
-    const stored = { ...facts_, forget, replacedDigest: digestReplaced(target, forget) };
-    before = { ...stored, link: linkOf(stored, before) };
-    add.run(before);
-    return forget;
-  };
-  const isOne = tips.length === 1;
-  const ordered = isOne ? forgets : forgets.toSorted((one, other) => (one.row.at < other.row.at ? -1 : 1));
-  for (const { row, part, replaced } of ordered) {
-    numbers.set(`${part} ${row.forget}`, write(row, replaced));
-  }
-  const tipRun = readSealed(target).at(-1)?.run ?? 0;
-  for (const { root, sources, dropped, roots } of tips) {
-    write(
-      {
-        ...{ at: facts.at, by: facts.actor.by, policy: MOVED_POLICY, sources: JSON.stringify(sources) },
-        ...{ runs: JSON.stringify(rangesOf(dropped)), runCount: dropped.length, tipRun },
-        // Of the last one, `sealAgain` knows it.
-        ...{ rootBefore: root, rootAfter: root },
-      },
-      roots.map((each) => ({ ...each, into: null })),
-    );
-  }
-  return numbers;
-}
-
-/** The entries in order of time, chained again, and the runs with the latest of them that they cover. */
-function writeEntries(
-  target: Connection,
-  { entries, lastEntries, restoreOffsets }: Pending,
-  { isSealed, forgetOf }: { readonly isSealed: boolean; readonly forgetOf: ReadonlyMap<string, number> },
-): void {
-  const add = target.prepare(
-    `INSERT INTO audit_log (entry, at, "by", via, action, about, member, row, root, hash)
-     VALUES (@entry, @at, @by, @via, @action, @about, @member, @row, @root, @hash)`,
-  );
-  const numbers = new Map<
-    number,
-    { readonly old: number; readonly entry: number; readonly hash: Buffer }[]
-  >();
-  let [before, count]: [Buffer | null, number] = [null, 0];
-  const ordered = new Set(entries.map(({ part }) => part)).size > 1 ? entries.toSorted(byTime) : entries;
-  for (const { entry: old, part } of ordered) {
-    const member = memberOf(old, part, restoreOffsets[part] ?? 0, forgetOf);
-    // Of a mirror in which nothing is sealed, no forget is known either, nor the root of another source's run.
-    if (member === null) continue;
-    count += 1;
-    const facts = { ...old, entry: count, member, root: isSealed ? old.root : null };
-    const hash = entryHash(facts, before);
-    add.run({ ...facts, hash });
-    numbers.set(part, [...(numbers.get(part) ?? []), { old: old.entry, entry: count, hash }]);
-    before = hash;
-  }
-  const cover = target.prepare('UPDATE runs SET last_entry = ?, last_entry_hash = ? WHERE run = ?');
-  for (const { run, part, entry } of lastEntries) {
-    const covered = numbers.get(part)?.findLast(({ old }) => old <= entry);
-    cover.run(covered?.entry ?? null, covered?.hash ?? null, run);
-  }
-}
-
-function byTime(one: Pending['entries'][number], other: Pending['entries'][number]): number {
-  if (one.part === other.part) return one.entry.entry - other.entry.entry;
-  return one.entry.at === other.entry.at ? one.part - other.part : one.entry.at < other.entry.at ? -1 : 1;
-}
-
-function memberOf(
-  { about, member }: AuditEntry,
-  part: number,
-  restoreOffset: number,
-  forgetOf: ReadonlyMap<string, number>,
-): string | null {
-  if (about !== 'restores' && about !== 'forgets') return member;
-  const [number = 0] = JSON.parse(member) as number[];
-  if (about === 'restores') return JSON.stringify([number + restoreOffset]);
-  const forget = forgetOf.get(`${part} ${number}`);
-  return forget === undefined ? null : JSON.stringify([forget]);
-}
-
-function sealAgain(target: Connection): void {
-  const last = readStoredForgets(target).at(-1);
-  if (last === undefined) throw new TidemarkError('internal', 'a move left no mark');
-  const every = new Set(readSealed(target).map(({ run }) => run));
-  const steps = chain(target, last.link, every);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next();
-  target.prepare('UPDATE forgets SET root_after = ? WHERE forget = ?').run(step.value, last.forget);
-}
-
-/** Snapshots that the log has and that are not there: of before the first run of these sources, or under another name now. */
-function endGone(target: Connection, { facts: { actor, at } }: Pending): void {
-  const about: AuditedTable = 'snapshots';
-  const gone = target
-    .prepare<[], { name: string }>(
-      `SELECT json_extract(member, '$[0]') AS name FROM audit_log a
-       WHERE about = 'snapshots' AND entry = (SELECT max(entry) FROM audit_log b WHERE b.about = a.about AND b.member = a.member)
-         AND action <> 'unpin' AND json_extract(member, '$[0]') NOT IN (SELECT name FROM snapshots) ORDER BY entry`,
-    )
-    .all();
-  for (const { name } of gone) {
-    // The log records a row before it goes.
-    target
-      .prepare('INSERT INTO snapshots (name, run, pinned_at, pinned_by, is_baseline) VALUES (?, 0, ?, ?, 0)')
-      .run(name, at, actor.by);
-    recordAction(target, actor, { action: 'unpin', at, about, key: [name] });
-    target.prepare('DELETE FROM snapshots WHERE name = ?').run(name);
-  }
 }
 
 /**
