@@ -55,7 +55,7 @@ export interface GlobalOptions {
 export interface CommandContext extends ProcessContext {
   readonly options: GlobalOptions;
   /** Where the command is called for each of several mirrors: what it writes must name the source. */
-  readonly ofSeveral?: { readonly isFirst: boolean };
+  readonly ofSeveral?: { readonly isFirst: boolean; readonly sources: readonly string[] };
   /** Called once stderr says why the command ends as it does. */
   readonly onReasonPrinted?: () => void;
 }

@@ -55,10 +55,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
       collected ?? withHeading(context, loop.row.isNamed === true ? null : source, isFirst);
     try {
       codes.push(
-        await loop.action(
-          { ...contextOf(context, source, source === loop.sources[0]), stdout },
-          optionsOf(loop, source),
-        ),
+        await loop.action({ ...contextOf(context, source, loop.sources), stdout }, optionsOf(loop, source)),
       );
     } catch (thrown) {
       context.signal.throwIfAborted();
@@ -117,7 +114,7 @@ export async function inTheOneMirror(
       'reference_unknown',
       `no mirror of ${plural(sources.length, 'source')} has ${what}`,
       {
-        hint: 'name the source with --source to see what its mirror has',
+        hint: `name a source with --source to see what its mirror has; there are ${namesOf(sources)}`,
       },
     );
   }
@@ -147,9 +144,9 @@ function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): 
 }
 
 /** A pager would have to be left once per source. */
-function contextOf(context: CommandContext, source: string, isFirst: boolean): CommandContext {
+function contextOf(context: CommandContext, source: string, sources: readonly string[]): CommandContext {
   const options = { ...context.options, source: [source], pager: false };
-  return { ...context, options, ofSeveral: { isFirst } };
+  return { ...context, options, ofSeveral: { isFirst: source === sources[0], sources } };
 }
 
 /** Files that a single source fills, and formats of which a text holds one document. */

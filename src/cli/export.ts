@@ -7,6 +7,7 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
+import { namesOf } from '../config/mirrors.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -97,7 +98,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ((asked.output !== undefined && file === null) || sources.length > 1)
     )
       throw new TidemarkError('usage', 'import blocks are one file for one source', {
-        hint: 'name a file, as --output imports.tf, and the source with --source',
+        hint: `name a file, as --output imports.tf, and a source with --source (${namesOf(sources)})`,
       });
     const options = withRealIds(asked, config, {
       mirror: () => mirror,

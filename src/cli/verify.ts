@@ -17,6 +17,7 @@ import { isInteractive, print, printReason, type CommandContext } from './contex
 import { listBackups } from '../backup/list.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
+import { namesOf } from '../config/mirrors.ts';
 import type { FoundSeal } from '../mirror/verify-chain.ts';
 
 interface VerifyOptions {
@@ -34,7 +35,7 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
   const config = readConfig(context, context.options, 'unused');
   if (root !== null && context.ofSeveral !== undefined) {
     throw new TidemarkError('usage', '--root is a root of one mirror, and each source has its own', {
-      hint: 'name the source with --source',
+      hint: `name one with --source; there are ${namesOf(context.ofSeveral.sources)}`,
     });
   }
   const targets = options.backups === true ? await targetsOf(context, undefined) : null;

@@ -86,6 +86,15 @@ describe('sources with mirrors of their own', () => {
 
     // What is about one source has to name it.
     expect((await run(4, 'restore')).stderr).toContain('name one with --source');
+    // What asks for a source names those that there are.
+    for (const [code, ...args] of [
+      [4, 'restore'],
+      [4, 'undo', '1'],
+      [4, 'verify', '--root', 'a'.repeat(64)],
+      [4, 'runs', 'show', '77'],
+      [4, 'drift', 'accept', 'roles', 'nobody', '--reason', 'x'],
+    ] as const)
+      expect((await run(code, ...args)).stderr, args.join(' ')).toMatch(/there are (\w+, )*\w+ and \w+/);
     expect((await run(4, 'diff', '--output', 'x.txt')).stderr).toContain('--output holds one source');
     await run(0, 'diff', 'run:1', 'latest', '--output', 'x.txt', '--source', 'acme');
   });

@@ -4,6 +4,7 @@ import { Hono, type Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { namesOf } from '../../config/mirrors.ts';
 import { suggest } from '../../core/suggest.ts';
 import { type JobRow, type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -180,7 +181,7 @@ export function viewIn(cells: DaemonCells, query: URLSearchParams): DaemonView {
   const [view, ...more] = viewsIn(cells, query);
   if (view !== undefined && more.length === 0) return view;
   throw new TidemarkError('usage', 'each source has its own mirror: name one source', {
-    hint: 'add ?source=NAME; GET /api/v1/status lists the sources',
+    hint: `add ?source=NAME; there are ${namesOf(cells.config().sources.map(({ name }) => name))}`,
   });
 }
 
