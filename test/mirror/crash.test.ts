@@ -34,7 +34,7 @@ describe('a process that is killed', () => {
     const program = await built('crash-child.ts');
     const path = join(temporaryDirectory(), 'mirror.db');
     // Early, while pages are staged, while it publishes and checkpoints, and in later runs.
-    for (const lines of [1, 3, 5, 7, 40, 300]) {
+    for (const lines of [1, 3, 5, 7, 40, 120]) {
       await killAfter(program, path, lines, RECORDS);
       const mirror = open({ path });
       const latest = mirror.runs.latest('production');
@@ -61,7 +61,7 @@ describe('a process that is killed while it forgets', () => {
     const program = await built('forget-crash-child.ts');
     const path = join(temporaryDirectory(), 'mirror.db');
     // While it merges and seals, while the file is made smaller, and in later rounds.
-    for (const lines of [2, 4, 9, 60, 400]) {
+    for (const lines of [2, 4, 9, 60, 150]) {
       await killAfter(program, path, lines, FORGETTING_RECORDS);
       const mirror = open({ path });
       const runs = mirror.runs.list().filter(({ root }) => root !== null);

@@ -1,13 +1,13 @@
 /**
  * What a changing list may cost: nothing false. The list and the mirror are simulated (`churning-list.ts`,
  * `simulated-sync.ts`), the decisions are the product's. `TIDEMARK_TEST_WALKS=50000` asks for that many syncs instead of
- * 2,000, `TIDEMARK_TEST_SEED` for other lists.
+ * 1,000, `TIDEMARK_TEST_SEED` for other lists.
  */
 import { describe, expect, it } from 'vitest';
 import { ChurningList, specFor, type ListSpec } from './churning-list.ts';
 import { SimulatedMirror, type SyncEnd } from './simulated-sync.ts';
 
-const WALKS = Number(process.env.TIDEMARK_TEST_WALKS ?? 2000);
+const WALKS = Number(process.env.TIDEMARK_TEST_WALKS ?? 1000);
 const FIRST_SEED = Number(process.env.TIDEMARK_TEST_SEED ?? 1);
 const SYNCS_OF_ONE = 3;
 

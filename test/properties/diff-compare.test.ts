@@ -10,7 +10,7 @@ import { body, bodyPair, json, reversedKeys, testDefinition } from '../diff/arbi
 import { applyPatch } from '../diff/json-patch.ts';
 
 const modes = ['default', 'managed', 'all'] as const;
-const runs = { numRuns: 300 };
+const runs = { numRuns: 150 };
 
 function patched(from: JsonObject, fields: readonly FieldChange[]): JsonValue | undefined {
   const operations = patchOperations({
@@ -44,7 +44,7 @@ describe('comparison', () => {
         const ordered = (value: JsonValue): JsonValue => ({ ...(value as JsonObject), set: null });
         expect(equalValues(ordered(result!), ordered(to))).toBe(true);
       }),
-      { numRuns: 1_500 },
+      { numRuns: 500 },
     );
   });
 
@@ -88,7 +88,7 @@ describe('comparison', () => {
           }
         }
       }),
-      { numRuns: 1_500 },
+      { numRuns: 500 },
     );
   });
 

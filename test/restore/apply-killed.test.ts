@@ -15,20 +15,27 @@ import { SOURCE } from './apply-source.ts';
 import { interceptedMirror } from './mirror-proxy.ts';
 import { altered, counts, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 
-/** Dies at the k-th event: from then on, nothing of this process does anything any more. */
-class Killer {
-  #left: number;
-  isDead = false;
+/** How long a life lasts: so many events, or until one of that name. */
+type Life = number | string;
 
-  constructor(after: number) {
-    this.#left = after;
+/** Dies at an event: from then on, nothing of this process does anything any more. */
+class Killer {
+  readonly #life: Life;
+  #events = 0;
+  isDead = false;
+  /** The event at which it died, e.g. `before restores.journal`. */
+  diedAt = '';
+
+  constructor(life: Life) {
+    this.#life = life;
   }
 
-  event(): void {
+  event(name: string): void {
     if (this.isDead) throw new Error('killed');
-    this.#left -= 1;
-    if (this.#left > 0) return;
+    this.#events += 1;
+    if (name !== this.#life && this.#events !== this.#life) return;
     this.isDead = true;
+    this.diedAt = name;
     throw new Error('killed');
   }
 }
@@ -39,9 +46,9 @@ function mortalMirror(mirror: Mirror, killer: Killer): Mirror {
     ['begin', 'journal', 'settled', 'finish', 'resume'].map((name) => `restores.${name}`),
   );
   return interceptedMirror(mirror, ({ name, run }) => {
-    if (names.has(name)) killer.event();
+    if (names.has(name)) killer.event(`before ${name}`);
     const result = run();
-    if (names.has(name)) killer.event();
+    if (names.has(name)) killer.event(`after ${name}`);
     return result;
   });
 }
@@ -54,9 +61,9 @@ function mortalClient(client: WriteClient, killer: Killer): WriteClient {
       const value: unknown = Reflect.get(target, name, target);
       if (!names.has(String(name)) || typeof value !== 'function') return value;
       return async (...given: unknown[]): Promise<unknown> => {
-        killer.event();
+        killer.event(`before ${String(name)}`);
         const result: unknown = await Reflect.apply(value, target, given);
-        killer.event();
+        killer.event(`after ${String(name)}`);
         return result;
       };
     },
@@ -82,18 +89,24 @@ function expectOnce(rig: Rig, native: readonly ParsedRecord[]): void {
   expect(rig.plan(native).steps.filter(isExecutable)).toEqual([]);
 }
 
+/** Where it can die. */
+const EVENTS = [
+  'act',
+  'create',
+  'update',
+  ...['begin', 'finish', 'journal', 'resume', 'settled'].map((name) => `restores.${name}`),
+]
+  .flatMap((name) => [`after ${name}`, `before ${name}`])
+  .sort();
+
 describe('killed', () => {
   it('at any event of a restore and of its resumes: the same end, nothing twice', async () => {
     const { rig, native, live } = await scene();
     const random = seededRandom(5);
     let kills = 0;
-    const attempt = async (
-      plan: Plan,
-      last: number,
-      after: number,
-      concurrency: number,
-    ): Promise<boolean> => {
-      const killer = new Killer(after);
+    const diedAt = new Set<string>();
+    const attempt = async (plan: Plan, last: number, life: Life, concurrency: number): Promise<boolean> => {
+      const killer = new Killer(life);
       const mirror = rig.mirror();
       const [latest] = mirror.restores.list({ source: SOURCE.name, limit: 1 });
       const isOpen = latest !== undefined && latest.restore > last;
@@ -112,28 +125,35 @@ describe('killed', () => {
       } catch (error) {
         if (!killer.isDead) throw error;
         kills += 1;
+        diedAt.add(killer.diedAt);
         rig.reopen();
         return false;
       }
     };
-    for (let round = 0; round < 24; round += 1) {
+    // A round for each kind of event: a life ends there, and the others are about as long as it takes to get a few steps
+    // further, or to die before the first.
+    for (const [round, event] of EVENTS.entries()) {
       rig.put(live);
       const plan = rig.plan(native);
       expect(plan.steps.length).toBeGreaterThan(4);
       const last = rig.mirror().restores.list({ limit: 1 })[0]?.restore ?? 0;
       const concurrency = round % 2 === 0 ? 1 : 3;
-      // Each life is about as long as it takes to get a few steps further, or to die before the first.
-      while (!(await attempt(plan, last, 1 + Math.floor(random() * 16), concurrency)));
+      diedAt.clear();
+      // Only a second life resumes.
+      let life: Life = event.endsWith('resume') ? 7 : event;
+      while (!(await attempt(plan, last, life, concurrency)))
+        life = diedAt.has(event) ? 1 + Math.floor(random() * 16) : event;
+      expect(diedAt).toContain(event);
       expectOnce(rig, native);
     }
-    expect(kills).toBeGreaterThan(200);
+    expect(kills).toBeGreaterThan(100);
   });
 
   it('by the operating system: a child that applies is killed, the journal is readable, the rest follows', async () => {
     const { rig, native, live } = await scene();
     const program = await childProgram(packageFile('test/restore/apply-child.ts'));
     let kills = 0;
-    for (let round = 0; round < 8; round += 1) {
+    for (let round = 0; round < 6; round += 1) {
       rig.put(live);
       const plan = rig.plan(native);
       rig.mirror().close();
@@ -144,7 +164,7 @@ describe('killed', () => {
       let seen = 0;
       child.on('message', () => {
         seen += 1;
-        if (seen === 1 + round * 2) child.kill('SIGKILL');
+        if (seen === 1 + round * 3) child.kill('SIGKILL');
       });
       const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
       if (signal === 'SIGKILL') kills += 1;
@@ -157,6 +177,6 @@ describe('killed', () => {
       }
       expectOnce(rig, native);
     }
-    expect(kills).toBeGreaterThan(5);
+    expect(kills).toBeGreaterThan(4);
   });
 });

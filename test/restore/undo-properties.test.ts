@@ -85,9 +85,9 @@ describe('for any restore', () => {
           else expect(after).toContainEqual(record);
         }
       }),
-      { numRuns: 14 },
+      { numRuns: 8 },
     );
-    expect(sent).toBeGreaterThan(30);
+    expect(sent).toBeGreaterThan(15);
   });
 
   it('an undo of its undo makes it stand again, and undoing it once more takes that back', async () => {
@@ -131,7 +131,7 @@ describe('for any restore', () => {
         expect(managed()).toEqual(damage);
         expect(redo.summary.failed).toBe(0);
       }),
-      { numRuns: 6 },
+      { numRuns: 4 },
     );
   });
 });

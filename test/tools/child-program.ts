@@ -2,10 +2,10 @@
  * Bundles a program of the tests that they start as a process of its own, and kill: from its sources, each start would take
  * a second of the processor to load all of Tidemark.
  */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { globSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { build } from 'esbuild';
-import { onTestFinished } from 'vitest';
+import { inject, onTestFinished } from 'vitest';
 
 /** Builds `path`, a TypeScript file; returns the path of what Node starts, which goes with the test. */
 export async function childProgram(path: string): Promise<string> {
@@ -28,5 +28,9 @@ export async function childProgram(path: string): Promise<string> {
     },
     logLevel: 'warning',
   });
+  // The workers that it starts are those of the built program.
+  const built = dirname(inject('program'));
+  for (const worker of globSync('*-worker.js', { cwd: built }))
+    symlinkSync(join(built, worker), join(directory, worker));
   return join(directory, `${basename(path, '.ts')}.mjs`);
 }
