@@ -113,6 +113,15 @@ export function printReason(
   context.onReasonPrinted?.();
 }
 
+/** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the configuration file that was given. */
+export function withConfigOption(text: string, config: string | undefined): string {
+  if (config === undefined) return text;
+  const word = /^[\w@%+=:,./-]+$/.test(config) ? config : `'${config.replaceAll("'", "'\\''")}'`;
+  return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
+    /--(?:config|help)\b/.test(command) ? command : `${command.slice(0, -1)} --config ${word}\``,
+  );
+}
+
 /** Lines on stderr, wrapped on a terminal. Those that begin with a space belong to the one before. */
 export function printLines({ stderr }: Pick<ProcessContext, 'stderr'>, lines: readonly string[]): void {
   for (const line of lines) {

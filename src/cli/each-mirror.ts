@@ -88,7 +88,12 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     const { code, hint } = error;
     const named = new TidemarkError(code, `${source}: ${error.message}`, { hint, cause: error });
     const isVerbose = isDetailed(context.options.logLevel);
-    reportFailure(context, named, { isVerbose, isJson: false, hasBegun: true });
+    reportFailure(context, named, {
+      isVerbose,
+      isJson: false,
+      hasBegun: true,
+      config: context.options.config,
+    });
     context.onReasonPrinted?.();
   }
   return combinedExitCode(codes);

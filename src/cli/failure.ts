@@ -1,6 +1,6 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
 import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { printLines, type ProcessContext } from './context.ts';
+import { printLines, type ProcessContext, withConfigOption } from './context.ts';
 
 /**
  * Prints the error on stderr (wrong usage only if no document is printed) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
@@ -9,15 +9,22 @@ import { printLines, type ProcessContext } from './context.ts';
 export function reportFailure(
   context: Pick<ProcessContext, 'stdout' | 'stderr'>,
   thrown: unknown,
-  mode: { readonly isVerbose: boolean; readonly isJson: boolean; readonly hasBegun: boolean },
+  mode: {
+    readonly isVerbose: boolean;
+    readonly isJson: boolean;
+    readonly hasBegun: boolean;
+    /** The configuration file that was given. */
+    readonly config: string | undefined;
+  },
 ): ExitCode {
   const error = asTidemarkError(thrown);
+  const hint = error.hint === undefined ? undefined : withConfigOption(error.hint, mode.config);
   if (mode.isJson && !mode.hasBegun) {
     const document = {
       schema: 'tidemark.error/1',
       code: error.code,
       message: error.message,
-      hint: error.hint ?? null,
+      hint: hint ?? null,
       exit_code: exitCodeFor(error.code),
     };
     context.stdout.write(`${JSON.stringify(document)}\n`);
@@ -28,7 +35,7 @@ export function reportFailure(
   printLines(context, [
     first,
     ...rest.map((line) => `  ${line}`),
-    ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
+    ...(hint === undefined ? [] : [`  → ${hint}`]),
   ]);
   if (mode.isVerbose) context.stderr.write(`${stackOf(error)}\n`);
   return exitCodeFor(error.code);

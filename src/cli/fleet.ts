@@ -13,7 +13,7 @@ import { fleetRunsDocument, fleetStatusDocument } from '../fleet/serve/documents
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { print, printReason, type CommandContext, terminalWidth, withConfigOption } from './context.ts';
 import { renderTable } from '../report/table.ts';
 
 interface CellOptions {
@@ -60,10 +60,15 @@ export async function fleetStatus(
       const document = fleetStatusDocument(shown, workers);
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
-      await print(context, statusText(context, { cells, shown, workers, limit: options.limit ?? 50 }));
+      const text = statusText(context, { cells, shown, workers, limit: options.limit ?? 50 });
+      await print(context, withConfigOption(text, context.options.config));
     }
     const code = statusCode(cells);
-    if (code !== EXIT.done) printReason(context, statusReason(cells));
+    if (code !== EXIT.done)
+      printReason(
+        context,
+        statusReason(cells).map((line) => withConfigOption(line, context.options.config)),
+      );
     return code;
   });
 }
@@ -159,7 +164,7 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
 function unlistedText(cells: readonly CellOverview[]): string {
   const names = cells.slice(0, REASONS_SHOWN).map(({ name }) => name);
   const more = cells.length > names.length ? ', …' : '';
-  return `too many records to be listed in the registry: ${names.join(', ')}${more} (\`tidemark fleet checkout\` has them)`;
+  return `too many records to be listed in the registry: ${names.join(', ')}${more} (\`tidemark fleet checkout CELL\` has them)`;
 }
 
 function next({ holder, overdueMs, state }: CellOverview): string {

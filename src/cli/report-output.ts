@@ -121,7 +121,12 @@ export async function deliver(
       ...(error.hint === undefined ? {} : { hint: error.hint }),
       cause: error,
     });
-    reportFailure(context, named, { isVerbose, isJson: false, hasBegun: false });
+    reportFailure(context, named, {
+      isVerbose,
+      isJson: false,
+      hasBegun: false,
+      config: context.options.config,
+    });
     context.onReasonPrinted?.();
   }
   const isPartial = reports.some(({ exitCode }) => exitCode === EXIT.partial);

@@ -8,7 +8,7 @@ import { type CellDeclaration, readCells } from '../../src/config/cells.ts';
 import { asTidemarkError } from '../../src/core/errors.ts';
 import type { Secret } from '../../src/core/secret.ts';
 import { checkRetirements, planCells } from '../../src/fleet/cells-plan.ts';
-import { type Ended, tidemark } from '../journeys/harness.ts';
+import { type Ended, scratch, tidemark } from '../journeys/harness.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES, openedRegistry } from './postgres.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'fleet-'));
@@ -408,6 +408,25 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       });
       expect((await run('sql', 'SELECT count(*) FROM cells', '--json')).stdout).toContain('"rows":[["2"]]');
     });
+  });
+
+  it('names commands as they can be run, with the configuration file that was given', async () => {
+    const url = await server.database();
+    const file = join(scratch(), 'my fleet.yaml');
+    writeFileSync(file, JSON.stringify({ fleet: { database: '${DATABASE_URL}' } }));
+    const env = { DATABASE_URL: url.reveal() };
+    const run = (...args: string[]) => tidemark(['fleet', ...args, '--config', file], { env });
+    expect((await run('status')).stderr).toContain(
+      `run \`tidemark fleet apply FILE --yes --config '${file}'\`, which creates them`,
+    );
+    await openedRegistry(url);
+    const { stdout } = await run('status');
+    expect(stdout).toContain(`no cells: \`tidemark fleet apply FILE --config '${file}'\` registers them`);
+    expect(stdout).toContain(`no worker: \`tidemark fleet work --config '${file}'\` starts one`);
+    expect((await run('status', '--cell', 'x', '--json')).stdout).toContain(
+      `fleet status --config '${file}'`,
+    );
+    expect((await run('status', '--cel')).stderr).not.toContain('--help --config');
   });
 
   it('says so, and nothing secret, where PostgreSQL is away in the middle', async () => {
