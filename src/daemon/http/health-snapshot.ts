@@ -333,6 +333,8 @@ function jobFacts({
 
 function hasFailed(row: JobRow): boolean {
   const isFound = (summaryOf('verify', row)?.problems ?? 0) > 0;
+  // A target that could not take the backup: it may be the only one off this machine.
+  if (row.name === 'backup' && row.outcome === 'partial') return true;
   return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
 }
 

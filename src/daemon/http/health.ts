@@ -205,7 +205,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
     ...failedJobs.map((job) =>
       degraded(
         'job_failed',
-        `the last ${job.name}${of(job.source)} ${job.outcome === 'interrupted' ? 'was interrupted' : 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
+        `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
         endOf(job),
         `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
       ),
@@ -266,6 +266,11 @@ function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirr
     hint,
   };
 }
+
+const OUTCOME_WORDS: Readonly<Record<string, string>> = {
+  interrupted: 'was interrupted',
+  partial: 'was not completed everywhere',
+};
 
 function of(source: string | null): string {
   return source === null ? '' : ` of ${source}`;

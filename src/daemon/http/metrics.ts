@@ -10,7 +10,7 @@ import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
-import type { HealthSnapshot } from './health-snapshot.ts';
+import { type HealthSnapshot, lookAtBackups } from './health-snapshot.ts';
 import { RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
 import { BACKUP_INTERVALS_ALLOWED, HEALTH_STATES } from './health.ts';
@@ -41,6 +41,9 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   return {
     contentType: registry.contentType,
     scrape: async (now) => {
+      const [only, ...others] = cells.cells();
+      // Else the first scrape would know no target. Of many mirrors none is opened for it.
+      if (only !== undefined && others.length === 0 && !cells.isPerSource()) await lookAtBackups(only);
       const snapshot = cells.snapshot(now);
       const views = cells.cells();
       const known = cells.isPerSource() ? cells.known() : null;

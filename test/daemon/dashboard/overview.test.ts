@@ -138,7 +138,6 @@ describe('the overview', () => {
   it('tells Prometheus the space left, and of each target its newest backup, its limit, and whether it can be read', async () => {
     const readAgain = async (): Promise<string> => {
       world.clock.passedMs += MINUTE_MS;
-      await fetch(`${url}/readyz`);
       return await (await fetch(`${url}/metrics`)).text();
     };
     const at = Math.floor(world.clock.at / 1000) * 1000 - 5 * MINUTE_MS;
@@ -161,6 +160,35 @@ describe('the overview', () => {
     expect(away).toContain(`tidemark_backup_target_readable${labels} 0\n`);
     expect(away).toContain(`tidemark_backup_newest_timestamp_seconds${labels} ${at / 1000}\n`);
     expect(await readAgain()).toContain(`tidemark_backup_target_readable${labels} 1\n`);
+  });
+
+  it('is degraded while a target could not take the latest backup', async () => {
+    const reasons = async (): Promise<{ code: string; message: string }[]> => {
+      const answer = await fetch(`${url}/readyz`, { headers: { accept: 'application/json' } });
+      return ((await answer.json()) as { reasons: { code: string; message: string }[] }).reasons;
+    };
+    const job = (outcome: 'done' | 'partial', error: string | null): void =>
+      world.write((mirror) => {
+        const at = isoTime(world.clock.at);
+        const number = mirror.daemon.beginJob({
+          name: 'backup',
+          source: null,
+          trigger: 'after_run',
+          startedAt: at,
+        });
+        const errorCode = error === null ? null : 'unreachable';
+        const end = { finishedAt: at, outcome, run: null, summary: {}, errorCode, error } as const;
+        mirror.daemon.finishJob(number, end);
+      });
+    job('partial', 's3://b could not be written: no answer');
+    expect(await reasons()).toContainEqual(
+      expect.objectContaining({
+        code: 'job_failed',
+        message: 'the last backup was not completed everywhere: s3://b could not be written: no answer',
+      }),
+    );
+    job('done', null);
+    expect((await reasons()).map(({ code }) => code)).not.toContain('job_failed');
   });
 
   it('reads a target again as soon as a backup job has ended', async () => {
