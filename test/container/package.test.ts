@@ -39,8 +39,8 @@ describe('the package', () => {
   let scratch: string;
   let folder: string;
   const installed = (...path: string[]): string => join(folder, 'node_modules/tidemark', ...path);
-  const tidemark = (...args: string[]): ReturnType<typeof spawnSync> =>
-    spawnSync('npx', ['--no-install', 'tidemark', ...args], { cwd: folder, env, encoding: 'utf8' });
+  /** What `npx tidemark` starts in the folder. */
+  const command = (): string => join(folder, 'node_modules/.bin/tidemark');
 
   beforeAll(() => {
     scratch = mkdtempSync(join(tmpdir(), 'tidemark-package-'));
@@ -102,13 +102,16 @@ describe('the package', () => {
   });
 
   it('goes from init to a mirror in an empty folder', async () => {
-    expect(tidemark('--version').stdout).toBe(`${manifest.version}\n`);
+    const given = { cwd: folder, env, encoding: 'utf8' } as const;
+    const told = spawnSync('npx', ['--no-install', 'tidemark', '--version'], given);
+    expect(told.stdout).toBe(`${manifest.version}\n`);
     const service = await FakeService.start();
-    const init = tidemark('init', '--url', service.url, '--key-env', 'SVC_API_KEY', '--no-check');
-    expect(init.status, String(init.stderr)).toBe(0);
+    const answers = ['--url', service.url, '--key-env', 'SVC_API_KEY', '--no-check'];
+    const init = spawnSync(command(), ['init', ...answers], given);
+    expect(init.status, init.stderr).toBe(0);
     expect(readFileSync(join(folder, 'tidemark.yaml'), 'utf8')).toContain('${SVC_API_KEY}');
     // Beside the service, which this process is: it answers only while nothing here waits for a child.
-    const synced = await promisify(execFile)('npx', ['--no-install', 'tidemark', 'sync'], {
+    const synced = await promisify(execFile)(command(), ['sync'], {
       cwd: folder,
       env: { ...env, SVC_API_KEY: 'key', TIDEMARK_RATE_PER_MINUTE: '0', TIDEMARK_RATE_PER_HOUR: '0' },
     });
@@ -140,14 +143,15 @@ describe('the package', () => {
       '--config',
       join(job, 'tidemark.yaml'),
     ];
-    const exported = spawnSync('npx', ['--no-install', 'tidemark', ...args], {
+    const exported = spawnSync(command(), args, {
       cwd: folder,
       env: { ...env, TIDEMARK_MIRROR: mirror, SVC_API_KEY: 'key' },
       encoding: 'utf8',
     });
     expect(exported.status, exported.stderr).toBe(0);
 
-    expect(await runAction(job, given, { SVC_API_KEY: 'key' })).toMatchObject({
+    // The mirror is as fresh as the sync of the first run left it.
+    expect(await runAction(job, given, { SVC_API_KEY: 'key' }, ['Compare'])).toMatchObject({
       code: 0,
       output: expect.stringMatching(/^exit-code=0$/m) as string,
     });
@@ -159,7 +163,7 @@ describe('the package', () => {
     expect(drifted.summary).toContain('new.example');
     expect(readFileSync(join(job, 'runner/drift.sarif'), 'utf8')).toContain('"2.1.0"');
     expect(readFileSync(join(job, 'runner/drift.xml'), 'utf8')).toContain('<testsuites');
-    const reported = await runAction(job, { ...given, fail: 'false' }, { SVC_API_KEY: 'key' });
+    const reported = await runAction(job, { ...given, fail: 'false' }, { SVC_API_KEY: 'key' }, ['Compare']);
     expect(reported).toMatchObject({ code: 0 });
     // No key: the sync says so, and nothing is compared.
     expect(await runAction(job, given, {})).toMatchObject({ code: 4, output: '' });

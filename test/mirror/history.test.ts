@@ -59,7 +59,7 @@ describe('the history', () => {
         expect(checked).toMatchObject({ records: Object.keys(last).length, runs: sequence.length });
         mirror.close();
       }),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
   });
 
