@@ -29,7 +29,7 @@ export interface WriterTurn {
   release(): void;
 }
 
-/** Readers that stay open over all mirrors of the daemon: each holds three files and some memory. */
+/** Readers that stay open over all mirrors of the daemon: each holds up to six files and some memory. */
 const MOST_READERS = 32;
 
 /** The readers that stay open. Those that were not used for the longest time are closed, unless somebody may be reading. */

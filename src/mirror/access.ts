@@ -52,6 +52,9 @@ export class MirrorAccess {
   readonly #write: WriteAccess | null;
   #isPublishing = false;
   #hasRun = false;
+  /** Of a stream that ended, for the next one: SQLite reads the schema for each connection, which takes longer than most streams. */
+  #spare: ReaderConnection | null = null;
+  #isClosed = false;
 
   constructor(
     path: string,
@@ -76,9 +79,12 @@ export class MirrorAccess {
     return this.#actor ?? commandActor();
   }
 
-  /** Closes both connections, empties the log, and releases the lock even if something fails to close. */
+  /** Closes the connections, empties the log, and releases the lock even if something fails to close. */
   close(): void {
+    this.#isClosed = true;
     try {
+      this.#spare?.close();
+      this.#spare = null;
       this.#reader.close();
     } finally {
       this.#closeWriter();
@@ -128,16 +134,33 @@ export class MirrorAccess {
 
   /** Reads on a connection of its own, so that the entire iteration sees one snapshot. */
   *stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
-    const reader = this.openReader();
+    const reader = this.#spare ?? this.openReader();
+    this.#spare = null;
+    let hasFailed = false;
     try {
       reader.connection.exec('BEGIN');
       yield* read(reader.connection);
       return undefined;
     } catch (error) {
+      hasFailed = true;
       throw asReadingError(error, this.path);
     } finally {
-      reader.close();
+      if (hasFailed) reader.close();
+      else this.#giveBack(reader);
     }
+  }
+
+  #giveBack(reader: ReaderConnection): void {
+    // Several streams may be under way at once, and one may outlive the mirror.
+    if (this.#isClosed || this.#spare !== null) {
+      reader.close();
+      return;
+    }
+    // Not COMMIT: temporary tables of the stream go with it.
+    reader.connection.exec('ROLLBACK');
+    // A daemon has many mirrors open, and most of them are not read.
+    reader.connection.pragma('shrink_memory');
+    this.#spare = reader;
   }
 
   /** Another reader's connection; the caller closes it. */
