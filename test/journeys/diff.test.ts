@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { describe, expect, it } from 'vitest';
 import { type DiffJson, type World, DOMAINS, MEMBERS, world } from './comparison.ts';
+import { mirrorOnce } from './harness.ts';
 import { FakeService, forbidden, ORG } from './service.ts';
 
 const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'] as const;
@@ -20,14 +21,19 @@ interface JUnitElement {
 /** Run 1 with DOMAINS, pinned as `start` and the baseline; run 2 with a domain changed, one removed, one added. */
 async function twoRuns(more: Readonly<Record<string, string>> = {}): Promise<World> {
   const it = await world(more);
-  await it.expectRun(0, 'sync', '--quiet');
-  await it.expectRun(0, 'snapshots', 'pin', 'start');
-  await it.expectRun(0, 'snapshots', 'baseline', 'start');
-  it.service.set('domains', [
-    { ...DOMAINS[0], jit_provisioning_enabled: true },
-    { id: 'd3', domain: 'three.example', jit_provisioning_enabled: false },
-  ]);
-  await it.expectRun(0, 'sync', '--quiet');
+  const change = (): void =>
+    it.service.set('domains', [
+      { ...DOMAINS[0], jit_provisioning_enabled: true },
+      { id: 'd3', domain: 'three.example', jit_provisioning_enabled: false },
+    ]);
+  await mirrorOnce(`two runs ${JSON.stringify(more)}`, join(it.directory, 'mirror.db'), async () => {
+    await it.expectRun(0, 'sync', '--quiet');
+    await it.expectRun(0, 'snapshots', 'pin', 'start');
+    await it.expectRun(0, 'snapshots', 'baseline', 'start');
+    change();
+    await it.expectRun(0, 'sync', '--quiet');
+  });
+  change();
   return it;
 }
 

@@ -89,12 +89,12 @@ async function versions(env: Readonly<Record<string, string>>): Promise<Set<stri
 describe('a disk that fills up', () => {
   it('in the first sync: one clear line, and with room the next one goes on', async () => {
     const service = await FakeService.start();
-    service.lists.set(DOMAINS, domains(2_000, 1));
+    service.lists.set(DOMAINS, domains(1_300, 1));
     const disk = smallDisk(2_500);
     const env = environment(service.url, disk.directory);
     expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
     disk.free();
-    const next = await disk.run(['sync'], env);
+    const next = await tidemark(['sync'], { env });
     expect(next.code, next.stderr).toBe(0);
     expect(await versions(env)).toEqual(new Set(['v1.example']));
     expect(readdirSync(disk.directory).filter((name) => name.includes('stage'))).toEqual([]);
@@ -105,9 +105,9 @@ describe('a disk that fills up', () => {
     service.lists.set(DOMAINS, domains(400, 1));
     const disk = smallDisk(6_000);
     const env = environment(service.url, disk.directory);
-    const first = await disk.run(['sync'], env);
+    const first = await tidemark(['sync'], { env });
     expect(first.code, first.stderr).toBe(0);
-    service.lists.set(DOMAINS, domains(4_000, 2));
+    service.lists.set(DOMAINS, domains(3_000, 2));
     expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
     const asJson = await disk.run(['sync', '--json'], env);
     expect(JSON.parse(asJson.stdout)).toMatchObject({
@@ -117,7 +117,7 @@ describe('a disk that fills up', () => {
     expect(await versions(env)).toEqual(new Set(['v1.example']));
     expect((await disk.run(['verify'], env)).code).toBe(0);
     disk.free();
-    const next = await disk.run(['sync'], env);
+    const next = await tidemark(['sync'], { env });
     expect(next.code, next.stderr).toBe(0);
     expect(await versions(env)).toEqual(new Set(['v2.example']));
   });
@@ -141,7 +141,7 @@ describe('a disk that is too small for a move', () => {
     expect((await tidemark(['verify'], { env })).code).toBe(0);
     expect(await versions(env)).toEqual(new Set(['v1.example']));
     disk.free();
-    const next = await disk.run(move, env);
+    const next = await tidemark(move, { env });
     expect(next.code, next.stderr).toBe(0);
     const moved = { ...env, TIDEMARK_MIRROR: join(disk.directory, 'default.db') };
     expect(await versions(moved)).toEqual(new Set(['v1.example']));

@@ -6,6 +6,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
+import { mirrorOnce } from './harness.ts';
 import { ORG } from './service.ts';
 
 interface Told {
@@ -30,9 +31,11 @@ async function baselined(
   for (const id of ['r1', 'r2'])
     it.service.lists.set(`/api/organizations/${ORG}/roles/${id}/role_memberships/`, []);
   it.service.set('roles', [{ id: 'r1', name: 'Ops', ...role }]);
-  await it.expectRun(0, 'sync', '--quiet');
-  await it.expectRun(0, 'snapshots', 'pin', 'b');
-  await it.expectRun(0, 'snapshots', 'baseline', 'b');
+  await mirrorOnce(`role ${JSON.stringify([more, role])}`, join(it.directory, 'mirror.db'), async () => {
+    await it.expectRun(0, 'sync', '--quiet');
+    await it.expectRun(0, 'snapshots', 'pin', 'b');
+    await it.expectRun(0, 'snapshots', 'baseline', 'b');
+  });
   const drift = async (...args: string[]): Promise<Told> =>
     JSON.parse((await it.run('drift', ...args, '--json')).stdout) as Told;
   return { ...it, drift };

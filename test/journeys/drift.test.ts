@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
-import { type Ended, scratch } from './harness.ts';
+import { type Ended, mirrorOnce, scratch } from './harness.ts';
 import { forbidden, ORG } from './service.ts';
 
 interface DriftJson {
@@ -42,15 +42,21 @@ const JIT = '/jit_provisioning_enabled';
 /** A baseline, in which two-factor is enforced. */
 async function baselined(more: Readonly<Record<string, string>> = {}): Promise<DriftWorld> {
   const it = await world(more);
-  const enforce2fa = async (value: boolean | null): Promise<void> => {
+  const set2fa = (value: boolean | null): void => {
     it.service.lists.set('/api/organizations/', [
       JSON.stringify({ id: ORG, name: 'Harbor', enforce_2fa: value, teams: [{ id: 1 }] }),
     ]);
+  };
+  const enforce2fa = async (value: boolean | null): Promise<void> => {
+    set2fa(value);
     await it.expectRun(0, 'sync', '--quiet');
   };
-  await enforce2fa(true);
-  await it.expectRun(0, 'snapshots', 'pin', 'approved');
-  await it.expectRun(0, 'snapshots', 'baseline', 'approved');
+  set2fa(true);
+  await mirrorOnce(`baselined ${JSON.stringify(more)}`, join(it.directory, 'mirror.db'), async () => {
+    await it.expectRun(0, 'sync', '--quiet');
+    await it.expectRun(0, 'snapshots', 'pin', 'approved');
+    await it.expectRun(0, 'snapshots', 'baseline', 'approved');
+  });
   const drift = async (code: number, ...args: string[]): Promise<DriftJson> =>
     JSON.parse((await it.expectRun(code, 'drift', ...args, '--json')).stdout) as DriftJson;
   return { ...it, drift, enforce2fa };

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
+import { environment, mirrorOnce, scratch, tidemark } from './harness.ts';
 import type { Ended } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG } from './service.ts';
@@ -73,7 +73,9 @@ class GitStory {
     service.set('invites', [{ id: INVITE, target_email: 'new@example.com' }]);
     service.set('pipeline_destinations', [HOOK_RECORD]);
     const story = new GitStory(service, more);
-    await story.ok('sync', '--quiet');
+    await mirrorOnce('git', join(story.directory, 'mirror.db'), async () => {
+      await story.ok('sync', '--quiet');
+    });
     return story;
   }
 

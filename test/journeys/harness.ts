@@ -1,6 +1,6 @@
 /** Runs the real command line as its users do, in this process or in one of its own: its output and exit code. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
@@ -86,6 +86,17 @@ export function scratch(): string {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-test-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
+}
+
+const mirrors = new Map<string, Buffer>();
+
+/** A mirror at `path` as `make` makes it: once for each `name`, and by copy from then on. The service must hold the same each time. */
+export async function mirrorOnce(name: string, path: string, make: () => Promise<void>): Promise<void> {
+  const made = mirrors.get(name);
+  if (made === undefined) {
+    await make();
+    mirrors.set(name, readFileSync(path));
+  } else writeFileSync(path, made, { mode: 0o600 });
 }
 
 /** The environment of one source against `url` with its mirror in `directory`; unlimited, as the service is ours. */

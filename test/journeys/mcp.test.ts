@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { nodeFlags } from '../tools/node-flags.ts';
-import { environment, program, scratch, start, tidemark } from './harness.ts';
+import { environment, mirrorOnce, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService } from './service.ts';
 
 const TOKEN = 'token-of-the-daemon-1234';
@@ -34,11 +34,16 @@ async function world(more: Readonly<Record<string, string>> = {}): Promise<World
   const destination = { type: 'Postgres', config: { host: 'db.example', password } };
   service.set('batch_exports', [{ id: 'b1', name: 'Nightly', interval: 'day', destination }]);
   service.set('domains', [{ id: 'd1', domain: 'harbor.example', big: 'BIG' }]);
-  expect((await tidemark(['sync', '--quiet'], { env })).stderr).toBe('');
-  expect((await tidemark(['snapshots', 'pin', 'good'], { env })).code).toBe(0);
-  expect((await tidemark(['snapshots', 'baseline', 'good'], { env })).code).toBe(0);
-  service.set('batch_exports', [{ id: 'b1', name: 'Nightly', interval: 'hour', destination }]);
-  expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+  const change = (): void =>
+    service.set('batch_exports', [{ id: 'b1', name: 'Nightly', interval: 'hour', destination }]);
+  await mirrorOnce('mcp', join(directory, 'mirror.db'), async () => {
+    expect((await tidemark(['sync', '--quiet'], { env })).stderr).toBe('');
+    expect((await tidemark(['snapshots', 'pin', 'good'], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'baseline', 'good'], { env })).code).toBe(0);
+    change();
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+  });
+  change();
   return { service, directory, env };
 }
 

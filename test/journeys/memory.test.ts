@@ -93,14 +93,14 @@ async function peaks(count: number): Promise<Peaks> {
 
 describe('the memory of a process', () => {
   it('does not grow with the collection', { timeout: 240_000 }, async () => {
-    const small = [await peaks(20_000)];
-    const large = [await peaks(80_000)];
+    const small = [await peaks(10_000)];
+    const large = [await peaks(40_000)];
     const ratio = (each: (typeof COMMANDS)[number]): number =>
       Math.min(...large.map((run) => run[each])) / Math.max(...small.map((run) => run[each]));
     // When the collector runs is chance: it adds to a run, and takes from one, more than a tenth. Growth adds to every run.
     if (COMMANDS.some((each) => ratio(each) >= MOST)) {
-      small.push(await peaks(20_000));
-      large.push(await peaks(80_000));
+      small.push(await peaks(10_000));
+      large.push(await peaks(40_000));
     }
     for (const each of COMMANDS)
       expect(ratio(each), `${each}: ${JSON.stringify({ small, large })} bytes`).toBeLessThan(MOST);

@@ -2,6 +2,7 @@ import {
   copyFileSync,
   watch,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -11,11 +12,14 @@ import {
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine, type Ended } from './command-line.ts';
-import { scratch, start } from './harness.ts';
+import { mirrorOnce, scratch, start } from './harness.ts';
 import { FakeService } from './service.ts';
 
 const SOURCES = ['acme', 'beta', 'core'];
 const SPLIT = './data/{source}.db';
+
+/** One mirror is exported kind by kind, several one after the other. */
+const sortedLines = (text: string): string => text.split('\n').sort().join('\n');
 
 /** Three sources in one mirror, with history, a baseline, accepted drift and forgotten runs. */
 async function world() {
@@ -41,28 +45,30 @@ async function world() {
         ...(round === 2 ? [] : [{ id: `other${index}`, name: 'Other' }]),
       ]);
   };
-  for (const round of [1, 2, 3]) {
-    set(round);
-    await run(0, 'sync', '--quiet');
-    if (round === 1) await run(0, 'snapshots', 'pin', 'base');
-    if (round === 1) await run(0, 'snapshots', 'baseline', 'base');
-  }
-  await run(0, 'drift', 'accept', 'roles', 'r1', '--source', 'beta', '--reason', 'known');
-  await run(0, 'forget', '--keep-last', '2');
   const path = (name: string): string => join(directory, 'data', name);
+  mkdirSync(path('.'));
+  await mirrorOnce('three sources', path('all.db'), async () => {
+    for (const round of [1, 2, 3]) {
+      set(round);
+      await run(0, 'sync', '--quiet');
+      if (round === 1) await run(0, 'snapshots', 'pin', 'base');
+      if (round === 1) await run(0, 'snapshots', 'baseline', 'base');
+    }
+    await run(0, 'drift', 'accept', 'roles', 'r1', '--source', 'beta', '--reason', 'known');
+    await run(0, 'forget', '--keep-last', '2');
+  });
+  set(3);
   const root = (JSON.parse((await run(0, 'verify', '--json')).stdout) as { root: string }).root;
   /** What people see of each source, without numbers of runs. */
-  const seen = async (): Promise<string[]> =>
-    Promise.all(
-      SOURCES.map(async (name) => {
-        const texts = [
-          (await run(0, 'export', '--source', name, '--kind', 'roles')).stdout,
-          (await run(0, 'export', '--source', name, '--at', 'snapshot:base', '--kind', 'roles')).stdout,
-          (await run(name === 'beta' ? 0 : 2, 'drift', '--source', name, '--kind', 'roles')).stdout,
-        ];
-        return texts.join('\n').replaceAll(/run \d+, \S+\)/g, 'run');
-      }),
-    );
+  const seen = async (): Promise<string[]> => {
+    const texts = [
+      (await run(0, 'export', '--kind', 'roles')).stdout,
+      (await run(0, 'export', '--at', 'snapshot:base', '--kind', 'roles')).stdout,
+    ].map(sortedLines);
+    for (const name of SOURCES)
+      texts.push((await run(name === 'beta' ? 0 : 2, 'drift', '--source', name, '--kind', 'roles')).stdout);
+    return texts.map((text) => text.replaceAll(/run \d+, \S+\)/g, 'run'));
+  };
   const files = (): string[] =>
     readdirSync(join(directory, 'data'))
       .filter((name) => !name.includes('-'))
@@ -150,19 +156,16 @@ describe('mirror move', () => {
 
   it('that is killed at any change of a file leaves the old mirror or the new ones, whole', async () => {
     const { run, configure, path, files, directory } = await world();
-    const shown = async (): Promise<string[]> =>
-      Promise.all(
-        SOURCES.map(
-          async (name) => (await run(0, 'export', '--source', name, '--at', 'snapshot:base')).stdout,
-        ),
-      );
+    const shown = async (): Promise<string> =>
+      sortedLines((await run(0, 'export', '--at', 'snapshot:base')).stdout);
     const before = await shown();
     const env = { KEY: 'test-key-of-some-length' };
     const original = path('original');
     copyFileSync(path('all.db'), original);
     let [deaths, isOver] = [0, false];
-    // Closer together at first, when little is there.
-    for (let victim = 1; !isOver; victim += Math.ceil(victim / 2)) {
+    // After 1, 2, 4, 8 … changes: the first ones make the files, many more fill them, and the last ones, the new names, are
+    // each a case of the test above.
+    for (let victim = 1; !isOver; victim *= 2) {
       const { child, ended } = start(['mirror', 'move', '--to', SPLIT], { env, cwd: directory });
       let changes = 0;
       const watcher = watch(join(directory, 'data'), () => {

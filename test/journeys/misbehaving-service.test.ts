@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
+import { environment, mirrorOnce, scratch, tidemark } from './harness.ts';
 import { FakeService, forbidden, notFound, ORG, organizationPaths, respond, type Quirk } from './service.ts';
 
 interface Sweep {
@@ -52,8 +52,9 @@ async function afterQuirk(quirk: Quirk, options: { cap?: number; args?: string[]
   service.pageCap = options.cap ?? 100;
   service.lists.set(DOMAINS, domains(250));
   const env = environment(service.url, scratch(), { TIDEMARK_RETRY_ATTEMPTS: '3' });
-  const first = await syncJson(env);
-  expect(first.outcome).toBe('complete');
+  await mirrorOnce(`250 domains ${service.pageCap}`, env['TIDEMARK_MIRROR'] ?? '', async () => {
+    expect((await syncJson(env)).outcome).toBe('complete');
+  });
   service.quirks.push(quirk);
   const second = await syncJson(env, ...(options.args ?? []));
   return { service, env, second, ids: await mirrored(env, 'domains') };

@@ -6,7 +6,7 @@ import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../faults/fault-proxy.ts';
 import { commandLine } from './command-line.ts';
-import { type Ended, environment, scratch } from './harness.ts';
+import { type Ended, environment, mirrorOnce, scratch } from './harness.ts';
 import { smallDemo } from '../server/small-demo.ts';
 
 export const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
@@ -78,7 +78,9 @@ export class Story {
       ...more,
     });
     const story = new Story(proxy, url, env, directory);
-    await story.expectRun(0, 'sync', '--quiet');
+    await mirrorOnce(`small demo ${JSON.stringify(more)}`, story.file('mirror.db'), async () => {
+      await story.expectRun(0, 'sync', '--quiet');
+    });
     return story;
   }
 
