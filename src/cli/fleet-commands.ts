@@ -133,7 +133,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           'tidemark fleet sql "SELECT cell, name FROM records WHERE kind = \'batch_exports\'"',
           'tidemark fleet sql "SELECT cell, count(*) FROM findings WHERE severity = \'high\' GROUP BY cell" --json',
         ],
-        load: async () => (await import('./fleet-sql.ts')).fleetSql,
+        load: async () => (await import('./fleet.ts')).fleetSql,
       },
       {
         name: 'work',

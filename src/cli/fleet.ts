@@ -1,4 +1,4 @@
-/** `tidemark fleet status`, `runs`, `changes`, `drift` and `drain`: what the registry knows of all cells. */
+/** `tidemark fleet status`, `runs`, `changes`, `drift`, `sql` and `drain`: what the registry knows of all cells. */
 import { SEVERITIES, type Severity } from '../catalog/definition.ts';
 import type { FleetConfig } from '../config/config.ts';
 import { parseDuration } from '../config/schema.ts';
@@ -13,7 +13,14 @@ import { fleetRunsDocument, fleetStatusDocument } from '../fleet/serve/documents
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { print, printReason, type CommandContext, terminalWidth, withConfigOption } from './context.ts';
+import {
+  print,
+  printNote,
+  printReason,
+  type CommandContext,
+  terminalWidth,
+  withConfigOption,
+} from './context.ts';
 import { renderTable } from '../report/table.ts';
 
 interface CellOptions {
@@ -373,6 +380,32 @@ function valueText(value: unknown): string {
   if (value === undefined || value === null) return '';
   const text = JSON.stringify(value);
   return text.length > VALUE_CHARACTERS ? `${text.slice(0, VALUE_CHARACTERS)}…` : text;
+}
+
+/** One SELECT over the views of the registry; always exit 0. @throws TidemarkError as `Registry.sql` */
+export async function fleetSql(
+  context: CommandContext,
+  { query, limit = 1000 }: { readonly query: string; readonly limit?: number },
+): Promise<ExitCode> {
+  return withRegistry(context, async (registry) => {
+    const answer = await registry.sql(query, limit);
+    const note = answer.isCut ? [`only the first ${count(answer.rows.length)} rows are shown (--limit)`] : [];
+    if (context.options.json === true) {
+      const { columns, rows, isCut } = answer;
+      const document = { schema: 'tidemark.fleet-sql/1', columns, rows, is_cut: isCut };
+      await print(context, `${JSON.stringify(document)}\n`);
+    } else {
+      const table = renderTable(
+        answer.columns,
+        answer.rows.map((row) => row.map((cell) => cell ?? 'NULL')),
+        [],
+        { width: terminalWidth(context) },
+      );
+      await print(context, `${table}\n(${plural(answer.rows.length, 'row')})\n`);
+    }
+    printNote(context, note);
+    return EXIT.done;
+  });
 }
 
 /** Exit 0 once the worker has the message; it leaves when its jobs are done. */

@@ -252,12 +252,16 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       url,
       `INSERT INTO tidemark.records SELECT id, 'roles', '', 'r', 'R', NULL, '{}' FROM tidemark.cells;
        INSERT INTO tidemark.changes SELECT id, 1, 'roles', '', 'r', 'R', 'added', '[]' FROM tidemark.cells;
-       UPDATE tidemark.cells SET last_run = 7, projected_run = 7, stored_key = 'k', stored_run = 7, root = 'ab'`,
+       UPDATE tidemark.cells SET last_run = 7, projected_run = 7, stored_key = 'k', stored_run = 7, root = 'ab', failures = 2, error_code = 'unauthorized', error = 'refused'`,
     );
     await registry.applyCells([], planCells([], await registry.registeredCells()));
     expect(await server.execute(url, 'SELECT FROM tidemark.records')).toEqual([]);
     expect(await server.execute(url, 'SELECT FROM tidemark.changes')).toHaveLength(1);
     expect(await registry.dueGroups(9)).toEqual([]);
+    // What was wrong with it is over with it.
+    expect(await registry.overview({ cells: ['a'] })).toMatchObject([
+      { health: 'retired', failures: 0, errorCode: null, error: null },
+    ]);
     const back = planCells(one, await registry.registeredCells());
     expect(back.steps).toMatchObject([{ action: 'return', name: 'a', fields: [] }]);
     await registry.applyCells(one, back);

@@ -96,6 +96,9 @@ async function retire(tx: Transaction, names: readonly string[]): Promise<void> 
       dueAt: null,
       changedAt: sql`now()`,
       failures: 0,
+      // What was wrong with it is over.
+      errorCode: null,
+      error: null,
       quarantinedAt: null,
       projectedRun: null,
       findingCount: null,
