@@ -1,6 +1,6 @@
 /**
  * What `tidemark demo` prints and leaves behind, made once for all test files that read it: it takes ten seconds of the
- * processor. `test/journeys/demo.test.ts` is about the demo itself.
+ * processor.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ export interface MadeDemo {
 
 const execute = promisify(execFile);
 
-/** @throws what running the demo throws; whoever asks next runs it again */
+/** @throws what running the demo throws, such as its exit code; whoever asks next runs it again */
 export async function madeDemo(): Promise<MadeDemo> {
   const place = join(inject('shared'), 'demo');
   const made: MadeDemo = { directory: join(place, 'output'), printed: join(place, 'printed.txt') };
