@@ -19,7 +19,8 @@ import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { reportOf } from './cell-report.ts';
 import { storeMirror } from './cell-mirror.ts';
 import { cellConfigText } from './cell-work.ts';
-import type { Cell, HeldGroup, Registry } from './registry/registry.ts';
+import type { Cell, HeldGroup } from './registry/held-group.ts';
+import type { Registry } from './registry/registry.ts';
 import { cellConfigOf } from './secret-reference.ts';
 import { cellStorage, contentsOf, knownMirror, rateLogState } from './orders.ts';
 

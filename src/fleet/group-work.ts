@@ -12,7 +12,8 @@ import type { CellOrder, CellResult } from './cell.ts';
 import { orderOf, publicationOf, rateLogState } from './orders.ts';
 import type { GroupQueue, TakenGroup } from './queue.ts';
 import type { Publication, PublishResult } from './registry/publish.ts';
-import type { Cell, HeldGroup, Registry, WorkerDescription } from './registry/registry.ts';
+import type { Cell, HeldGroup } from './registry/held-group.ts';
+import type { Registry, WorkerDescription } from './registry/registry.ts';
 import type { ReadSecret } from './secret-reference.ts';
 import { cachedRequests } from './worker-cache.ts';
 

@@ -7,7 +7,7 @@ import type { Secret } from '../core/secret.ts';
 import type { RateLogState } from '../mirror/rate-log.ts';
 import type { CellOrder, CellReport, CellResult, KnownMirror } from './cell.ts';
 import type { Publication } from './registry/publish.ts';
-import type { Cell, HeldGroup } from './registry/registry.ts';
+import type { Cell, HeldGroup } from './registry/held-group.ts';
 import { cellConfigOf } from './secret-reference.ts';
 import { cachedFiles } from './worker-cache.ts';
 

@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
 import type { CellConfig } from './cell.ts';
-import type { Cell } from './registry/registry.ts';
+import type { Cell } from './registry/held-group.ts';
 
 /** @throws TidemarkError `config_invalid` where this machine has no such key */
 export type ReadSecret = (reference: string) => Secret;

@@ -6,12 +6,8 @@ import type { CellChange, CellRecordKey, CellRun } from '../../src/fleet/cell.ts
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, schemaState, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
 import type { ProjectedFinding, ProjectedRecord, Publication } from '../../src/fleet/registry/publish.ts';
-import {
-  type Cell,
-  type HeldGroup,
-  Registry,
-  type WorkerDescription,
-} from '../../src/fleet/registry/registry.ts';
+import type { Cell, HeldGroup } from '../../src/fleet/registry/held-group.ts';
+import { Registry, type WorkerDescription } from '../../src/fleet/registry/registry.ts';
 import { missingMigrations } from '../tools/check-migrations.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES, openedRegistry } from './postgres.ts';
 

@@ -5,22 +5,7 @@
  * A worker takes a rate group (`holdGroup`), which raises the group's fence, and publishes under that number. Whoever took
  * the group later has a higher one, so a worker that was frozen and wakes publishes nothing.
  */
-import {
-  and,
-  asc,
-  eq,
-  getTableColumns,
-  inArray,
-  isNotNull,
-  isNull,
-  lt,
-  lte,
-  min,
-  ne,
-  notInArray,
-  or,
-  sql,
-} from 'drizzle-orm';
+import { and, asc, eq, inArray, isNotNull, isNull, lt, lte, min, ne, notInArray, or, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/pg-core';
 import type { CellDeclaration } from '../../config/cells.ts';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
@@ -30,6 +15,8 @@ import type { CellsPlan, RegisteredCell } from '../cells-plan.ts';
 import { type Connections, asRegistryError, openConnections } from './connection.ts';
 import { checkQueueVersion, migrate, noteQueueVersion, schemaState } from './migrations.ts';
 import { applyCells, registeredCells } from './cells.ts';
+import { checkedOutCell, checkInCell, checkOutCell } from './checkouts.ts';
+import { type Cell, cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
 import {
   type CellFilter,
   type CellOverview,
@@ -52,55 +39,7 @@ import {
 } from './overview.ts';
 import { type Publication, type PublishResult, publish } from './publish.ts';
 import { queryViews, type QueryAnswer } from './query.ts';
-import { type CellDocument, type CellState, cells, groups, runs, workers } from './schema.ts';
-
-/** A cell whose configuration names no key but a reference to one. */
-export interface Cell {
-  readonly id: number;
-  readonly name: string;
-  readonly group: number;
-  readonly address: string;
-  readonly profile: string;
-  /** Null for all. */
-  readonly organizations: readonly string[] | null;
-  /** `env:NAME` or `file:/path`. */
-  readonly secret: string;
-  readonly owner: string | null;
-  readonly schedule: string;
-  readonly document: CellDocument;
-  readonly showsValues: boolean;
-  readonly state: CellState;
-  readonly failures: number;
-  /** Root hash of the mirror as of `lastRun`, in hex; null before the first run. */
-  readonly root: string | null;
-  readonly lastRun: number | null;
-  /** The run that the registry's records show. */
-  readonly projectedRun: number | null;
-  readonly storedKey: string | null;
-  readonly storedRun: number | null;
-  readonly mirrorVersion: number | null;
-  /** When `fleet apply` last changed it, ISO 8601. */
-  readonly changedAt: string;
-  /** Milliseconds since it was due; negative until then, null while it is retired. */
-  readonly overdueMs: number | null;
-}
-
-/** A group that was taken. */
-export interface HeldGroup {
-  readonly group: number;
-  readonly fence: number;
-  /** As the holder before left it; null where none did. */
-  readonly rateLog: JsonValue;
-  /** Milliseconds since that was written. */
-  readonly rateLogAgeMs: number;
-  /**
-   * Milliseconds since the holder before was last heard of, where it did not give the group back: what it sent after it had
-   * written the log is not known. Null where it did.
-   */
-  readonly abandonedMs: number | null;
-  /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
-  readonly cells: readonly Cell[];
-}
+import { cells, groups, runs, workers } from './schema.ts';
 
 export interface CellPlace {
   readonly name: string;
@@ -115,33 +54,6 @@ export interface WorkerDescription {
   /** Of the program. */
   readonly version: string;
 }
-
-/** A worker that was not heard of for so long counts as gone. */
-const WORKER_SILENT_MS = 120_000;
-
-const cellColumns = {
-  id: cells.id,
-  name: cells.name,
-  group: cells.group,
-  address: cells.address,
-  profile: cells.profile,
-  organizations: cells.organizations,
-  secret: cells.secret,
-  owner: cells.owner,
-  schedule: cells.schedule,
-  document: cells.document,
-  showsValues: cells.showsValues,
-  state: cells.state,
-  failures: cells.failures,
-  root: cells.root,
-  lastRun: cells.lastRun,
-  projectedRun: cells.projectedRun,
-  storedKey: cells.storedKey,
-  storedRun: cells.storedRun,
-  mirrorVersion: cells.mirrorVersion,
-  changedAt: cells.changedAt,
-  overdueMs: sql<number | null>`(extract(epoch from now() - ${cells.dueAt}) * 1000)::float8`,
-} as const;
 
 const now = sql`now()`;
 const after = (ms: number) => sql`now() + ${Math.round(ms)} * interval '1 millisecond'`;
@@ -527,56 +439,9 @@ export class Registry {
   async checkout(
     name: string,
     holder: string,
-    { isForced = false }: { readonly isForced?: boolean } = {},
+    options: { readonly isForced?: boolean } = {},
   ): Promise<HeldGroup> {
-    return this.#query(async (db) =>
-      db.transaction(async (tx) => {
-        const [found] = await tx
-          .select({
-            cell: cellColumns,
-            ...getTableColumns(groups),
-            checkoutHolder: cells.checkoutHolder,
-            isAtWork: sql<boolean>`${groups.holder} is not null and exists (select from ${workers} where ${workers.name} = ${groups.holder} and ${workers.seenAt} > now() - ${WORKER_SILENT_MS} * interval '1 millisecond')`,
-            ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
-          })
-          .from(groups)
-          .innerJoin(cells, eq(cells.group, groups.id))
-          .where(eq(cells.name, name))
-          .for('update');
-        if (found === undefined || found.cell.state === 'retired')
-          throw unknownCell(name, found !== undefined);
-        if (found.checkedOutCell !== null) {
-          const [other] = await tx
-            .select({ name: cells.name, holder: cells.checkoutHolder })
-            .from(cells)
-            .where(eq(cells.id, found.checkedOutCell));
-          const which =
-            other?.name === name ? 'is' : `shares its key with ${other?.name ?? 'a cell'}, which is`;
-          throw new TidemarkError('cell_held', `${name} ${which} checked out by ${other?.holder ?? holder}`, {
-            hint: `they run \`tidemark fleet checkin ${other?.name ?? name}\` first`,
-          });
-        }
-        if (found.isAtWork && !isForced) {
-          throw new TidemarkError('cell_held', `worker ${found.holder} is working on ${name}`, {
-            hint: 'run it with `--wait`, which waits for the worker to end',
-            isRetryable: true,
-          });
-        }
-        const [taken] = await tx
-          .update(groups)
-          .set({ fence: sql`${groups.fence} + 1`, holder, heldAt: now, checkedOutCell: found.cell.id })
-          .where(eq(groups.id, found.id))
-          .returning({ fence: groups.fence });
-        await tx
-          .update(cells)
-          .set({ state: 'checked_out', checkoutHolder: holder, checkoutAt: now })
-          .where(eq(cells.id, found.cell.id));
-        const rows = [
-          { fence: taken?.fence ?? 0, rateLog: found.rateLog, ageMs: found.ageMs, cell: found.cell },
-        ];
-        return heldGroup(found.id, rows) as HeldGroup;
-      }),
-    );
+    return this.#query(async (db) => checkOutCell(db, name, holder, options));
   }
 
   /**
@@ -584,22 +449,7 @@ export class Registry {
    * @throws TidemarkError `usage` for a cell that is not checked out
    */
   async checkedOut(name: string): Promise<HeldGroup & { readonly holder: string }> {
-    const rows = await this.#query(async (db) =>
-      db
-        .select({
-          fence: groups.fence,
-          rateLog: groups.rateLog,
-          ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
-          cell: cellColumns,
-          holder: cells.checkoutHolder,
-        })
-        .from(groups)
-        .innerJoin(cells, eq(cells.id, groups.checkedOutCell))
-        .where(eq(cells.name, name)),
-    );
-    const held = heldGroup(rows[0]?.cell.group ?? 0, rows);
-    if (held === null) throw notCheckedOut(name);
-    return { ...held, holder: rows[0]?.holder ?? '' };
+    return this.#query(async (db) => checkedOutCell(db, name));
   }
 
   /**
@@ -607,58 +457,6 @@ export class Registry {
    * @throws TidemarkError `usage` for a cell that is not checked out
    */
   async checkin(name: string): Promise<void> {
-    await this.#query(async (db) =>
-      db.transaction(async (tx) => {
-        const rows = await tx
-          .update(cells)
-          .set({
-            state: sql`case when ${cells.quarantinedAt} is null then 'active' else 'quarantined' end`,
-            checkoutHolder: null,
-            checkoutAt: null,
-            dueAt: now,
-          })
-          .where(and(eq(cells.name, name), eq(cells.state, 'checked_out')))
-          .returning({ id: cells.id, group: cells.group });
-        const [cell] = rows;
-        if (cell === undefined) throw notCheckedOut(name);
-        await tx
-          .update(groups)
-          .set({ fence: sql`${groups.fence} + 1`, holder: null, checkedOutCell: null })
-          .where(and(eq(groups.id, cell.group), eq(groups.checkedOutCell, cell.id)));
-      }),
-    );
+    await this.#query(async (db) => checkInCell(db, name));
   }
-}
-
-function unknownCell(name: string, isRetired: boolean): TidemarkError {
-  return new TidemarkError('usage', isRetired ? `${name} is retired` : `there is no cell ${name}`, {
-    hint: 'see `tidemark fleet status`',
-  });
-}
-
-function notCheckedOut(name: string): TidemarkError {
-  return new TidemarkError('usage', `${name} is not checked out`, { hint: 'see `tidemark fleet status`' });
-}
-
-interface HeldRow {
-  /** Of before; left out where it is the one who asks. */
-  readonly holder?: string | null;
-  readonly seenMs?: string;
-  readonly fence: number | null;
-  readonly rateLog: unknown;
-  readonly ageMs: string | null;
-  readonly cell: Cell | null;
-}
-
-function heldGroup(group: number, rows: readonly HeldRow[]): HeldGroup | null {
-  const [first] = rows;
-  if (first === undefined || first.fence === null) return null;
-  return {
-    group,
-    fence: first.fence,
-    rateLog: (first.rateLog ?? null) as JsonValue,
-    rateLogAgeMs: Number(first.ageMs ?? 0),
-    abandonedMs: (first.holder ?? null) === null ? null : Number(first.seenMs ?? 0),
-    cells: rows.flatMap(({ cell }) => (cell === null ? [] : [cell])),
-  };
 }

@@ -1,0 +1,127 @@
+/** A cell in the hands of a person: its group is held, and no worker takes it until it is given back. */
+import { and, eq, getTableColumns, sql } from 'drizzle-orm';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Database } from './connection.ts';
+import { cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
+import { cells, groups, workers } from './schema.ts';
+
+/** A worker that was not heard of for so long counts as gone. */
+const WORKER_SILENT_MS = 120_000;
+
+const now = sql`now()`;
+
+/**
+ * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person publishes
+ * under the fence, as a worker does.
+ * @param isForced takes the group from a worker that is at work on it, which then cannot publish
+ * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` where a worker is at work on its group or a person
+ *   has it
+ */
+export async function checkOutCell(
+  db: Database,
+  name: string,
+  holder: string,
+  { isForced = false }: { readonly isForced?: boolean } = {},
+): Promise<HeldGroup> {
+  return db.transaction(async (tx) => {
+    const [found] = await tx
+      .select({
+        cell: cellColumns,
+        ...getTableColumns(groups),
+        checkoutHolder: cells.checkoutHolder,
+        isAtWork: sql<boolean>`${groups.holder} is not null and exists (select from ${workers} where ${workers.name} = ${groups.holder} and ${workers.seenAt} > now() - ${WORKER_SILENT_MS} * interval '1 millisecond')`,
+        ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
+      })
+      .from(groups)
+      .innerJoin(cells, eq(cells.group, groups.id))
+      .where(eq(cells.name, name))
+      .for('update');
+    if (found === undefined || found.cell.state === 'retired') throw unknownCell(name, found !== undefined);
+    if (found.checkedOutCell !== null) {
+      const [other] = await tx
+        .select({ name: cells.name, holder: cells.checkoutHolder })
+        .from(cells)
+        .where(eq(cells.id, found.checkedOutCell));
+      const which = other?.name === name ? 'is' : `shares its key with ${other?.name ?? 'a cell'}, which is`;
+      throw new TidemarkError('cell_held', `${name} ${which} checked out by ${other?.holder ?? holder}`, {
+        hint: `they run \`tidemark fleet checkin ${other?.name ?? name}\` first`,
+      });
+    }
+    if (found.isAtWork && !isForced) {
+      throw new TidemarkError('cell_held', `worker ${found.holder} is working on ${name}`, {
+        hint: 'run it with `--wait`, which waits for the worker to end',
+        isRetryable: true,
+      });
+    }
+    const [taken] = await tx
+      .update(groups)
+      .set({ fence: sql`${groups.fence} + 1`, holder, heldAt: now, checkedOutCell: found.cell.id })
+      .where(eq(groups.id, found.id))
+      .returning({ fence: groups.fence });
+    await tx
+      .update(cells)
+      .set({ state: 'checked_out', checkoutHolder: holder, checkoutAt: now })
+      .where(eq(cells.id, found.cell.id));
+    const rows = [{ fence: taken?.fence ?? 0, rateLog: found.rateLog, ageMs: found.ageMs, cell: found.cell }];
+    return heldGroup(found.id, rows) as HeldGroup;
+  });
+}
+
+/**
+ * What `checkout` returned, for who publishes or gives the cell back later.
+ * @throws TidemarkError `usage` for a cell that is not checked out
+ */
+export async function checkedOutCell(
+  db: Database,
+  name: string,
+): Promise<HeldGroup & { readonly holder: string }> {
+  const rows = await db
+    .select({
+      fence: groups.fence,
+      rateLog: groups.rateLog,
+      ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
+      cell: cellColumns,
+      holder: cells.checkoutHolder,
+    })
+    .from(groups)
+    .innerJoin(cells, eq(cells.id, groups.checkedOutCell))
+    .where(eq(cells.name, name));
+  const held = heldGroup(rows[0]?.cell.group ?? 0, rows);
+  if (held === null) throw notCheckedOut(name);
+  return { ...held, holder: rows[0]?.holder ?? '' };
+}
+
+/**
+ * Gives a checked-out cell back to the workers, due at once. What the person did is published before, under the fence.
+ * @throws TidemarkError `usage` for a cell that is not checked out
+ */
+export async function checkInCell(db: Database, name: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    const rows = await tx
+      .update(cells)
+      .set({
+        state: sql`case when ${cells.quarantinedAt} is null then 'active' else 'quarantined' end`,
+        checkoutHolder: null,
+        checkoutAt: null,
+        dueAt: now,
+      })
+      .where(and(eq(cells.name, name), eq(cells.state, 'checked_out')))
+      .returning({ id: cells.id, group: cells.group });
+    const [cell] = rows;
+    if (cell === undefined) throw notCheckedOut(name);
+    await tx
+      .update(groups)
+      .set({ fence: sql`${groups.fence} + 1`, holder: null, checkedOutCell: null })
+      .where(and(eq(groups.id, cell.group), eq(groups.checkedOutCell, cell.id)));
+  });
+}
+
+function unknownCell(name: string, isRetired: boolean): TidemarkError {
+  return new TidemarkError('usage', isRetired ? `${name} is retired` : `there is no cell ${name}`, {
+    hint: 'see `tidemark fleet status`',
+  });
+}
+
+function notCheckedOut(name: string): TidemarkError {
+  return new TidemarkError('usage', `${name} is not checked out`, { hint: 'see `tidemark fleet status`' });
+}
