@@ -25,8 +25,10 @@ const SAID_BY_CODE: Readonly<Record<string, string> & Record<typeof DUPLICATE, s
   BLOCK_AS_IMPLICIT_KEY:
     'expected one "key: value" on this line; check the indentation, or quote a value with ": " in it',
   [DUPLICATE]: 'this key appears twice in its mapping',
-  MISSING_CHAR: 'expected a closing quote, bracket or brace, or a space after ":"',
-  MULTILINE_IMPLICIT_KEY: 'expected "key: value", each on its own line',
+  // Also for a line of a list that is indented less than its item.
+  MISSING_CHAR:
+    'expected a closing quote, bracket or brace, or a space after ":"; or the indentation of this line is wrong',
+  MULTILINE_IMPLICIT_KEY: 'expected "key: value", each on its own line; check the indentation',
   NON_STRING_KEY: 'expected a plain text as key',
   TAB_AS_INDENT: 'a tab: expected spaces for indentation',
   TAG_RESOLVE_FAILED: 'a tag (!name): expected plain values',
