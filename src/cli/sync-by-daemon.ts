@@ -150,14 +150,15 @@ function endedWithout({ error }: RequestState): TidemarkError {
 
 function cameToNothing(code: string | null, why: string | null): TidemarkError {
   return new TidemarkError(
-    (code ?? 'internal') as TidemarkError['code'],
+    // It was the daemon that was interrupted, not this command.
+    code === 'interrupted' ? 'unreachable' : ((code ?? 'internal') as TidemarkError['code']),
     `the daemon's sync came to nothing: ${why ?? 'its log says why'}`,
     { hint: 'see the log of the daemon, then run `tidemark sync` again' },
   );
 }
 
 function gone({ pid }: DaemonLockfile): TidemarkError {
-  return new TidemarkError('interrupted', `the daemon (pid ${pid}) ended before the sync did`, {
+  return new TidemarkError('unreachable', `the daemon (pid ${pid}) ended before the sync did`, {
     hint: 'what was published before is untouched: run `tidemark sync` again',
   });
 }

@@ -259,6 +259,26 @@ describe('tidemark daemon', () => {
     expect((await next.ended).code).toBe(0);
   });
 
+  it('killed outright in a sync that a command follows, the command fails with 1 and says so once', async () => {
+    const { service, env } = await story();
+    const running = daemon(env);
+    await running.said(/^sync is done/);
+    const asked = new Promise<void>((resolve) => {
+      // Never answered: the sync stays at work.
+      service.quirks.push(() => {
+        resolve();
+        return true;
+      });
+    });
+    const following = start(['sync'], { env });
+    await asked;
+    running.child.kill('SIGKILL');
+    const { code, stderr } = await following.ended;
+    expect(code, stderr).toBe(1);
+    const text = `the daemon (pid ${running.child.pid}) ended before the sync did`;
+    expect(stderr.split(text), stderr).toHaveLength(2);
+  });
+
   it('killed outright as it looks for drift of what a sync changed, the next one does', async () => {
     const { service, env } = await story({ TIDEMARK_SCHEDULES_DRIFT_CRON: '0 0 1 1 *' });
     expect((await tidemark(['sync'], { env })).code).toBe(0);
