@@ -8,6 +8,7 @@ import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
@@ -78,7 +79,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
         signal,
         ...(options.id === undefined ? {} : { typedIds: options.id }),
       });
-      return driftReport(context, options, opener, found);
+      return driftReport(context, options, opener, found, to.form === 'latest');
     });
     return await deliver(context, options, results);
   } finally {
@@ -91,6 +92,7 @@ function driftReport(
   options: DriftOptions,
   opener: StateOpener,
   all: FoundDrift,
+  isOfLatest: boolean,
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
@@ -98,7 +100,8 @@ function driftReport(
   const beside = comparisonNotes(document, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   printNote(context, isForPeople ? beside : [...all.warnings, ...beside]);
-  const notes = [...all.warnings, ...driftNotes(found, below, options)];
+  const unread = isOfLatest && mirror !== null ? failedAttempt(mirror, source) : [];
+  const notes = [...all.warnings, ...unread.slice(0, 1), ...driftNotes(found, below, options)];
   const shared = {
     definitions,
     severityOf,
@@ -114,8 +117,9 @@ function driftReport(
   };
   return {
     source,
-    exitCode: diffExitCode(document),
-    reason: comparisonReason(document, definitions),
+    // What could not be read may hide anything.
+    exitCode: unread.length > 0 ? 3 : diffExitCode(document),
+    reason: [...unread, ...comparisonReason(document, definitions)],
     json: () => JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets }), null, 2),
     render: (format) =>
       renderDocument(context, document, format, {
@@ -126,6 +130,17 @@ function driftReport(
             : [...notes, ...forgottenNotes(document), ...beside],
       }),
   };
+}
+
+/** Two lines if the newest attempt to read the source failed, so that its latest state is older than that; else none. */
+function failedAttempt(mirror: Mirror, source: string): string[] {
+  const ended = mirror.runs.list({ source, limit: 3 }).find(({ outcome }) => outcome !== 'running');
+  if (ended?.outcome !== 'failed') return [];
+  const why = ended.errorCode === null ? '' : ` (${ended.errorCode})`;
+  return [
+    `the latest state is older than the last attempt to read it: run ${ended.run} failed${why}`,
+    `  → \`tidemark runs show ${ended.run}\` shows why; \`tidemark drift --live\` reads the service now`,
+  ];
 }
 
 /** The drift with what matters less left out, and how many findings that were. */

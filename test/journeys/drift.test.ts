@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
 import { type Ended, mirrorOnce, scratch } from './harness.ts';
-import { forbidden, ORG } from './service.ts';
+import { forbidden, ORG, respond } from './service.ts';
 
 interface DriftJson {
   readonly schema: string;
@@ -61,6 +61,26 @@ async function baselined(more: Readonly<Record<string, string>> = {}): Promise<D
     JSON.parse((await it.expectRun(code, 'drift', ...args, '--json')).stdout) as DriftJson;
   return { ...it, drift, enforce2fa };
 }
+
+describe('drift after a sync that failed', () => {
+  it('exits with 3 and names the run, until a sync read the service again', async () => {
+    const here = await baselined();
+    here.service.quirks.push((_request, response) => {
+      respond(response, 503, '{"detail":"down for maintenance"}');
+      return true;
+    });
+    await here.expectRun(1, 'sync', '--quiet');
+    const ended = await here.expectRun(3, 'drift');
+    expect(ended.stdout).toContain('No differences');
+    expect(ended.stderr).toMatch(/the latest state is older than the last attempt to read it: run 2 failed/);
+    expect(ended.stderr).toContain('`tidemark runs show 2` shows why');
+    expect((await here.drift(3)).findings).toEqual([]);
+    here.service.quirks.length = 0;
+    await here.drift(0, '--live');
+    await here.expectRun(0, 'sync', '--quiet');
+    await here.drift(0);
+  });
+});
 
 /** A second working directory, with an export and a key and no mirror: a pipeline. */
 describe('drift of an export against live, without a mirror', () => {
