@@ -4,7 +4,7 @@ import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import type { MirrorHealth } from './mirror-health.ts';
-import type { Problem } from './problems.ts';
+import { MIRROR_UNWRITABLE, type Problem } from './problems.ts';
 
 /** Clocks this far apart make ages and schedules wrong enough to matter. */
 const SKEW_LIMIT_MS = 60_000;
@@ -34,7 +34,7 @@ export function mirrorProblems(
   health: MirrorHealth,
   { isDaemonAlive, now }: { readonly isDaemonAlive: boolean; readonly now: number },
 ): Problem[] {
-  const { path, isThere, error, damage, lockError } = health;
+  const { path, isThere, error, damage, writeError } = health;
   const problems: Problem[] = [];
   const add = (gravity: Problem['gravity'], code: string, message: string, next: string, source?: string) =>
     void problems.push({ gravity, code, source: source ?? null, message, next });
@@ -50,12 +50,12 @@ export function mirrorProblems(
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');
   if (!isThere)
     add('note', 'mirror_missing', `there is no mirror at ${path} yet`, 'run `tidemark sync` once');
-  if (lockError !== null)
+  if (writeError !== null)
     add(
-      'warning',
-      lockError.code,
-      lockError.message,
-      lockError.hint ?? 'check the owner and mode of the directory',
+      'error',
+      MIRROR_UNWRITABLE,
+      writeError.message,
+      writeError.hint ?? 'check the owner and mode of the directory',
     );
   disk(health, add);
   for (const source of health.sources) {

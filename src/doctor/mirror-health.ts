@@ -1,5 +1,5 @@
 /** The health of the mirror: present, undamaged, with disk space, and its daemon's schedules and notices. Read-only. */
-import { existsSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
@@ -34,8 +34,8 @@ export interface MirrorHealth {
   readonly freeBytes: number | null;
   /** The process that holds it for writing, as text; null without one. */
   readonly heldBy: string | null;
-  /** Why its lock cannot be taken, other than that another process holds it. */
-  readonly lockError: TidemarkError | null;
+  /** Why it cannot be written, other than that another process holds it. */
+  readonly writeError: TidemarkError | null;
   /** The configured ones. */
   readonly sources: readonly SourceStatus[];
   readonly schedules: readonly ScheduleHealth[];
@@ -96,12 +96,16 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Of the nearest existing directory: the mirror's own may not exist yet. */
-function freeBytes(path: string): number | null {
+/** The directory of a file, or the nearest one above that exists: the mirror's own may not exist yet. */
+function nearestDirectory(path: string): string {
   let directory = dirname(path);
   while (!existsSync(directory) && directory !== dirname(directory)) directory = dirname(directory);
+  return directory;
+}
+
+function freeBytes(path: string): number | null {
   try {
-    const { bavail, bsize } = statfsSync(directory);
+    const { bavail, bsize } = statfsSync(nearestDirectory(path));
     return bavail * bsize;
   } catch {
     // Some file systems do not report it: the text says that it is unknown.
@@ -109,22 +113,32 @@ function freeBytes(path: string): number | null {
   }
 }
 
-/** Takes the writer's lock for a moment, if there ever was a writer. */
+/** Whether a sync could write: takes the writer's lock for a moment, if there ever was a writer. Nothing is made. */
 function lockCheck(
   name: string,
   now: number,
   looker: HealthOptions['looker'],
-): Pick<MirrorHealth, 'heldBy' | 'lockError'> {
-  if (!existsSync(name)) return { heldBy: null, lockError: null };
+): Pick<MirrorHealth, 'heldBy' | 'writeError'> {
   try {
     const path = realMirrorPath(name);
-    if (!existsSync(`${path}-lock`)) return { heldBy: null, lockError: null };
-    acquireWriterLock(path, { command: 'doctor', ...looker, since: isoTime(now) }).release();
-    return { heldBy: null, lockError: null };
+    // The log and the unpublished run are files beside the mirror.
+    const needed = [nearestDirectory(path), ...(existsSync(path) ? [path] : [])];
+    for (const each of needed) checkWritable(each);
+    if (existsSync(path) && existsSync(`${path}-lock`))
+      acquireWriterLock(path, { command: 'doctor', ...looker, since: isoTime(now) }).release();
+    return { heldBy: null, writeError: null };
   } catch (thrown) {
     const error = asTidemarkError(asFileError(thrown, name, 'opened'));
-    if (error.code !== 'mirror_locked') return { heldBy: null, lockError: error };
-    return { heldBy: error.message, lockError: null };
+    if (error.code !== 'mirror_locked') return { heldBy: null, writeError: error };
+    return { heldBy: error.message, writeError: null };
+  }
+}
+
+function checkWritable(path: string): void {
+  try {
+    accessSync(path, statSync(path).isDirectory() ? constants.W_OK | constants.X_OK : constants.W_OK);
+  } catch (error) {
+    throw asFileError(error, path, 'written');
   }
 }
 

@@ -20,6 +20,9 @@ export interface Problem {
   readonly next: string;
 }
 
+/** Code of the problem that no sync can write the mirror. */
+export const MIRROR_UNWRITABLE = 'mirror_unwritable';
+
 const ORDER: readonly Gravity[] = ['error', 'warning', 'note'];
 
 /** Worst first; those alike stay in the order in which they were found. */
@@ -209,7 +212,7 @@ function without(source: SourceConfig, kinds: readonly Kind[]): SourceConfig {
 
 /**
  * 0 for fine, warnings included; 3 where something cannot be read; where nothing can, 5 if the key was refused for all of
- * it and 1 otherwise.
+ * it and 1 otherwise; 1 as well where the mirror cannot be written, since every sync fails then.
  */
 export function doctorExitCode(reaches: readonly SourceReach[], problems: readonly Problem[]): ExitCode {
   const states = reaches.flatMap(({ kinds, fatal }) => [
@@ -222,5 +225,6 @@ export function doctorExitCode(reaches: readonly SourceReach[], problems: readon
     const isRefused = reached.length > 0 && reached.every((state) => state === 'denied');
     return isRefused ? EXIT.refused : EXIT.failed;
   }
+  if (problems.some(({ code }) => code === MIRROR_UNWRITABLE)) return EXIT.failed;
   return problems.some(({ gravity }) => gravity === 'error') ? EXIT.partial : EXIT.done;
 }

@@ -174,6 +174,25 @@ describe('a disk that cannot be written', () => {
     expect((await run(['sync'], env, uid)).code).toBe(0);
   });
 
+  it.each([
+    ['without a mirror', false],
+    ['with a mirror', true],
+  ])('is an error to doctor, as it is to sync: %s', async (_name, isSynced) => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    readOnly(directory, false);
+    const env = environment(service.url, directory);
+    if (isSynced) expect((await run(['sync'], env, uid)).code).toBe(0);
+    expect((await run(['doctor'], env, uid)).code).toBe(0);
+    readOnly(directory, true);
+    const { code, stdout, stderr } = await run(['doctor', '--json'], env, uid);
+    const { problems } = JSON.parse(stdout) as { problems: { gravity: string; code: string }[] };
+    expect([code, problems[0]]).toMatchObject([1, { gravity: 'error', code: 'mirror_unwritable' }]);
+    expect(stderr).toContain(`${directory} could not be written`);
+    expect((await run(['sync'], env, uid)).code).toBe(1);
+    readOnly(directory, false);
+  });
+
   it('still shows the mirror that stands on it', async () => {
     const service = await FakeService.start();
     service.lists.set(DOMAINS, domains(3, 1));
