@@ -8,6 +8,7 @@ import type { TargetConfig } from '../config/config.ts';
 import type { ErrorMessage } from '../core/child-process.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
+import type { RecordChange } from '../diff/change.ts';
 import type { RateLogState } from '../mirror/rate-log.ts';
 
 /** Sections of a configuration file, as the registry has them of one cell. No secret is in it. */
@@ -94,7 +95,7 @@ export interface CellRecordKey {
 export interface CellChange extends CellRecordKey {
   readonly run: number;
   readonly name: string;
-  readonly change: 'added' | 'removed' | 'changed';
+  readonly change: RecordChange['change'];
   /** RFC 6901 pointers of what differs; empty for a record that came or went. */
   readonly paths: readonly string[];
 }

@@ -4,10 +4,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { CellDeclaration } from '../config/cells.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
+import type { CellState } from './registry/schema.ts';
 
 /** A cell as the registry has it. */
 export interface RegisteredCell extends CellDeclaration {
-  readonly state: 'active' | 'quarantined' | 'checked_out' | 'retired';
+  readonly state: CellState;
   readonly checkoutHolder: string | null;
 }
 

@@ -1,19 +1,9 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
 import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { ScopeKey, Severity } from '../../catalog/definition.ts';
-import type { CellRun } from '../cell.ts';
+import type { CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
-import {
-  type CellState,
-  cells,
-  changes,
-  findings,
-  groups,
-  type PublishedOutcome,
-  records,
-  runs,
-  workers,
-} from './schema.ts';
+import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
 
 /** What is most wrong with a cell; `fine` where nothing is. */
 export type CellHealth =
@@ -50,7 +40,7 @@ export interface CellOverview {
   readonly errorCode: string | null;
   readonly error: string | null;
   readonly lastRun: number | null;
-  readonly lastOutcome: PublishedOutcome | null;
+  readonly lastOutcome: CellRun['outcome'] | null;
   readonly publishedAt: string | null;
   readonly completeAt: string | null;
   readonly storedAt: string | null;
@@ -241,7 +231,7 @@ export interface ChangeOverview {
   readonly scope: string;
   readonly id: string;
   readonly name: string;
-  readonly change: 'added' | 'removed' | 'changed';
+  readonly change: CellChange['change'];
   readonly paths: readonly string[];
 }
 
@@ -388,7 +378,7 @@ export interface FindingOverview {
   readonly id: string;
   readonly name: string;
   readonly path: string;
-  readonly change: 'added' | 'removed' | 'changed';
+  readonly change: CellChange['change'];
   readonly severity: Severity;
   readonly since: string;
   /** Undefined where the cell does not show values. */

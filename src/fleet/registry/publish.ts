@@ -1,6 +1,7 @@
 /**
  * What a job did on a cell, written to the registry: one statement, or one transaction where more records changed than a
  * statement takes. Everything depends on the row of the group, which is locked and has to have the fence.
+ * The statement is put together from texts: Drizzle cannot say WITH whose parts write what the part before returned.
  */
 import { createHash } from 'node:crypto';
 import { and, eq, type SQL, sql } from 'drizzle-orm';
@@ -23,7 +24,7 @@ export interface ProjectedRecord extends CellRecordKey {
 export interface ProjectedFinding extends CellRecordKey {
   readonly path: string;
   readonly name: string;
-  readonly change: 'added' | 'removed' | 'changed';
+  readonly change: CellChange['change'];
   readonly severity: Severity;
   /** JSON texts, only where the cell's `showsValues` is set: others are not written. */
   readonly before?: string;

@@ -8,6 +8,9 @@
  * 2. It is the query of a cursor, sent as a prepared statement: that takes one SELECT or VALUES.
  * 3. The transaction is read-only, with limits of time and rows, and a search path that has the views only.
  * 4. Where the role `tidemark_reader` is there, it reads as that role.
+ *
+ * Its statements are texts on one connection: Drizzle has no cursors, settings and roles of a transaction, nor values as
+ * PostgreSQL writes them.
  */
 import { TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';

@@ -23,6 +23,7 @@ import {
 import type { Severity } from '../../catalog/definition.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { CellChange, CellRun } from '../cell.ts';
 
 export const registrySchema = pgSchema('tidemark');
 export const querySchema = pgSchema('tidemark_query');
@@ -117,7 +118,7 @@ export const cells = registrySchema.table(
     dueAt: time('due_at').default(sql`now()`),
     /** Number of the newest run in the mirror, and its outcome; NULL before the first. */
     lastRun: integer('last_run'),
-    lastOutcome: text('last_outcome').$type<PublishedOutcome>(),
+    lastOutcome: text('last_outcome').$type<CellRun['outcome']>(),
     /** When a run was last published, and when a complete one was. */
     publishedAt: time('published_at'),
     completeAt: time('complete_at'),
@@ -161,8 +162,6 @@ export interface CellDocument {
   readonly drift?: Readonly<Record<string, unknown>>;
 }
 
-export type PublishedOutcome = 'complete' | 'partial' | 'failed';
-
 export const workers = registrySchema.table('workers', {
   name: text('name').primaryKey(),
   host: text('host').notNull(),
@@ -186,7 +185,7 @@ export const runs = registrySchema.table(
       .references(() => cells.id),
     /** Number of the run in the cell's mirror. */
     run: integer('run').notNull(),
-    outcome: text('outcome').$type<PublishedOutcome>().notNull(),
+    outcome: text('outcome').$type<CellRun['outcome']>().notNull(),
     startedAt: time('started_at').notNull(),
     finishedAt: time('finished_at').notNull(),
     requests: integer('requests').notNull(),
@@ -226,7 +225,7 @@ export const findings = registrySchema.table(
     /** RFC 6901 pointer; empty for a record that came or went. */
     path: text('path').notNull(),
     name: text('name').notNull(),
-    change: text('change').$type<'added' | 'removed' | 'changed'>().notNull(),
+    change: text('change').$type<CellChange['change']>().notNull(),
     severity: text('severity').$type<Severity>().notNull(),
     /** When it was first published; it stays while the finding does. */
     since: time('since')
@@ -276,7 +275,7 @@ export const changes = registrySchema.table(
     scope: text('scope').notNull(),
     id: text('remote_id').notNull(),
     name: text('name').notNull(),
-    change: text('change').$type<'added' | 'removed' | 'changed'>().notNull(),
+    change: text('change').$type<CellChange['change']>().notNull(),
     /** RFC 6901 pointers of the fields that differ, as a JSON array; empty for a record that came or went. */
     paths: jsonb('paths').$type<readonly string[]>().notNull(),
     /** When it was published. */
