@@ -173,6 +173,7 @@ function mergedSnapshot(
     mirror: null,
     health: mergedHealth(parts, { now, startedAt, problems: problems(), configProblem: configProblem() }),
     sourceStatuses: known.flatMap(({ snapshot }) => snapshot.sourceStatuses),
+    withBaseline: new Set(known.flatMap(({ snapshot }) => [...snapshot.withBaseline])),
     lastJobs: mergedJobs(known.map(({ name, snapshot }) => ({ name, jobs: snapshot.lastJobs }))),
     drillScores,
     pending: known.flatMap(({ snapshot }) => snapshot.pending),

@@ -300,6 +300,7 @@ describe('HTTP over many mirrors', () => {
 
     const metrics = (await story.ask('/metrics')).text;
     expect(metrics.match(/^tidemark_last_success_timestamp_seconds\{source="s\d+"\} /gm)).toHaveLength(6);
+    expect(metrics.match(/^tidemark_baseline_set\{source="s\d+"\} 0$/gm)).toHaveLength(6);
     expect(metrics).toContain('tidemark_health_state{source="",state="ok"} 1');
     expect(metrics).toContain('tidemark_mirror_readable 1');
     expect(await story.json('/readyz')).toMatchObject({ state: 'ok', slots: { count: 4, used: 0 } });
@@ -343,6 +344,8 @@ describe('HTTP over many mirrors', () => {
       drift = code === 200 ? (JSON.parse(text) as Record<string, unknown>) : {};
     }
     expect(drift).toMatchObject({ schema: 'tidemark.reports/1', errors: [], next: 's02' });
+    const later = (await story.ask('/metrics')).text;
+    expect(later.match(/^tidemark_baseline_set\{source="s\d+"\} 1$/gm)).toHaveLength(3);
     const counts = drift['sources'] as { source: string; open: number | null }[];
     expect(counts.filter(({ open: findings }) => findings === 1).map(({ source }) => source)).toEqual(
       sources,

@@ -23,6 +23,8 @@ import { type SourceStatus, readSourceStatuses } from '../../state/source-status
 interface MirrorFacts {
   /** The configured sources first. */
   readonly sourceStatuses: readonly SourceStatus[];
+  /** The configured sources whose mirror has a baseline. */
+  readonly withBaseline: ReadonlySet<string>;
   readonly lastJobs: LastJobs;
   readonly drillScores: ReadonlyMap<string, DrillScores>;
   /** Notices that wait for their delivery. */
@@ -99,6 +101,7 @@ export function readHealthInputs(
     const lastJobs = readLastJobs(mirror);
     return {
       sourceStatuses,
+      withBaseline: new Set(mirror.snapshots.baseline() === undefined ? [] : configured),
       lastJobs,
       drillScores: readDrillScores(mirror, lastJobs),
       pending: mirror.daemon.pendingDeliveries(),
@@ -153,6 +156,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
   });
   const nothing = {
     sourceStatuses: [],
+    withBaseline: new Set<string>(),
     lastJobs: NO_JOBS,
     drillScores: new Map<string, DrillScores>(),
     pending: [],

@@ -338,6 +338,15 @@ export const METRICS: readonly MetricRow[] = [
     ({ totals }) => totals.changes.map(({ source, change, count }) => [count, source, change]),
   ),
   gauge(
+    'baseline_set',
+    '1 if the mirror has a baseline for the source, else 0: then no drift is reported',
+    ['source'],
+    ({ snapshot: { sourceStatuses, withBaseline } }) =>
+      sourceStatuses
+        .filter(({ isConfigured }) => isConfigured)
+        .map(({ source }) => [Number(withBaseline.has(source)), source]),
+  ),
+  gauge(
     'drift_findings',
     'Open findings as of the latest run and the current acceptances. If too much changed to compare during a scrape: of the latest drift job',
     ['source', 'severity'],

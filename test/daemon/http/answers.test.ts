@@ -211,6 +211,7 @@ describe('metrics', () => {
     expect(text).toContain('tidemark_rate_left_requests{source="default",window="minute"} 400');
     expect(text).not.toContain('window="hour"');
     expect(text).toContain('tidemark_drill_score{source="default"} 0.94');
+    expect(text).toContain('tidemark_baseline_set{source="default"} 1');
     // As of now, whatever the latest drift job counted.
     const drift = (await json('/api/v1/drift')) as unknown as { summary: Record<string, number> };
     for (const severity of ['critical', 'high', 'medium', 'low'] as const)
@@ -269,6 +270,15 @@ describe('no secret', () => {
 });
 
 describe('problem', () => {
+  it('a mirror without a baseline is told from one without drift', async () => {
+    const fresh = await World.create();
+    await fresh.sync();
+    const { url } = await fresh.listen();
+    const text = await (await fetch(`${url}/metrics`)).text();
+    expect(text).toContain('tidemark_baseline_set{source="default"} 0');
+    expect(text).not.toMatch(/^tidemark_drift_findings\{/m);
+  });
+
   it('a mirror that is gone is said everywhere, and nothing breaks', async () => {
     const gone = await World.create();
     const { url } = await gone.listen();
