@@ -6,6 +6,7 @@ import { NO_PROXIES, proxyFor, shownProxy } from '../config/proxy.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import { count, duration, plural, localTime } from '../core/wording.ts';
+import type { TargetCheck } from './doctor-backups.ts';
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { ListShape, ProbeState } from '../doctor/collection-probe.ts';
 import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
@@ -168,8 +169,14 @@ export function healthReport(
   {
     now,
     daemon,
+    targets,
     isVerbose,
-  }: { readonly now: number; readonly daemon: DaemonLockfile | null; readonly isVerbose: boolean },
+  }: {
+    readonly now: number;
+    readonly daemon: DaemonLockfile | null;
+    readonly targets: readonly TargetCheck[];
+    readonly isVerbose: boolean;
+  },
 ): ReportDocument {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${mebibytes(bytes)}` : '';
@@ -216,6 +223,10 @@ export function healthReport(
           ] as const,
         ]
       : []),
+    ...targets.map(
+      ({ address, error }) =>
+        ['backups', `${address} ${error === null ? 'can be used' : 'CANNOT BE USED'}`] as const,
+    ),
   ];
   return {
     title: 'mirror',
@@ -294,16 +305,23 @@ export function inspectMirror(
 
 // The JSON document `tidemark.doctor/1`.
 
-export function doctorDocument(
-  reaches: readonly SourceReach[],
-  health: MirrorHealth,
-  daemon: DaemonLockfile | null,
-  problems: readonly Problem[],
-): object {
+interface Findings {
+  readonly reaches: readonly SourceReach[];
+  readonly health: MirrorHealth;
+  readonly daemon: DaemonLockfile | null;
+  readonly targets: readonly TargetCheck[];
+  readonly problems: readonly Problem[];
+}
+
+export function doctorDocument({ reaches, health, daemon, targets, problems }: Findings): object {
   return {
     schema: 'tidemark.doctor/1',
     sources: reaches.map(sourceDocument),
     mirror: mirrorDocument(health, daemon),
+    backups: targets.map(({ address, error }) => ({
+      target: address,
+      error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+    })),
     problems,
   };
 }

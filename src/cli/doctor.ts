@@ -17,6 +17,7 @@ import {
   problemReport,
   reachReport,
 } from './doctor-report.ts';
+import { checkTargets, targetProblems } from './doctor-backups.ts';
 import { probeSource } from './source-probe.ts';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -51,9 +52,11 @@ export async function doctor(
       if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
       reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
     }
+    const targets = await checkTargets(config, context.signal);
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),
+      ...targetProblems(targets),
       // Of the configuration as a whole: once.
       ...(context.ofSeveral?.isFirst === false ? [] : config.warnings).map((warning): Problem => ({
         gravity: 'warning',
@@ -64,12 +67,15 @@ export async function doctor(
       })),
     ]);
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(doctorDocument(reaches, health, daemon, problems))}\n`);
+      await print(
+        context,
+        `${JSON.stringify(doctorDocument({ reaches, health, daemon, targets, problems }))}\n`,
+      );
     } else {
       const isVerbose = context.options.verbose === true;
       const reports = [
         ...reaches.map((reach) => reachReport(reach, { isVerbose })),
-        healthReport(health, { now, daemon, isVerbose }),
+        healthReport(health, { now, daemon, targets, isVerbose }),
         problemReport(problems.filter(({ gravity }) => isVerbose || gravity !== 'note')),
       ];
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));

@@ -1,10 +1,10 @@
 import { stripVTControlCharacters } from 'node:util';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { existsSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -46,6 +46,7 @@ interface DoctorJson {
     readonly requests: number;
   }[];
   readonly mirror: Readonly<Record<string, unknown>>;
+  readonly backups: readonly { readonly target: string; readonly error: { readonly code: string } | null }[];
   readonly problems: readonly {
     readonly gravity: string;
     readonly code: string;
@@ -277,6 +278,56 @@ describe('doctor', () => {
     const { directory, env } = await rig();
     writeFileSync(join(directory, 'mirror.db'), 'not a mirror at all, and long enough to be read as one');
     expect((await examine(3, env, directory)).codes[0]).toBe('mirror_foreign');
+  });
+
+  it('looks at each target for backups, and makes nothing there', async () => {
+    const { directory, env } = await rig();
+    const [good, gone] = [join(directory, 'good'), join(directory, 'gone')];
+    mkdirSync(good);
+    env['TIDEMARK_BACKUP_TARGETS'] = `${good}, ${gone}`;
+    const { document } = await examine(3, env, directory);
+    expect(document.backups).toMatchObject([
+      { target: good, error: null },
+      { target: gone, error: { code: 'file_system' } },
+    ]);
+    expect(document.problems[0]).toMatchObject({
+      ...{ gravity: 'error', code: 'backup_target' },
+      message: expect.stringContaining(`${gone}, does not exist`) as string,
+    });
+    const { stdout, stderr } = await text(env, directory, '-v');
+    expect(stdout).toContain(`${good} can be used`);
+    expect(stderr.replaceAll(/\s+/g, ' ')).toContain(`${gone}, does not exist`);
+    expect([existsSync(gone), readdirSync(good)]).toEqual([false, []]);
+    mkdirSync(gone);
+    await examine(0, env, directory);
+  });
+
+  it('looks at a bucket with one request, and reports one that does not answer as it should', async () => {
+    const { directory, env } = await rig();
+    const seen: string[] = [];
+    let status = 200;
+    const bucket = createServer(({ method = '', url = '' }, response) => {
+      seen.push(`${method} ${url}`);
+      response.writeHead(status, { 'content-type': 'application/xml' });
+      response.end(status === 200 ? '<ListBucketResult/>' : '<Error><Code>AccessDenied</Code></Error>');
+    });
+    await new Promise<void>((resolve) => void bucket.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void bucket.close());
+    const endpoint = `http://127.0.0.1:${(bucket.address() as AddressInfo).port}`;
+    env['TIDEMARK_BACKUP_TARGETS'] = `s3://copies/here?path-style=true&region=eu&endpoint=${endpoint}`;
+    vi.stubEnv('AWS_ACCESS_KEY_ID', 'test-id');
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test-secret');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    expect((await examine(0, env, directory)).document.backups).toEqual([
+      { target: 's3://copies/here', error: null },
+    ]);
+    expect(seen).toEqual([expect.stringMatching(/^GET .copies.*max-keys=1\b/)]);
+    status = 403;
+    const { document } = await examine(3, env, directory);
+    expect(document.problems[0]).toMatchObject({
+      code: 'backup_target',
+      message: expect.stringContaining('s3://copies/here could not be listed: access denied') as string,
+    });
   });
 
   it('tells overdue schedules, notices that were given up, the last drill, and who holds the mirror', async () => {

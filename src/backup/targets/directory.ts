@@ -2,7 +2,7 @@
  * A directory as a target. A backup takes its final name last, when its manifest is there already, and loses it first: so
  * what has the name of a backup is complete, whatever was killed when.
  */
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
 import {
   access,
   constants,
@@ -45,6 +45,12 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     pathOf: at,
     bytesOf: (name) => bytesOf(at(name)),
     fetch: (name) => Promise.resolve(at(name)),
+    check: async () => {
+      const isToBeMade = within !== undefined && !existsSync(directory);
+      const there = isToBeMade ? within : directory;
+      await namesIn(there);
+      await checkWritable(there);
+    },
     list,
     readText: async (name) => {
       try {
@@ -71,11 +77,7 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     sweep: async (owner) => {
       await makeWithin(directory, within);
       const names = await namesIn(directory);
-      try {
-        await access(directory, constants.W_OK | constants.X_OK);
-      } catch (error) {
-        throw asFileError(error, directory, 'written');
-      }
+      await checkWritable(directory);
       for (const partial of names) {
         const name = finishedName(partial, owner);
         if (name === undefined) continue;
@@ -130,6 +132,14 @@ async function store(
     }
   }
   await syncDirectory(directory);
+}
+
+async function checkWritable(directory: string): Promise<void> {
+  try {
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw asFileError(error, directory, 'written');
+  }
 }
 
 /** A source's own directory is made; the one that it is in must be there, since a disk that is not mounted has none. */

@@ -17,6 +17,7 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   ListMultipartUploadsCommand,
+  ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
   UploadPartCommand,
@@ -82,6 +83,15 @@ export class S3Target implements BackupTarget {
 
   pathOf(name: string): string {
     return `${this.address}/${name}`;
+  }
+
+  async check(signal: AbortSignal): Promise<void> {
+    await this.#asking('listed', async () => {
+      await this.#client.send(
+        new ListObjectsV2Command({ Bucket: this.#bucket, Prefix: this.#key(''), MaxKeys: 1 }),
+        { abortSignal: signal },
+      );
+    });
   }
 
   async list() {

@@ -36,6 +36,8 @@ export interface BackupTarget {
   readonly address: string;
   /** True if only a backup with a manifest counts: the manifest is what is written last. */
   readonly isManifestLast: boolean;
+  /** Whether it can be listed and, as far as that shows without writing, written; at most one small request. */
+  check(signal: AbortSignal): Promise<void>;
   /** All files there, whatever they are. */
   list(): Promise<readonly TargetFile[]>;
   /** Path or address of a file in it. */

@@ -1,0 +1,61 @@
+/** What `doctor` finds of the targets for backups: whether each can be used. */
+import { openTarget } from '../backup/targets/open.ts';
+import type { Config, TargetConfig } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Problem } from '../doctor/problems.ts';
+
+export interface TargetCheck {
+  /** A path, or `s3://bucket/prefix`. */
+  readonly address: string;
+  /** Null where it can be used. */
+  readonly error: TidemarkError | null;
+}
+
+/** For how long a target is waited for: a network disk may hang, and a service not answer. */
+const WAIT_MS = 15_000;
+
+/** Looks at every configured target at once: that a directory can be listed and written, that a bucket can be listed. */
+export async function checkTargets(config: Config, signal: AbortSignal): Promise<readonly TargetCheck[]> {
+  const checks = await Promise.all(
+    (config.backup?.targets ?? []).map((target) => checkTarget(target, signal)),
+  );
+  signal.throwIfAborted();
+  return checks;
+}
+
+async function checkTarget(config: TargetConfig, signal: AbortSignal): Promise<TargetCheck> {
+  let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
+  const waiting = new AbortController();
+  const limited = AbortSignal.any([signal, waiting.signal]);
+  const late = systemClock.sleep(WAIT_MS, limited).then(
+    () => new TidemarkError('timeout', `${address} did not answer within ${WAIT_MS / 1000} s`),
+    () => null,
+  );
+  try {
+    const target = await openTarget(config, systemClock);
+    ({ address } = target);
+    const error = await Promise.race([target.check(limited).then(() => null), late]);
+    return { address, error };
+  } catch (error) {
+    return { address, error: asTidemarkError(error) };
+  } finally {
+    waiting.abort();
+  }
+}
+
+export function targetProblems(checks: readonly TargetCheck[]): Problem[] {
+  return checks.flatMap(({ address, error }): Problem[] =>
+    error === null
+      ? []
+      : [
+          {
+            gravity: 'error',
+            code: 'backup_target',
+            source: null,
+            message: `backups: ${error.message.includes(address) ? '' : `${address}: `}${error.message}`,
+            next: error.hint ?? 'check backup.targets, or the directory or bucket that it names',
+          },
+        ],
+  );
+}
