@@ -166,8 +166,8 @@ export interface BackupsShown {
   /** Complete backups, each once, newest first. */
   readonly whole: TargetShown['whole'];
   readonly damaged: number;
-  /** Why a target could not be read; null where all were. */
-  readonly problem: string | null;
+  /** Which targets could not be read, and why; empty where all were. */
+  readonly problems: readonly string[];
 }
 
 /** Null where no target has answered yet. */
@@ -181,7 +181,10 @@ export function backupsShown(targets: readonly TargetShown[]): BackupsShown | nu
       (a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run,
     ),
     damaged: targets.reduce((sum, { damaged }) => sum + damaged, 0),
-    problem: targets.find(({ problem }) => problem !== null)?.problem ?? null,
+    problems: targets.flatMap(({ address, problem }) => {
+      if (problem === null) return [];
+      return [problem.includes(address) ? problem : `${address}: ${problem}`];
+    }),
   };
 }
 

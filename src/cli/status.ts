@@ -500,10 +500,12 @@ function nextLine({ schedules, hasDaemon, snapshot }: StatusFacts): string {
 function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
   if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
   if (shown === null) return 'Backups: their directory has not answered';
-  if (shown.problem !== null) return `Backups: not readable: ${shown.problem}`;
   const [latest] = shown.whole;
+  const problems = shown.problems.join('; ');
+  if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;
   if (latest === undefined) return `Backups: none yet; one is due every ${duration(backup.everyMs)}`;
   const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
   const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;
-  return `Backups: ${count(shown.whole.length)}, the latest ${age(isoTime(Date.parse(latest.madeAt)), now)}, as of run ${latest.run}, ${byteSize(latest.bytes)}${encrypted}${damaged}`;
+  const unread = problems === '' ? '' : `\n  not readable: ${problems}`;
+  return `Backups: ${count(shown.whole.length)}, the latest ${age(isoTime(Date.parse(latest.madeAt)), now)}, as of run ${latest.run}, ${byteSize(latest.bytes)}${encrypted}${damaged}${unread}`;
 }

@@ -294,6 +294,24 @@ pings: [{ success: "\${PING}" }]
     expect(await run('backup', 'create')).toMatchObject({ code: 0 });
   });
 
+  it('status names the newest of them, and the target that cannot be read', async () => {
+    const gone = '/no/such/disk';
+    const { run, directory, home } = await mirrored();
+    expect((await run('backup', 'create')).code).toBe(0);
+    const env = {
+      TIDEMARK_MIRROR: join(home, 'mirror.db'),
+      TIDEMARK_BACKUP_TARGETS: `${gone}, ${directory}`,
+    };
+    const { stdout } = await commandLine(['status'], { env, cwd: home });
+    expect(stdout).toMatch(
+      /^Backups: 1, the latest .*, as of run 1, .*\n {2}not readable: .*\/no\/such\/disk/m,
+    );
+    const only = { ...env, TIDEMARK_BACKUP_TARGETS: gone };
+    expect((await commandLine(['status'], { env: only, cwd: home })).stdout).toMatch(
+      /^Backups: not readable: .*\/no\/such\/disk/m,
+    );
+  });
+
   it('are made by the daemon after a complete run, where one is due', async () => {
     const service = await FakeService.start();
     const home = scratch();

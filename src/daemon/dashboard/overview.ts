@@ -278,9 +278,12 @@ function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, no
   if (backup === null)
     return emptyHtml('None.', 'The mirror is on this machine only: set `backup.targets` for backups.');
   if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
-  if (shown.problem !== null)
-    return markup`<p class="plain">${badge('bad', 'Not readable')}: ${shown.problem}</p>`;
   const [latest] = shown.whole;
+  const unread =
+    shown.problems.length === 0
+      ? NOTHING
+      : markup`<p class="plain">${badge('bad', 'Not readable')}: ${shown.problems.join('; ')}</p>`;
+  if (latest === undefined && shown.problems.length > 0) return unread;
   if (latest === undefined) {
     const when = `The first one is made after a complete run, then one every ${duration(backup.everyMs)}.`;
     return emptyHtml('None yet.', when);
@@ -303,7 +306,7 @@ function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, no
     ],
     ['Kept', markup`${plural(shown.whole.length, 'backup')}${damaged}`],
   ];
-  return factsHtml(facts, 'facts plain');
+  return markup`${unread}${factsHtml(facts, 'facts plain')}`;
 }
 
 /** Backups are not read again regularly: what is known is of the time when they were made. */
