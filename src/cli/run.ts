@@ -141,13 +141,19 @@ export function renderRun(
   return `${lines.join('\n')}\n`;
 }
 
-/** Why the run is not complete, for stderr; empty for a complete one. */
-export function runReason({ report }: ReportedRun): string[] {
+/**
+ * Why the run is not complete, for stderr; empty for a complete one. Without its problems where `isShown`: the reader of
+ * stderr has just read them in the run's report.
+ */
+export function runReason(
+  { report }: ReportedRun,
+  { isShown }: { readonly isShown: boolean } = { isShown: false },
+): string[] {
   const { run, source, outcome } = report;
   if (outcome === 'complete') return [];
   return [
     `run ${run} of ${source} is ${outcome}`,
-    ...shortcomings(report).map((line) => `  ${line}`),
+    ...(isShown ? [] : shortcomings(report).map((line) => `  ${line}`)),
     `  → what was not read is unchanged; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
 }

@@ -39,7 +39,13 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
   const reports = await printed(context, config, synced);
-  printReason(context, synced.runs.flatMap(runReason));
+  // One terminal shows both outputs.
+  const { stdout, stderr, options: global } = context;
+  const isShown = stdout.isTTY === true && stderr.isTTY === true && global.json !== true;
+  printReason(
+    context,
+    synced.runs.flatMap((run) => runReason(run, { isShown })),
+  );
   return syncExitCode(reports, options.kind ?? null);
 }
 

@@ -118,6 +118,23 @@ describe('words of commands', () => {
     expect(stderr).toContain('--limit 0 is not valid: expected at least 1');
   });
 
+  it('a failed sync says its problems once where one terminal shows both outputs', async () => {
+    const { service, both, env, directory } = await mirrored();
+    service.quirks.push((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' });
+      response.end('{"detail":"Invalid API key."}');
+      return true;
+    });
+    const { stdout, stderr } = await both('sync');
+    const words = `${stdout}${stderr}`.replaceAll(/\s+/g, ' ');
+    expect(words.match(/the key was refused/g), words).toHaveLength(1);
+    expect(stderr).toMatch(/^tidemark: run 1 of default is failed\n *→ what was not read/);
+    // What cron mails has them on stderr as well.
+    const piped = await commandLine(['sync'], { env, cwd: directory });
+    expect(piped.stdout).toContain('the key was refused');
+    expect(piped.stderr).toContain('the key was refused');
+  });
+
   it('a key that is refused everywhere is said once', async () => {
     const { service, env, directory } = await mirrored();
     service.quirks.push(({ path }, response) => {
