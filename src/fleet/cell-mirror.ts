@@ -201,7 +201,7 @@ function openCell(
 }
 
 /**
- * Puts the best mirror of the storage in the place of the cached one: one that ends as the registry knows, or goes on from
+ * Puts the best mirror of the storage in the place of the cached one: one that ends as the registry knows, or continues from
  * there, else the newest that the registry knows an earlier run of. Null where storage has none that is better than the
  * cached one.
  * @throws Unworkable where storage cannot be read, or holds another chain only
@@ -265,7 +265,7 @@ async function storedBackups(
   }
 }
 
-/** What may go on from the registry's run comes first, newest first; then the one that ends with it; then the rest. */
+/** What may continue from the registry's run comes first, newest first; then the one that ends with it; then the rest. */
 function inOrderOfWorth(backups: readonly Backup[], known: KnownMirror | null): readonly Backup[] {
   if (known === null || known.root === null) return backups;
   const exact = backups.filter(({ manifest }) => manifest?.root === known.root);
@@ -295,7 +295,7 @@ async function fetchOne(
 }
 
 /**
- * Ends work with the storage that takes too long for so many bytes.
+ * Ends work with the storage that takes too long for this number of bytes.
  * @throws TidemarkError `timeout` then, and as the work does
  */
 async function withinStorageLimit<T>(
@@ -346,7 +346,7 @@ export function noteLostRuns(order: CellOrder, source: SourceConfig, effects: Mi
   }
 }
 
-// The mirror goes to storage where it has something new. Without storage the run counts all the same.
+// The mirror goes to storage where it has something new. Without storage the run counts even so.
 
 const NOTHING_STORED: CellStorage = { stored: null, error: null };
 

@@ -15,7 +15,7 @@ export type StartCellProcess = () => ChildProcess;
 interface CellProcessOptions {
   readonly start: StartCellProcess;
   readonly clock: Clock;
-  /** After so many cells a new process takes over: its memory returns to the system. */
+  /** After this many cells a new process takes over: its memory returns to the system. */
   readonly cellsPerProcess: number;
 }
 

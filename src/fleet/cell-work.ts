@@ -25,7 +25,7 @@ interface CellEffects extends MirrorEffects {
 
 /** How long the daemon may take to stop: the work has had its time when its signal is aborted. */
 const ABORT_WITHIN_MS = 2_000;
-/** The variable by which the configuration file of a cell refers to the key. It is no variable of any process. */
+/** The variable by which the configuration file of a cell refers to the key. No process has it in its environment. */
 const KEY_VARIABLE = 'CELL_API_KEY';
 
 /** Does what is due of one cell. What goes wrong is part of the result. */
@@ -90,7 +90,7 @@ function readCellConfig(
   return effects.loadConfig(configFile, { [KEY_VARIABLE]: secret });
 }
 
-// The limits of the key, which go on from the holder of the group before.
+// The limits of the key, which continue those of the previous holder of the group.
 
 function countRequests(
   { rateLog, requests, uncountedUntil }: CellOrder,
@@ -135,7 +135,7 @@ async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffect
   else signal.addEventListener('abort', stop, { once: true });
   try {
     await daemon.done;
-    // What goes on in spite of it must not meet the next cell: the worker kills the process.
+    // What continues in spite of it must not reach the next cell: the worker kills the process.
     if (daemon.hasLeftWork()) await new Promise(() => undefined);
   } finally {
     signal.removeEventListener('abort', stop);

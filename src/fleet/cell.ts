@@ -1,5 +1,5 @@
 /**
- * A cell: one source with a mirror file, a schedule and backups of its own. What a worker tells the process that works on a
+ * A cell: one source with a mirror file, a schedule and backups of its own. What a worker sends to the process that works on a
  * cell, and what that process answers: plain values only.
  */
 import type { Severity } from '../catalog/definition.ts';
@@ -24,11 +24,11 @@ export interface CellConfig {
 export interface KnownMirror {
   /** Number of the newest run of which it knows, whatever its outcome. */
   readonly lastRun: number;
-  /** Root hash of the newest published run, in hex; null where none was published. */
+  /** Root hash of the newest published run, in hex; null if none was published. */
   readonly root: string | null;
   /** The run whose records the registry shows; null where it shows none. */
   readonly projectedRun: number | null;
-  /** Name of the newest backup in storage, and the run that it holds; null where there is none. */
+  /** Name of the newest backup in storage, and the run that it holds; null if there is none. */
   readonly stored: { readonly key: string; readonly run: number } | null;
 }
 
@@ -120,17 +120,17 @@ export interface CellRecord extends CellRecordKey {
 /** How the records of a cell that the registry shows are to change. */
 export interface Projection {
   readonly run: number;
-  /** True where `records` are all that there are. */
+  /** True if `records` are complete. */
   readonly isWhole: boolean;
   readonly records: readonly CellRecord[];
   readonly removed: readonly CellRecordKey[];
 }
 
-/** What became of the backup in storage. */
+/** The result of the backup in storage. */
 export interface CellStorage {
   /** Null where nothing had to be stored, or could be. */
   readonly stored: { readonly key: string; readonly run: number; readonly bytes: number } | null;
-  /** Why it could not; the run counts all the same. */
+  /** Why it could not; the run counts even so. */
   readonly error: ErrorMessage | null;
 }
 
@@ -141,7 +141,7 @@ export interface CellReport {
   readonly lostRuns: number;
   /** Ended runs that the registry does not know of, oldest first. */
   readonly runs: readonly CellRun[];
-  /** Of the newest published run; null where there is none. */
+  /** Of the newest published run; null if there is none. */
   readonly root: string | null;
   readonly schemaVersion: number | null;
   readonly recordCount: number;
@@ -153,7 +153,7 @@ export interface CellReport {
   /** When a schedule of the cell is due next, by PostgreSQL's clock, ISO 8601; null for never. */
   readonly dueAt: string | null;
   readonly storage: CellStorage;
-  /** Of the job that failed; null where none did. */
+  /** Of the job that failed; null if none did. */
   readonly error: ErrorMessage | null;
   /** Of the rate group's requests; null where nothing limits them. */
   readonly requests: RateLogState | null;

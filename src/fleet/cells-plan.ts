@@ -14,12 +14,12 @@ export interface RegisteredCell extends CellDeclaration {
 
 interface CellField {
   readonly field: string;
-  /** Null where there is nothing. */
+  /** Null if there is nothing. */
   readonly from: unknown;
   readonly to: unknown;
 }
 
-/** `return`: a retired cell is declared again, and goes on with its history. `blocked`: a person has checked it out. */
+/** `return`: a retired cell is declared again, and continues with its history. `blocked`: a person has checked it out. */
 export interface CellStep {
   readonly action: 'add' | 'return' | 'change' | 'retire' | 'blocked';
   readonly name: string;

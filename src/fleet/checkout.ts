@@ -36,13 +36,13 @@ export const CONFIG_FILE = 'tidemark.yaml';
 export const MIRROR_FILE = 'mirror.db';
 /** Backups that are looked at for the newest mirror. */
 const LOOKED_AT = 4;
-/** While a worker is at work on the cell: how often it is tried again. */
+/** While a worker is working on the cell: how often it is tried again. */
 const TRY_AGAIN_MS = 2_000;
 
 /**
  * Holds a cell for a person and fetches its mirror into a new directory, with a configuration file beside it. Where that
  * fails, the cell is given back.
- * @param waitMs how long to wait for a worker that is at work on it
+ * @param waitMs how long to wait for a worker that is working on it
  * @returns the directory's files that commands need
  * @throws TidemarkError `cell_held`, `usage`, `mirror_missing` where storage lacks the newest mirror, and as storage does
  */

@@ -46,9 +46,9 @@ export interface WorkerLimits {
   readonly cellMs: number;
   /** For work under way, once the worker is to stop; one that drains waits for it. */
   readonly graceMs: number;
-  /** How long a cell waits for the worker that alone has its newest mirror, before others go on without the lost runs. */
+  /** How long a cell waits for the worker that alone has its newest mirror, before others continue without the lost runs. */
   readonly lostRunsMs: number;
-  /** Between two looks for what is due, where there is nothing to do. */
+  /** Between two looks for what is due, if there is nothing to do. */
   readonly pollMs: number;
 }
 
@@ -96,7 +96,7 @@ export class GroupWork {
     this.#shared = shared;
   }
 
-  /** Takes the group, works on its cells one after the other, publishes each by itself, and gives the group back. */
+  /** Takes the group, works on its cells one after the other, publishes each separately, and gives the group back. */
   async work(job: Job): Promise<void> {
     const { registry, description, readSecret, clock } = this.#options;
     const { group } = job.taken;
@@ -154,7 +154,7 @@ export class GroupWork {
   }
 
   /**
-   * The requests of a group, for its next holder; undefined where none are known. For work that ended without a report: a
+   * The requests of a group, for its next holder; undefined if none are known. For work that ended without a report: a
    * process that was killed makes none.
    */
   #requestsOf(held: HeldGroup, heldMs: number): JsonValue | undefined {
@@ -174,7 +174,7 @@ export class GroupWork {
     return this.#options.clock.now() + this.#shared.clockAheadMs();
   }
 
-  /** Leaves a group to other workers for a while; told once, and not counted as a failure of its cells. */
+  /** Leaves a group to other workers for a while; logged once, and not counted as a failure of its cells. */
   async #leave(
     group: number,
     about: string,

@@ -65,7 +65,7 @@ interface PublicationFacts {
   readonly requests: () => JsonValue | undefined;
 }
 
-/** What the registry is told of a cell that was worked on, or could not be. */
+/** What the registry learns of a cell that was worked on, or could not be. */
 export function publicationOf(
   held: HeldGroup,
   cell: Cell,

@@ -23,7 +23,7 @@ interface QueueOptions {
 export interface TakenGroup {
   readonly group: number;
   readonly id: string;
-  /** Tells this attempt from a later one of the same job. */
+  /** Distinguishes this attempt from a later one of the same job. */
   readonly retryCount: number;
 }
 

@@ -29,7 +29,7 @@ export function cachedFiles(cache: string, group: number, cell: string): CachedF
 }
 
 /**
- * The requests of a group, as the processes that worked on it wrote them down; undefined where none did.
+ * The requests of a group, as the processes that worked on it wrote them down; undefined if none did.
  * @param before what the holder before left, with ages as of now
  */
 export function cachedRequests(

@@ -30,9 +30,9 @@ const QUEUED_AT_ONCE = 100;
 /** Between two attempts to reach the registry: at least and at most. */
 const RETRY_MS = [1_000, 5_000] as const;
 const CELLS_PER_PROCESS = 200;
-/** A clock that is off by more is told. */
+/** A clock that is off by more is reported. */
 const CLOCK_OFF_MS = 60_000;
-/** Groups that ended are given back together, while the queue has more than this worker can take: so many, or after `pollMs`. */
+/** Groups that ended are given back together, while the queue has more than this worker can take: this many, or after `pollMs`. */
 const ENDED_AT_ONCE = 10;
 /** How often cached mirrors are looked at that nobody needs. */
 const CLEANED_EVERY_MS = 3_600_000;
@@ -128,7 +128,7 @@ export class Worker {
       await queue.end(this.#ended.splice(0));
       await registry.leave(description.name);
     } catch (error) {
-      // It counts as gone after a while, and its groups are given back by themselves.
+      // It counts as gone after a while, and its groups are given back automatically.
       log.warn({ code: asTidemarkError(error).code }, asTidemarkError(error).message);
     }
     log.info({}, 'worker stopped');
@@ -165,7 +165,7 @@ export class Worker {
     if (this.#wake.signal.aborted && !this.#isStopping) this.#wake = new AbortController();
   }
 
-  // Presence: the registry and the queue hear of this worker, and its processes of their lease.
+  // Presence: the registry and the queue learn of this worker, and its processes of their lease.
 
   async #stayAlive(): Promise<void> {
     const { limits, clock } = this.#options;
@@ -262,7 +262,7 @@ export class Worker {
         await this.#sleep(this.#pauseMs());
         continue;
       }
-      // Told to stop meanwhile: others take them.
+      // Asked to stop meanwhile: others take them.
       if (isStopping()) this.#ended.push(...taken);
       else for (const each of taken) this.#begin(each);
       if (taken.length > 0 && this.#jobs.size < slots) continue;

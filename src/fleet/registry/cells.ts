@@ -114,7 +114,7 @@ function groupKey({ address, secret }: CellDeclaration): string {
   return JSON.stringify([new URL(address).origin, secret]);
 }
 
-/** The id of each rate group, made where there is none, by `groupKey`. */
+/** The id of each rate group, created if missing, by `groupKey`. */
 async function groupsOf(tx: Transaction, declared: readonly CellDeclaration[]): Promise<Map<string, number>> {
   const wanted = [...new Set(declared.map(groupKey))].map((key) => JSON.parse(key) as [string, string]);
   const ids = new Map<string, number>();

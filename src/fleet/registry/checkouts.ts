@@ -13,8 +13,8 @@ const now = sql`now()`;
 /**
  * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person publishes
  * under the fence, as a worker does.
- * @param isForced takes the group from a worker that is at work on it, which then cannot publish
- * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` where a worker is at work on its group or a person
+ * @param isForced takes the group from a worker that is working on it, which then cannot publish
+ * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` if a worker is working on its group or a person
  *   has it
  */
 export async function checkOutCell(

@@ -27,7 +27,7 @@ export type QueryArrayConfig = pg.QueryArrayConfig;
 /**
  * Connections to this database, made when they are needed.
  * @param maxConnections at a time
- * @throws TidemarkError `config_invalid` for what is no address of a database
+ * @throws TidemarkError `config_invalid` for what is not an address of a database
  */
 export function openConnections(url: Secret, maxConnections: number): Connections {
   const place = databasePlace(url);

@@ -38,7 +38,7 @@ export interface Cell {
 export interface HeldGroup {
   readonly group: number;
   readonly fence: number;
-  /** As the holder before left it; null where none did. */
+  /** As the holder before left it; null if none did. */
   readonly rateLog: JsonValue;
   /** Milliseconds since that was written. */
   readonly rateLogAgeMs: number;

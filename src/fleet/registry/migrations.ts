@@ -21,7 +21,7 @@ interface Migration {
  */
 const COMPATIBLE_FROM = 1;
 
-/** Of PostgreSQL's advisory locks, which a whole cluster of programs shares: "TDMK". */
+/** Of PostgreSQL's advisory locks, which all programs of a cluster share: "TDMK". */
 const LOCK = 0x54444d4b;
 
 /** The role that may read the views and nothing else. */
@@ -75,7 +75,7 @@ export async function schemaState(
 }
 
 /**
- * Brings the schema up to date. Programs of the version before go on working (`COMPATIBLE_FROM`).
+ * Brings the schema up to date. Programs of the version before continue to work (`COMPATIBLE_FROM`).
  * @returns the versions before and after
  */
 export async function migrate(
@@ -132,7 +132,7 @@ export const queueSchema = pgSchema('tidemark_queue');
 const queueVersion = queueSchema.table('version', { version: integer('version').notNull() });
 
 /**
- * The version of the queue's schema, where there is a queue.
+ * The version of the queue's schema, if there is a queue.
  * @throws TidemarkError `registry_newer` where it is newer than `own`, and who brought it did not say that programs of `own`
  *   can work with it
  */

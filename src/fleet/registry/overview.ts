@@ -55,7 +55,7 @@ export interface CellOverview {
   readonly isProjected: boolean;
   /** False where storage lacks the mirror as of the newest published run. */
   readonly isStored: boolean;
-  /** Open findings; null where drift was not judged. */
+  /** Open findings; null if drift was not determined. */
   readonly findings: number | null;
   /** Worker or person who has its group. */
   readonly holder: string | null;
@@ -77,7 +77,7 @@ export interface Listed<Row> {
 }
 
 export interface CellFilter {
-  /** Names; all where it is left out. */
+  /** Names; all if omitted. */
   readonly cells?: readonly string[] | undefined;
 }
 
@@ -211,7 +211,7 @@ export async function runOverviews(
     .limit(limit);
 }
 
-/** Since when: so many milliseconds ago, or after a time (ISO 8601). */
+/** Since when: this many milliseconds ago, or after a time (ISO 8601). */
 export type Since = { readonly ageMs: number } | { readonly at: string };
 
 export interface ChangeFilter extends CellFilter {
@@ -391,7 +391,7 @@ export interface FindingFilter extends CellFilter {
   readonly limit: number;
 }
 
-/** The gravest first, and how many there are in all. */
+/** The most severe first, and how many there are in all. */
 export async function findingOverviews(
   db: Database,
   { cells: names, severities, limit }: FindingFilter,

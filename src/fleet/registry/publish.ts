@@ -16,7 +16,7 @@ import { type CellState, cells, changes, findings, groups, records, runs } from 
 export interface ProjectedRecord extends CellRecordKey {
   readonly name: string;
   readonly organization: string | null;
-  /** JSON text, masked as reports are; null for kinds that are no configuration. */
+  /** JSON text, masked as reports are; null for kinds that are not configuration. */
   readonly body: string | null;
 }
 
@@ -51,9 +51,9 @@ export interface Publication {
     readonly version: number;
     readonly recordCount: number;
   } | null;
-  /** The mirror that was put into storage; null where none was. */
+  /** The mirror that was stored; null if none was. */
   readonly stored: { readonly key: string; readonly run: number } | null;
-  /** All open findings, the worst first, or as many as are worth it; null where drift was not judged. */
+  /** All open findings, the worst first, or as many as are worth it; null if drift was not determined. */
   readonly findings: { readonly total: number; readonly listed: readonly ProjectedFinding[] } | null;
   /** What brings the projection to `run`: all records (`isWhole`), or those that changed. Null where it stays. */
   readonly records: {
@@ -83,7 +83,7 @@ export interface PublishResult {
   readonly isReleased: boolean;
 }
 
-/** So many failed jobs in a row put a cell into quarantine: it is retried once an hour. */
+/** This many failed jobs in a row put a cell into quarantine: it is retried once an hour. */
 const FAILURES_TO_QUARANTINE = 5;
 const QUARANTINE = sql`interval '1 hour'`;
 
@@ -146,7 +146,7 @@ async function publishRest(
   const last = publication.runs.at(-1);
   const failed = error ?? (last?.outcome === 'failed' ? { code: last.errorCode, message: last.error } : null);
   const isFailed = sql`${failed !== null}::boolean`;
-  // Where nothing was due, a run that failed before is no better for it.
+  // Where nothing was due, a run that failed before still counts as failed.
   const isIdle = sql`(${failed === null && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
   const failures = sql`case when ${isFailed} then ${cells.failures} + 1 when ${isIdle} then ${cells.failures} else 0 end`;
   const isQuarantined = sql`(${isFailed} and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;

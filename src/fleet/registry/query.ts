@@ -22,7 +22,7 @@ export interface QueryAnswer {
   readonly columns: readonly string[];
   /** As PostgreSQL writes them; null for NULL. JSON is its text. */
   readonly rows: readonly (readonly (string | null)[])[];
-  /** True where there are more rows. */
+  /** True if there are more rows. */
   readonly isCut: boolean;
 }
 
@@ -64,7 +64,7 @@ const NOT_CALLS: ReadonlySet<string> = new Set(
   bit`.split(/\s+/),
 );
 
-/** @throws TidemarkError `usage` for what is no query of the views, `registry_failed` for one that takes too long */
+/** @throws TidemarkError `usage` for what is not a query of the views, `registry_failed` for one that takes too long */
 export async function queryViews(
   connections: Connections,
   text: string,
@@ -158,7 +158,7 @@ export function checkedQuery(text: string): CheckedQuery {
       [end, hasEnded] = [start, true];
       continue;
     }
-    // Their parts go on over line ends by rules of their own.
+    // Their parts continue over line ends by rules of their own.
     if (escape !== undefined) throw refused("write names and texts without E'' and U&''");
     if (dollar !== undefined) {
       const close = text.indexOf(dollar, TOKEN.lastIndex);

@@ -107,7 +107,7 @@ export class Registry {
   }
 
   /**
-   * The version of the tables, 0 where there are none, and the one that this program brings. Changes nothing.
+   * The version of the tables, 0 if there are none, and the one that this program brings. Changes nothing.
    * @throws TidemarkError as `open`
    */
   static async schema(url: Secret): Promise<{ readonly version: number; readonly latest: number }> {
@@ -285,7 +285,7 @@ export class Registry {
     });
   }
 
-  /** Where cells of these names belong, and whether storage has all that was published of them. Unknown names are left out. */
+  /** Where cells of these names belong, and whether storage has everything that was published of them. Unknown names are left out. */
   async placesOf(names: readonly string[]): Promise<readonly CellPlace[]> {
     return this.#query(async (db) =>
       db
@@ -354,7 +354,7 @@ export class Registry {
     await this.#query(async (db) => db.delete(workers).where(eq(workers.name, name)));
   }
 
-  /** Asks a worker to finish what it does and leave. False where there is none of that name. */
+  /** Asks a worker to finish what it does and leave. False if there is none of that name. */
   async drain(name: string): Promise<boolean> {
     const rows = await this.#query(async (db) =>
       db
@@ -408,7 +408,7 @@ export class Registry {
     return this.#query(async (db) => changeSummaries(db, filter, most));
   }
 
-  /** Open findings, the gravest first, and how many there are in all. */
+  /** Open findings, the most severe first, and how many there are in all. */
   async findings(filter: FindingFilter): Promise<Listed<FindingOverview>> {
     return this.#query(async (db) => findingOverviews(db, filter));
   }
@@ -432,8 +432,8 @@ export class Registry {
   /**
    * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person publishes
    * under the fence, as a worker does.
-   * @param isForced takes the group from a worker that is at work on it, which then cannot publish
-   * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` where a worker is at work on its group or a person
+   * @param isForced takes the group from a worker that is working on it, which then cannot publish
+   * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` if a worker is working on its group or a person
    *   has it
    */
   async checkout(

@@ -134,7 +134,7 @@ export const cells = registrySchema.table(
     mirrorVersion: integer('mirror_version'),
     /** Current records of all kinds. */
     recordCount: number('record_count').notNull().default(0),
-    /** Open findings of drift; `findings` may hold fewer. NULL where drift was not judged. */
+    /** Open findings of drift; `findings` may hold fewer. NULL if drift was not determined. */
     findingCount: integer('finding_count'),
     /** Person who checked it out. */
     checkoutHolder: text('checkout_holder'),

@@ -113,7 +113,7 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   return { url: server.url, close: async () => server.close(async () => shell.settled()) };
 }
 
-/** A repeatable parameter; undefined where it is left out. */
+/** A repeatable parameter; undefined if omitted. */
 function valuesIn(query: URLSearchParams, name: string): readonly string[] | undefined {
   const values = query.getAll(name);
   return values.length === 0 ? undefined : values;
