@@ -18,6 +18,7 @@ import {
   driftCounts,
   fiveAnswers,
   needsOf,
+  sinceOf,
   verdictText,
 } from '../daemon/http/five-answers.ts';
 import {
@@ -295,7 +296,7 @@ function statusText(context: CommandContext, facts: StatusFacts): string {
   const needs = needsOf(snapshot).length;
   const text = [
     bold(`${verdictText(snapshot, drift, needs)}.`),
-    ...answerLines(context, fiveAnswers(snapshot, drift), width),
+    ...answerLines(context, fiveAnswers(snapshot, drift, facts.config.sources.length > 0), width),
     '',
     ...lines.flatMap((line) => line.split('\n')).map(escapeControlCharacters),
   ];
@@ -326,10 +327,14 @@ function needsLines({ snapshot }: StatusFacts): string[] {
   return [
     '',
     'Needs attention:',
-    ...needs.flatMap(({ source, message, since, hint }) => [
-      `  ${source === null ? '' : `${source}: `}${message}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
-      ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
-    ]),
+    ...needs.flatMap((need) => {
+      const { source, message, hint } = need;
+      const since = sinceOf(need);
+      return [
+        `  ${source === null ? '' : `${source}: `}${message}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
+        ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
+      ];
+    }),
   ];
 }
 
@@ -488,7 +493,9 @@ function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: numbe
   ];
 }
 
-function nextLine({ schedules, hasDaemon, snapshot }: StatusFacts): string {
+function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): string {
+  // The times would be of the standard schedules, which may be nobody's.
+  if (config.sources.length === 0) return 'Next: not known without a configuration';
   const due = schedules.flatMap(({ schedule, dueAt }) =>
     dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
   );

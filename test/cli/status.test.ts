@@ -1,6 +1,9 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden, ORG } from '../journeys/service.ts';
@@ -177,6 +180,30 @@ describe('status', () => {
       sources: { sampled: object[] }[];
     };
     expect(document.sources[0]?.sampled).toEqual([{ kind: 'recording_sharing', read: 2, of: 5 }]);
+  });
+
+  it('a copy that is too old has its age once; without a configuration no schedule is shown', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await commandLine(['sync'], { env, cwd: directory })).code).toBe(0);
+    const path = join(directory, 'mirror.db');
+    const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
+    const dueAt = new Date(Date.now() + 90_000).toISOString();
+    const row = { cron: '*/30 * * * *', zone: 'UTC', skippedTicks: 0, missedTicks: 0 };
+    mirror.daemon.saveSchedule({ schedule: 'sync', dueAt, ...row });
+    mirror.close();
+    const bare = await commandLine(['status'], { env: { TIDEMARK_MIRROR: path }, cwd: directory });
+    expect(bare.stdout).toMatch(/Fresh +Not known +last complete sync just now; no configuration says/);
+    expect(bare.stdout).toContain('Next: not known without a configuration');
+    expect(bare.stdout).not.toMatch(/due|No schedule/);
+
+    const file = new Database(path);
+    file.exec(`UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);
+    file.close();
+    const { stdout } = await commandLine(['status'], { env, cwd: directory });
+    expect(stdout).toMatch(/the last complete run ended 5 h ago; the schedule allows \S+ \w+$/m);
+    expect(stdout).toMatch(/^Next: no daemon is running; due: sync in /m);
   });
 
   it('held removals wait through a run that could not look', async () => {

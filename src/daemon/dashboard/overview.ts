@@ -18,6 +18,7 @@ import {
   driftCounts,
   fiveAnswers,
   needsOf,
+  sinceOf,
   verdictText,
 } from '../http/five-answers.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
@@ -258,7 +259,9 @@ function noticesSection({ pending, now }: HealthSnapshot): Html {
 
 function needsHtml(needs: readonly Need[], now: number): Html {
   if (needs.length === 0) return NOTHING;
-  const items = needs.map(({ source, state, message, since, hint }) => {
+  const items = needs.map((need) => {
+    const { source, state, message, hint } = need;
+    const since = sinceOf(need);
     const name = source === null ? NOTHING : markup`${nameHtml(source)}: `;
     const when = since === null ? NOTHING : faint(' ', ageHtml(since, now));
     return markup`<li class="${state === 'failing' ? 'bad' : 'warn'}">

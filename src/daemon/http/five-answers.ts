@@ -32,10 +32,17 @@ export interface Answer {
   readonly line: string;
 }
 
-/** @param drift null where there is no baseline */
-export function fiveAnswers(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer[] {
+/**
+ * @param drift null where there is no baseline
+ * @param isConfigured false where no configuration names the sources: then nothing is known of their schedule
+ */
+export function fiveAnswers(
+  snapshot: HealthSnapshot,
+  drift: DriftCounts | null,
+  isConfigured = true,
+): Answer[] {
   return [
-    { question: 'Fresh', ...fresh(snapshot) },
+    { question: 'Fresh', ...fresh(snapshot, isConfigured) },
     { question: 'Complete', ...complete(snapshot) },
     { question: 'Verified', ...verified(snapshot) },
     { question: 'Restorable', ...restorable(snapshot) },
@@ -45,7 +52,7 @@ export function fiveAnswers(snapshot: HealthSnapshot, drift: DriftCounts | null)
 
 type Answered = Omit<Answer, 'question'>;
 
-function fresh({ health, now }: HealthSnapshot): Answered {
+function fresh({ health, now }: HealthSnapshot, isConfigured: boolean): Answered {
   if (health.sources.length === 0)
     return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
   const times = health.sources.map(({ lastCompleteAt }) => lastCompleteAt);
@@ -61,6 +68,8 @@ function fresh({ health, now }: HealthSnapshot): Answered {
   if (isLate) return { tone: 'bad', word: 'Too old', line: when };
   // Without a schedule of a daemon, nothing says how old it may be, whatever the configuration has.
   const allowed = health.sources[0]?.allowedMs ?? null;
+  if (allowed === null && !isConfigured)
+    return { tone: 'plain', word: 'Not known', line: `${when}; no configuration says how old it may be` };
   if (allowed === null)
     return { tone: 'plain', word: 'No schedule', line: `${when}; no daemon has scheduled the next` };
   return { tone: 'good', word: 'Yes', line: `${when} (limit: ${duration(allowed)})` };
@@ -206,6 +215,11 @@ export function driftCounts(snapshot: HealthSnapshot, { drifts, problem }: Found
 export interface Need extends HealthReason {
   /** Null for what concerns the daemon as a whole. */
   readonly source: string | null;
+}
+
+/** Since when, for a need whose message does not say it. */
+export function sinceOf({ code, since }: Need): string | null {
+  return code === 'stale' ? null : since;
 }
 
 /** What needs attention, worst first. A first sync under way needs no action. */
