@@ -3,6 +3,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
+import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
 import { severityCounts } from '../../report/drift-document.ts';
@@ -11,7 +12,7 @@ import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { type HealthSnapshot, lookAtBackups } from './health-snapshot.ts';
-import { RunCounter, type RunTotals } from './run-counter.ts';
+import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
 import { BACKUP_INTERVALS_ALLOWED, HEALTH_STATES } from './health.ts';
 import { tookMs } from './wording.ts';
@@ -36,6 +37,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
     return { row, metric: row.type === 'counter' ? new Counter(settings) : new Gauge(settings) };
   });
   const runs = new RunCounter(cells.startedAt);
+  const version = programVersion();
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
   return {
@@ -49,6 +51,8 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
       const known = cells.isPerSource() ? cells.known() : null;
       const facts: MetricFacts = {
         startedAt: cells.startedAt,
+        version,
+        sources: cells.config().sources.map(({ name }) => name),
         schedules: views.flatMap((view) => view.schedules()),
         stats: views.flatMap((view) => view.stats()),
         activity: cells.activity(),
@@ -147,6 +151,9 @@ function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessS
 /** What a scrape reads, of one moment. */
 interface MetricFacts {
   readonly startedAt: string;
+  readonly version: string;
+  /** The configured ones. */
+  readonly sources: readonly string[];
   /** Of all mirrors, likewise the next ones. */
   readonly schedules: readonly ScheduleView[];
   readonly stats: readonly SourceRequestStats[];
@@ -210,8 +217,21 @@ const perSource = (valueOf: (status: SourceStatus) => number | null): Reader => 
   return ({ snapshot }) => snapshot.sourceStatuses.map((status) => [valueOf(status), status.source]);
 };
 
+/**
+ * A zero for each configured source, which the counts add to: a series that begins with its first count has no growth for
+ * `increase` to see.
+ */
+const fromZero = (others: readonly string[], counts: (facts: MetricFacts) => readonly Sample[]): Reader => {
+  return (facts) => [
+    ...facts.sources.flatMap((source) =>
+      others.length === 0 ? [[0, source] as const] : others.map((label): Sample => [0, source, label]),
+    ),
+    ...counts(facts),
+  ];
+};
+
 const perClient = (valueOf: (stats: SourceRequestStats) => number): Reader => {
-  return ({ stats }) => stats.map((each) => [valueOf(each), each.source]);
+  return fromZero([], ({ stats }) => stats.map((each) => [valueOf(each), each.source]));
 };
 
 /** Of all mirrors together. */
@@ -246,8 +266,16 @@ export const METRICS: readonly MetricRow[] = [
       ),
   ),
   gauge('start_time_seconds', 'When the daemon started', [], ({ startedAt }) => [[seconds(startedAt)]]),
-  counter('runs', 'Sync runs that ended', ['source', 'outcome'], ({ totals }) =>
-    totals.runs.map(({ source, outcome, count }) => [count, source, outcome]),
+  gauge('build_info', '1; the label is the version of the daemon', ['version'], ({ version }) => [
+    [1, version],
+  ]),
+  counter(
+    'runs',
+    'Sync runs that ended',
+    ['source', 'outcome'],
+    fromZero(OUTCOMES, ({ totals }) =>
+      totals.runs.map(({ source, outcome, count }) => [count, source, outcome]),
+    ),
   ),
   gauge(
     'last_run_outcome',
@@ -335,7 +363,9 @@ export const METRICS: readonly MetricRow[] = [
     'changes',
     'Records that runs found added, changed or removed',
     ['source', 'change'],
-    ({ totals }) => totals.changes.map(({ source, change, count }) => [count, source, change]),
+    fromZero(CHANGES, ({ totals }) =>
+      totals.changes.map(({ source, change, count }) => [count, source, change]),
+    ),
   ),
   gauge(
     'baseline_set',

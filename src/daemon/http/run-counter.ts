@@ -9,7 +9,7 @@ export interface RunTotals {
 
 /** Runs between two scrapes that are counted; earlier ones are lost to the counters. */
 const RUNS_READ = 1_000;
-const CHANGES = ['added', 'changed', 'removed'] as const;
+export const CHANGES = ['added', 'changed', 'removed'] as const;
 
 export class RunCounter {
   /** ISO 8601: runs that ended before are none of this daemon's life. */

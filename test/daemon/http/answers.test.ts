@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOG } from '../../../src/catalog/catalog.ts';
+import { programVersion } from '../../../src/core/package-root.ts';
 import { METRICS } from '../../../src/daemon/http/metrics.ts';
 import type { RunningHttpServer } from '../../../src/daemon/http/http.ts';
 import { tellStory } from './story.ts';
@@ -207,6 +208,9 @@ describe('metrics', () => {
     expect(text).toContain(`tidemark_records{source="default",kind="members"} ${String(records)}`);
     expect(text).toContain('tidemark_runs_total{source="default",outcome="complete"} 10');
     expect(text).toContain('tidemark_runs_total{source="default",outcome="partial"} 1');
+    expect(text).toContain('tidemark_runs_total{source="default",outcome="failed"} 0');
+    expect(text.match(/^tidemark_runs_total\{/gm)).toHaveLength(3);
+    expect(text).toContain(`tidemark_build_info{version="${programVersion()}"} 1`);
     expect(text).toContain('tidemark_requests_total{source="default"} 120');
     expect(text).toContain('tidemark_rate_left_requests{source="default",window="minute"} 400');
     expect(text).not.toContain('window="hour"');
@@ -270,6 +274,18 @@ describe('no secret', () => {
 });
 
 describe('problem', () => {
+  it('counters are 0 before there is a mirror, or anything to count', async () => {
+    const empty = await World.create();
+    const { url } = await empty.listen();
+    const text = await (await fetch(`${url}/metrics`)).text();
+    for (const outcome of ['complete', 'partial', 'failed'])
+      expect(text).toContain(`tidemark_runs_total{source="default",outcome="${outcome}"} 0`);
+    for (const change of ['added', 'changed', 'removed'])
+      expect(text).toContain(`tidemark_changes_total{source="default",change="${change}"} 0`);
+    for (const name of ['requests', 'request_retries', 'requests_throttled'])
+      expect(text).toContain(`tidemark_${name}_total{source="default"} 0`);
+  });
+
   it('a mirror without a baseline is told from one without drift', async () => {
     const fresh = await World.create();
     await fresh.sync();
