@@ -53,7 +53,11 @@ function wrongIn(call: string): string[] {
 
 /** Every call of `tidemark` in a text, up to where the shell or the sentence ends it. */
 function callsIn(text: string): string[] {
-  const joined = text.replaceAll(/\\\n\s*/g, ' ').replaceAll(/"[^"\n]*"|'[^'\n]*'/g, 'TEXT');
+  const joined = text
+    .replaceAll(/\\\n\s*/g, ' ')
+    .replaceAll(/"[^"\n]*"|'[^'\n]*'/g, 'TEXT')
+    // In a container of that name: the program by its path.
+    .replaceAll(/\bexec (?:deployment\/)?tidemark (?:-- )?node \/app\/dist\/main\.js/g, 'exec; tidemark');
   return [...joined.matchAll(/(?:^|[\s;&|(`])(?:npm run -s )?tidemark(?: --)?( [^\n;&|)#>`]*)/gm)].map(
     (match) => `tidemark${match[1] ?? ''}`,
   );
