@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { hasOpenssl, selfSigned } from '../faults/certificate.ts';
 import { environment, mirrorOnce, scratch, tidemark } from './harness.ts';
 import type { Ended } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
@@ -495,8 +496,8 @@ describe('the daemon', () => {
 const HTTP_BACKEND = programs();
 
 function programs(): string | null {
+  if (!hasOpenssl) return null;
   try {
-    execFileSync('openssl', ['version'], { stdio: 'ignore' });
     const backend = join(
       execFileSync('git', ['--exec-path'], { encoding: 'utf8' }).trim(),
       'git-http-backend',
@@ -520,31 +521,8 @@ class GitServer {
   constructor(root: string, credentials: string) {
     this.#root = root;
     this.#credentials = `Basic ${Buffer.from(credentials).toString('base64')}`;
-    this.certificate = join(root, `certificate-${credentials.length}.pem`);
-    const key = `${this.certificate}.key`;
-    execFileSync(
-      'openssl',
-      [
-        'req',
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:prime256v1',
-        '-nodes',
-        '-days',
-        '2',
-        '-subj',
-        '/CN=localhost',
-        '-addext',
-        'subjectAltName=DNS:localhost',
-        '-keyout',
-        key,
-        '-out',
-        this.certificate,
-      ],
-      { stdio: 'ignore' },
-    );
+    const { key, cert } = selfSigned(root, 'localhost', `certificate-${credentials.length}`);
+    this.certificate = cert;
     this.#server = createServer(
       { key: readFileSync(key), cert: readFileSync(this.certificate) },
       (request, response) => this.#answer(request, response),

@@ -1,47 +1,18 @@
 /** The command line and the daemon's jobs behind an HTTP proxy, to a service with TLS. */
-import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
+import { hasOpenssl, selfSigned } from '../faults/certificate.ts';
 import { ConnectProxy } from '../faults/connect-proxy.ts';
 import { environment, scratch, runProgram } from './harness.ts';
 import { FakeService } from './service.ts';
 
-const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
-
-/** A certificate for `svc.example`, signed by itself. */
-function certificate(directory: string): { readonly key: string; readonly cert: string } {
-  const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
-  const { status, stderr } = spawnSync(
-    'openssl',
-    [
-      ...[
-        'req',
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:prime256v1',
-        '-nodes',
-        '-days',
-        '2',
-      ],
-      ...['-subj', '/CN=svc.example', '-addext', 'subjectAltName=DNS:svc.example'],
-      ...['-keyout', key, '-out', cert],
-    ],
-    { encoding: 'utf8' },
-  );
-  expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
-  return { key, cert };
-}
-
 it.runIf(hasOpenssl)('doctor, sync and the daemon reach the service through HTTPS_PROXY', async () => {
   const service = await FakeService.start();
   const directory = scratch();
-  const { key, cert } = certificate(directory);
+  const { key, cert } = selfSigned(directory, 'svc.example');
   const secured = createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (incoming, outgoing) => {
     const { method, url, headers } = incoming;
     const onward = request(new URL(url ?? '', service.url), { method, headers }, (answer) => {
