@@ -1,5 +1,5 @@
 /** The record side of publishing: what a run found becomes rows of `records`, and what it replaces rows of `revisions`. */
-import { and, desc, eq } from 'drizzle-orm';
+import { and, eq } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
@@ -60,24 +60,6 @@ const FILL_REVISION = prepared((db) => {
   return db.update(revisions).set({ encoding, body }).where(IS_REVISION).prepare();
 });
 
-const NEWEST_OF_RUN = prepared((db) =>
-  db
-    .select({ record: records.record })
-    .from(records)
-    .where(and(eq(records.run, param('run')), eq(records.collection, param('collection'))))
-    .orderBy(desc(records.record))
-    .limit(1)
-    .prepare(),
-);
-
-const BY_KEY = prepared((db) =>
-  db
-    .select({ record: records.record })
-    .from(records)
-    .where(and(eq(records.collection, param('collection')), eq(records.remoteId, param('remoteId'))))
-    .prepare(),
-);
-
 export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
 /** All of it runs inside the publishing transaction. */
@@ -94,13 +76,6 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     const found = RECORD(writer).get({ record });
     if (found === undefined) throw inconsistent(`record ${record} has no row`);
     return found;
-  };
-  // An index that grows at its end is not entered from its root: its upper pages would be the longest unused, and written to
-  // the log early. Changed again, they make COMMIT compute the checksums of the entire log again, half a second for a million
-  // records. Looked up after each batch, they stay in the cache until COMMIT.
-  const keepUpperPages = (collection: number, remoteId: string): void => {
-    NEWEST_OF_RUN(writer).get({ run, collection });
-    BY_KEY(writer).get({ collection, remoteId });
   };
   const nameIn = bodyNames(writer);
   /** The record's newest revision becomes a replaced one, and the given one takes its place. */
@@ -135,11 +110,8 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     /** A batch of new records from `fromId` on, in id order. Returns where the next one begins; undefined at the end. */
     addBatch(collection: number, fromId: string): string | undefined {
       const { changes, lastInsertRowid } = addFresh.run(run, collection, fromId);
-      if (changes === 0) return undefined;
-      const { remoteId } = recordOf(Number(lastInsertRowid));
-      keepUpperPages(collection, remoteId);
       // The least text that sorts after the last id.
-      return `${remoteId}\u0000`;
+      return changes === 0 ? undefined : `${recordOf(Number(lastInsertRowid)).remoteId}\u0000`;
     },
 
     /** A record that changed or returned. */
