@@ -136,7 +136,7 @@ export const SOURCE = section('One remote service.', {
         expected: '"all" or a whole number from 0 to 10000000',
         unit: 'recordings a run',
         description:
-          'Recordings whose sharing is read in one run, a request each; 0 is off, all is every one.',
+          'Recordings whose sharing is read in one run, a request each, of all projects together; 0 is off, all is every one.',
         example: 200,
       }),
     fullSweepEvery: t.duration.prefault('24h').meta({

@@ -131,7 +131,11 @@ export function estimateFromReach(reach: SourceReach, parents: ParentRule): Sour
   return {
     source,
     from: 'probe',
-    collections: collections.map((each) => (each.kind === 'organizations' ? each : scaled(each, share))),
+    collections: withinBudget(
+      collections.map((each) => (each.kind === 'organizations' ? each : scaled(each, share))),
+      source,
+      parents,
+    ),
     requestMs: requests === 0 ? null : tookMs / requests,
     known: [
       'records by what the lists say that they hold',
@@ -181,6 +185,36 @@ function rowEstimates(
       share,
     );
   });
+}
+
+/** The budget of kinds read one by one is that of all their collections together, in a live diff the smallest first. */
+function withinBudget(
+  collections: readonly CollectionEstimate[],
+  source: SourceConfig,
+  rule: ParentRule,
+): CollectionEstimate[] {
+  const { sharingPerRun } = source.recordings;
+  if (sharingPerRun === 'all' || rule === 'all') return [...collections];
+  const readEach = new Set(
+    source.definitions.filter(({ reading }) => reading === 'each').map(({ kind }) => kind),
+  );
+  const granted = new Map<CollectionEstimate, number>();
+  let left = sharingPerRun;
+  const inOrder = collections.filter(({ kind }) => readEach.has(kind));
+  if (rule === 'all_or_none') inOrder.sort((a, b) => a.requests - b.requests);
+  for (const each of inOrder) {
+    const requests = rule === 'all_or_none' && each.requests > left ? 0 : Math.min(each.requests, left);
+    granted.set(each, requests);
+    left -= requests;
+  }
+  return collections.map((each) => {
+    const requests = granted.get(each) ?? each.requests;
+    return requests === each.requests ? each : scaledTo(each, requests);
+  });
+}
+
+function scaledTo(estimate: CollectionEstimate, requests: number): CollectionEstimate {
+  return { ...estimate, requests, bytes: Math.round((estimate.bytes * requests) / estimate.requests) };
 }
 
 function scaled(estimate: CollectionEstimate, share: number): CollectionEstimate {
@@ -238,7 +272,7 @@ export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstima
   return {
     source,
     from: 'mirror',
-    collections,
+    collections: withinBudget(collections, source, options.parents),
     requestMs: requestMs(run, source),
     known: [`collections, pages and records as of run ${run.run} (${at}Z)`],
     guessed: [

@@ -79,8 +79,15 @@ export function recordStore(access: MirrorAccess) {
 
 // Which parent records a kind that is read one by one was asked for, and which should be next.
 
+/** A parent record that a kind read one by one should be read for. */
+export interface DueParent {
+  readonly id: string;
+  /** The run that read it last; 0 if none did. */
+  readonly checkedRun: number;
+}
+
 /**
- * Ids of parent records that a kind read one by one should be read for: never checked ones first (newest first), then the
+ * Parent records that a kind read one by one should be read for: never checked ones first (newest first), then the
  * longest unchecked. `scope` is that of the parent's collection.
  */
 function dueForCheck(
@@ -89,7 +96,7 @@ function dueForCheck(
   kind: Kind,
   scope: Scope,
   limit: number,
-): string[] {
+): DueParent[] {
   const { from } = definitionOf(kind).discovery;
   if (from === 'root') return [];
   const parents = numberOf(connection, source, from, scope);
@@ -97,7 +104,7 @@ function dueForCheck(
   const own = numberOf(connection, source, kind, scope) ?? 0;
   const fresh = FRESH(connection).all({ parents, own, limit });
   const oldest = OLDEST(connection).all({ own, limit: limit - fresh.length });
-  return [...fresh, ...oldest].map(({ id }) => id);
+  return [...fresh.map(({ id }) => ({ id, checkedRun: 0 })), ...oldest];
 }
 
 /** Never asked for: newest first. */
@@ -105,7 +112,7 @@ const FRESH = prepared((db) => unchecked(db).orderBy(desc(records.record)).limit
 
 const OLDEST = prepared((db) =>
   db
-    .select({ id: records.remoteId })
+    .select({ id: records.remoteId, checkedRun: checks.run })
     .from(checks)
     .innerJoin(records, eq(records.record, checks.record))
     .where(and(eq(checks.collection, param('own')), isNotNull(records.hash)))

@@ -7,7 +7,7 @@ import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
-import { type CollectionKey, type RecordKey, compareKeys } from '../catalog/order.ts';
+import { type CollectionKey, type RecordKey, compareKeys, compareScopes } from '../catalog/order.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
@@ -94,7 +94,10 @@ async function readOnce(
   });
 }
 
-/** Reads a kind that costs a request per parent, where there are no more parents than a sync may ask for in one run. */
+/**
+ * Reads a kind that costs a request per parent, in those collections whose parents together are no more than a sync may ask
+ * for in one run: the smallest first.
+ */
 async function readEach(
   options: LiveOptions,
   temporary: TemporaryMirror,
@@ -104,13 +107,19 @@ async function readEach(
   const { source, filter } = options;
   const { from } = definitionOf(kind).discovery;
   const { sharingPerRun } = source.recordings;
-  const parents = temporary.mirror.runs.collections(source.name).filter((each) => each.kind === from);
+  const parents = temporary.mirror.runs
+    .collections(source.name)
+    .filter((each) => each.kind === from)
+    .sort((a, b) => a.records - b.records || compareScopes(a.scope, b.scope));
   const small: string[] = [];
+  let left = sharingPerRun === 'all' ? Infinity : sharingPerRun;
   for (const { scope, records } of parents) {
     const project = scope.project_id;
     if (project === undefined || state.coverage(from as Kind, scope).how !== 'read') continue;
-    if (records === 0 || sharingPerRun === 'all' || records <= sharingPerRun) small.push(project);
-    else {
+    if (records <= left) {
+      small.push(project);
+      left -= records;
+    } else {
       const count = formatInteger(records);
       state.leaveOut(
         kind,

@@ -21,6 +21,8 @@ import { sweepCollection } from './sweep.ts';
 
 /** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
 const ADDED_PARENTS_KEPT = 10_000;
+/** Sorts records that are new in this run before those never requested (`dueForCheck`). */
+const NEW = -1;
 
 /** One pass over all kinds of a source, level by level: parents are complete before their children start. */
 export class SyncRun {
@@ -33,6 +35,7 @@ export class SyncRun {
   readonly #reports: SweepReport[] = [];
   /** By collection, for kinds whose records are asked for one by one. */
   readonly #addedParents = new Map<string, Set<string>>();
+  readonly #due = new Map<Kind, ReadonlyMap<string, readonly string[]>>();
   /** Collections with removals that wait, by `collectionKey`: only a walk of the entire list can settle them. */
   readonly #waiting: ReadonlySet<string>;
 
@@ -245,9 +248,8 @@ export class SyncRun {
     const { sharingPerRun } = source.recordings;
     // If the parents could not be read, nothing is known about their children.
     const parentReport = this.#reportOf(parentKind, scope);
-    if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
-      return skipped(definition, scope, parentReport.error);
-    }
+    const unread = parentReport === undefined ? null : errorIfUnread(parentReport);
+    if (unread !== null) return skipped(definition, scope, unread);
     if (parentReport?.mode === 'parent') {
       // The parents' entire collection went with its own parent, and so does what belongs to each of them.
       return await this.#observed(definition, scope, 'each', 0, async () =>
@@ -260,19 +262,12 @@ export class SyncRun {
         }),
       );
     }
-    const parents = run.stage(parentKind, scope);
-    const total = parents.known + parents.counts().added;
-    const budget = sharingPerRun === 'all' ? total : budgetByParent(this.#context, kind, sharingPerRun);
-    // Parents that are new in this run are not in the mirror yet; the mirror selects the others.
-    const added = this.#addedParents.get(collectionKey({ kind: parentKind, scope })) ?? new Set<string>();
-    const ids = new Set([...added].slice(0, budget));
-    const due = mirror.records.dueForCheck(source.name, kind, scope, budget - ids.size);
-    // Parents that this run removes are not asked for: their records are removed with them.
-    for (const id of due) if (ids.size < budget && !parents.willBeRemoved(id)) ids.add(id);
-    return await this.#observed(definition, scope, 'each', ids.size, () =>
+    const ids =
+      this.#dueParents(definition, parentKind).get(collectionKey({ kind: parentKind, scope })) ?? [];
+    return await this.#observed(definition, scope, 'each', ids.length, () =>
       sweepByParent(this.#context, definition, scope, {
         parentKind,
-        ids: [...ids],
+        ids,
         mayWait: sharingPerRun !== 'all',
         isMirrored: (id) =>
           mirror.records
@@ -280,6 +275,46 @@ export class SyncRun {
             .some(({ isRemoved }) => !isRemoved),
       }),
     );
+  }
+
+  /**
+   * Ids of the parent records that this run requests a kind for, by the key of the parents' collection. The budget is that
+   * of the run: of all collections together, records that are new in this run come first, then those never requested,
+   * then those requested longest ago (design.md, The sync).
+   */
+  #dueParents(definition: ResourceDefinition, parentKind: Kind): ReadonlyMap<string, readonly string[]> {
+    const { kind } = definition;
+    const known = this.#due.get(kind);
+    if (known !== undefined) return known;
+    const { mirror, source } = this.#options;
+    const { sharingPerRun } = source.recordings;
+    const budget = sharingPerRun === 'all' ? Infinity : budgetByParent(this.#context, kind, sharingPerRun);
+    const candidates = this.#discovery.scopesOf(definition).flatMap(({ scope }) => {
+      const report = this.#reportOf(parentKind, scope);
+      if (report !== undefined && (report.mode === 'parent' || errorIfUnread(report) !== null)) return [];
+      const key = collectionKey({ kind: parentKind, scope });
+      const parents = this.#context.run.stage(parentKind, scope);
+      const limit = Math.min(budget, parents.known + parents.counts().added);
+      // Parents that are new in this run are not in the mirror yet; the mirror selects the others.
+      const added = [...(this.#addedParents.get(key) ?? [])].map((id) => ({ id, checkedRun: NEW }));
+      const due = mirror.records.dueForCheck(source.name, kind, scope, limit);
+      // Parents that this run removes are not asked for: their records are removed with them.
+      return [...added, ...due.filter(({ id }) => !parents.willBeRemoved(id))].map((each, position) => ({
+        ...each,
+        key,
+        position,
+      }));
+    });
+    // Among equals every collection has its turn.
+    candidates.sort((a, b) => a.checkedRun - b.checkedRun || a.position - b.position);
+    const due = new Map<string, string[]>();
+    for (const { key, id } of candidates.slice(0, budget)) {
+      const ids = due.get(key);
+      if (ids === undefined) due.set(key, [id]);
+      else ids.push(id);
+    }
+    this.#due.set(kind, due);
+    return due;
   }
 
   /**
@@ -304,6 +339,11 @@ export class SyncRun {
 
 function skipped({ kind }: ResourceDefinition, scope: Scope, error: SweepError): SweepReport {
   return sweepReport({ kind, scope, outcome: 'skipped', mode: 'none', error });
+}
+
+/** Why nothing is known of a collection after its sweep; null if it was read. */
+function errorIfUnread(report: SweepReport): SweepError | null {
+  return wasRead(report) ? null : report.error;
 }
 
 function isOf(kind: Kind, scope: Scope): (each: CollectionKey) => boolean {
@@ -337,7 +377,8 @@ export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: 
     const { kind } = definition;
     const { from } = definition.discovery;
     const isEach = definition.reading === 'each';
-    const budget = isEach && sharingPerRun !== 'all' ? sharingPerRun : null;
+    // Of the run: what one collection needs is not left for the next.
+    let budget = isEach && sharingPerRun !== 'all' ? sharingPerRun : null;
     // A parent list that was never read may hold any number. Kinds read one by one share the scopes of their parents' lists.
     if (!settled.includes(kind) && from !== 'root' && (open.has(from) || (!isEach && unread.has(from)))) {
       open.add(kind);
@@ -350,6 +391,7 @@ export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: 
       const reading = isEach ? 'each' : isHead ? 'head' : 'full';
       const known = counted === undefined ? null : Math.min(counted.records, budget ?? counted.records);
       sweeps.push({ kind, scope, reading, known, pageRows: own?.pageCap ?? null, budget });
+      if (budget !== null) budget -= known ?? 0;
     }
   }
   return { sweeps, open: [...open] };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
-import { FakeService } from './service.ts';
+import { FakeService, projectPaths } from './service.ts';
 
 const RECORDINGS = '/api/projects/1/session_recordings/';
 
@@ -150,6 +150,30 @@ describe('recording sharing', () => {
     expect(asked.map((ids) => ids.length)).toEqual([10, 10, 10, 10]);
     expect(asked[1]!.slice(0, 2).sort()).toEqual(['r25', 'r26']);
     expect(new Set(asked.slice(0, 3).flat()).size).toBe(27);
+  });
+
+  it('has one budget for all projects, of which each gets its part', async () => {
+    const far = await service(25);
+    const second = RECORDINGS.replace('/1/', '/2/');
+    for (const path of projectPaths('2')) far.lists.set(path, []);
+    far.set('projects', ['{"id":1,"name":"Web"}', '{"id":2,"name":"App"}']);
+    far.lists.set(second, recordings(100, 125));
+    const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '10' });
+    const asked: string[][] = [];
+    for (let run = 0; run < 7; run += 1) {
+      if (run === 1) far.lists.set(second, recordings(100, 127));
+      far.seen.length = 0;
+      await sweeps(env);
+      asked.push(
+        far.seen.filter(({ url }) => url.endsWith('/sharing/')).map(({ url }) => url.split('/').at(-3)!),
+      );
+    }
+    expect(asked.map((ids) => ids.length)).toEqual([10, 10, 10, 10, 10, 10, 10]);
+    expect(asked[0]!.filter((id) => id.length === 4)).toHaveLength(5);
+    expect(asked[1]!).toEqual(expect.arrayContaining(['r125', 'r126']));
+    // After six runs every recording had its turn; then those of the first run are read again.
+    expect(new Set(asked.slice(0, 6).flat()).size).toBe(52);
+    expect(new Set([...asked[5]!.slice(2), ...asked[6]!]).size).toBe(10 + 8);
   });
 
   it('is off with 0, and that is no gap', async () => {

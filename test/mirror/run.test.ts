@@ -519,7 +519,7 @@ describe('records that are asked for one by one', () => {
       ['a', 'b', 'c', 'd'].map((id) => recording(id, 1)),
     );
     const due = (limit: number): string[] =>
-      mirror.records.dueForCheck('production', 'recording_sharing', PROJECT, limit);
+      mirror.records.dueForCheck('production', 'recording_sharing', PROJECT, limit).map(({ id }) => id);
     expect(due(10)).toEqual(['d', 'c', 'b', 'a']);
     const check = async (ids: readonly string[]): Promise<void> => {
       const run = begin(mirror);
@@ -535,6 +535,11 @@ describe('records that are asked for one by one', () => {
     await check(['b']);
     expect(due(3)).toEqual(['a', 'c', 'd']);
     expect(due(10)).toEqual(['a', 'c', 'd', 'b']);
+    expect(
+      mirror.records
+        .dueForCheck('production', 'recording_sharing', PROJECT, 10)
+        .map(({ checkedRun }) => checkedRun),
+    ).toEqual([0, 2, 2, 3]);
     expect(mirror.records.dueForCheck('production', 'recording_sharing', { project_id: '2' }, 10)).toEqual(
       [],
     );
