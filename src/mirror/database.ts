@@ -4,6 +4,7 @@ import {
   chmodSync,
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   openSync,
@@ -137,6 +138,13 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         cause,
       });
     case 'SQLITE_IOERR':
+      // Before it creates its log, SQLite reads the mode of the file, by its path.
+      if (code === 'SQLITE_IOERR_FSTAT' && !existsSync(path)) {
+        return new TidemarkError('mirror_missing', `${path} is not there any more`, {
+          hint: 'it was moved or removed while it was in use: put it back, or restore a backup (`tidemark backup restore`)',
+          cause,
+        });
+      }
       // A full disk is SQLITE_FULL; quotas and size limits come as failed writes.
       if (/_(WRITE|SHMSIZE|TRUNCATE)$/.test(code)) {
         return new TidemarkError(

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readFileSync,
   readdirSync,
+  renameSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -13,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { asMirrorError } from '../../src/mirror/database.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { ORG, begin, bodies, open, sync, temporaryDirectory, testClock } from './fixture.ts';
 
@@ -53,6 +55,21 @@ describe('opening a mirror for writing', () => {
     chmodSync(path, 0o644);
     open({ path });
     expect(modeOf(path)).toBe('600');
+  });
+
+  it('reports a file that goes away before SQLite has made its log as a missing mirror', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    open({ path }).close();
+    const connection = new Database(path);
+    renameSync(path, `${path}.aside`);
+    let thrown: unknown = null;
+    try {
+      connection.prepare('SELECT count(*) FROM runs').get();
+    } catch (error) {
+      thrown = asMirrorError(error, path);
+    }
+    connection.close();
+    expect(thrown).toMatchObject({ code: 'mirror_missing', message: `${path} is not there any more` });
   });
 
   it('sets the pages, the log and the checks that the layout counts on', () => {
