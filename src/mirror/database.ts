@@ -141,7 +141,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
       // Before it creates its log, SQLite reads the mode of the file, by its path.
       if (code === 'SQLITE_IOERR_FSTAT' && !existsSync(path)) {
         return new TidemarkError('mirror_missing', `${path} is not there any more`, {
-          hint: 'it was moved or removed while it was in use: put it back, or restore a backup (`tidemark backup restore`)',
+          hint: 'it was moved or removed while it was in use: move it to its place again, or restore a backup (`tidemark backup restore`)',
           cause,
         });
       }

@@ -95,8 +95,8 @@ async function readOnce(
 }
 
 /**
- * Reads a kind that costs a request per parent, in those collections whose parents together are no more than a sync may ask
- * for in one run: the smallest first.
+ * Reads a kind that costs a request per parent: the smallest collections first, as many as a sync may read in one run, all
+ * collections together.
  */
 async function readEach(
   options: LiveOptions,
