@@ -80,7 +80,7 @@ export function recordStore(access: MirrorAccess) {
 // Which parent records a kind that is read one by one was asked for, and which should be next.
 
 /** A parent record that a kind read one by one should be read for. */
-export interface DueParent {
+interface DueParent {
   readonly id: string;
   /** The run that read it last; 0 if none did. */
   readonly checkedRun: number;
