@@ -1,4 +1,5 @@
 /** One mirror for all sources, or one for each: a loaded configuration becomes one `Config` per mirror file. */
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import {
@@ -8,6 +9,7 @@ import {
   SCHEDULE_NAMES,
   type ScheduleName,
 } from './config.ts';
+import * as t from './schema.ts';
 
 /** Stands for the name of a source in the configured path of the mirror. */
 const PLACEHOLDER = '{source}';
@@ -54,6 +56,52 @@ export function mirrorConfigs(loaded: LoadedConfig): readonly Config[] {
       schedules: Object.freeze(schedules),
       backup: backupOf(source.name, loaded.backup),
     });
+  });
+}
+
+/**
+ * The mirrors of sources that are configured no longer: files in the place of a source's own mirror. Each comes with a
+ * `Config` that has no source. None where all sources share a mirror.
+ */
+export function unconfiguredMirrors(
+  loaded: LoadedConfig,
+): readonly { readonly source: string; readonly config: Config }[] {
+  if (!hasMirrorPerSource(loaded)) return [];
+  const { mirrorPath, ...common } = loaded;
+  const [before = ''] = mirrorPath.split(PLACEHOLDER);
+  const directory = before.endsWith(sep) ? before : dirname(before);
+  // What has the name of the source in it: the file, or a directory above it.
+  const [named = ''] = mirrorPath.slice(join(directory, sep).length).split(sep);
+  const configured = new Set(loaded.configured.map(({ name }) => name));
+  return namesIn(directory, named).flatMap((source) => {
+    const mirror = mirrorOf(loaded, source);
+    if (configured.has(source) || !existsSync(mirror)) return [];
+    const none = { sources: [], configured: [], schedules: NO_SCHEDULES, backup: null };
+    return [
+      {
+        source,
+        config: Object.freeze({ ...common, ...none, mirror, rateLogBeside: rateLogOf(mirrorPath) }),
+      },
+    ];
+  });
+}
+
+const NO_SCHEDULES = Object.freeze(
+  Object.fromEntries(SCHEDULE_NAMES.map((name) => [name, null])) as Record<ScheduleName, null>,
+);
+
+/** Names that stand in a directory where the placeholder of `pattern` is. */
+function namesIn(directory: string, pattern: string): readonly string[] {
+  const parts = pattern.split(PLACEHOLDER);
+  const fixed = parts.reduce((sum, part) => sum + part.length, 0);
+  const [prefix = ''] = parts;
+  // Without the directory there is no mirror either.
+  const entries = existsSync(directory) ? readdirSync(directory) : [];
+  return entries.flatMap((entry) => {
+    const length = (entry.length - fixed) / (parts.length - 1);
+    const name = entry.slice(prefix.length, prefix.length + length);
+    const isName = t.name.safeParse(name).success && parts.join(name) === entry;
+    return isName ? [name] : [];
   });
 }
 

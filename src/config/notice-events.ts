@@ -27,6 +27,7 @@ export const EVENT_MEANINGS = {
   backup_on_time: 'No backup is overdue any more.',
   job_failed: 'Another job (drift, verify, forget, drill, git) failed.',
   job_recovered: 'That job succeeded again.',
+  source_removed: 'A source with something wrong is no longer configured: what was reported of it is closed.',
   test: 'Sent by `tidemark notify test`, to every channel.',
 } as const;
 
@@ -51,8 +52,8 @@ const ENDS = {
 /** What ends the matter that an event reports; those that are left out report nothing that lasts. */
 export const ENDED_BY: Readonly<Record<string, NoticeEvent | undefined>> = ENDS;
 
-/** The events by which something is better than before. */
-export const IMPROVEMENTS: ReadonlySet<string> = new Set(Object.values(ENDS));
+/** The events by which something is better than before, or no longer of interest. */
+export const IMPROVEMENTS: ReadonlySet<string> = new Set([...Object.values(ENDS), 'source_removed']);
 
 export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent[];
 

@@ -63,6 +63,7 @@ export class Cell {
   /** By source; see `keyFingerprint`. */
   #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
+  #isLoaded = false;
 
   /** @param source whose mirror it is, of many; null for one mirror of all sources */
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
@@ -159,6 +160,7 @@ export class Cell {
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const pending = this.#scheduleStore.pending(this.#config, isOnce);
     this.observers.loaded();
+    this.#isLoaded = true;
     return () => {
       this.startDue(!isOnce);
       this.runner.addAll(pending.filter((job) => !this.runner.holds(job)));
@@ -217,11 +219,18 @@ export class Cell {
     this.#scheduleStore.keepNow();
   }
 
-  /** Ends where the source is configured no longer: what runs may end, nothing else starts. */
-  async retire(): Promise<void> {
+  /**
+   * Ends where the source is configured no longer: what runs may end, nothing else starts, and what was reported of it is
+   * closed. Resolves when that was sent, which may take a day.
+   * @param signal ends the wait: what was not sent is with the next daemon that works on the mirror
+   */
+  async retire(signal: AbortSignal): Promise<void> {
     this.#config = { ...this.#config, sources: [] };
     await this.runner.retire();
     await this.observers.settled();
+    await this.observers.retire();
+    if (this.#surroundings.isOnce) await this.observers.flush();
+    else await this.observers.sent(AbortSignal.any([this.#surroundings.signal, signal]));
     this.close();
   }
 
@@ -230,7 +239,7 @@ export class Cell {
     this.observers.close();
     // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
-    this.#scheduleStore.keepNow();
+    if (this.#isLoaded) this.#scheduleStore.keepNow();
     this.leave();
   }
 

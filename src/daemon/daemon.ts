@@ -2,7 +2,13 @@
  * The daemon as a process: configuration, HTTP, the main loop and the end, around what is done for each mirror
  * (`cell.ts`). It sleeps until the next due time, a minute at most.
  */
-import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
+import type { Config } from '../config/config.ts';
+import {
+  hasMirrorPerSource,
+  type LoadedConfig,
+  mirrorConfigs,
+  unconfiguredMirrors,
+} from '../config/mirrors.ts';
 import { isoTime, type Clock, realPause, settlesWithin } from '../core/clock.ts';
 import {
   asTidemarkError,
@@ -84,8 +90,11 @@ class RunningDaemon implements Daemon {
   readonly #surroundings: CellSurroundings;
   /** By the path of the mirror, in the order of the configuration. */
   #cells = new Map<string, Cell>();
-  /** Cells of sources that were removed, until their jobs have ended. */
-  readonly #retiring = new Map<string, { readonly cell: Cell; readonly over: Promise<void> }>();
+  /** Cells of sources that were removed, until their jobs have ended and what is to be reported of them was sent. */
+  readonly #retiring = new Map<
+    string,
+    { readonly cell: Cell; readonly over: Promise<void>; readonly abort: AbortController }
+  >();
   /** Cells of sources that were added, until they have begun: monotonic times of the next attempt. */
   readonly #beginning = new Map<string, { readonly cell: Cell; tryAt: number; isBusy: boolean }>();
   /** Of the first mirror: its lock counts for all. */
@@ -206,6 +215,7 @@ class RunningDaemon implements Daemon {
       },
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
+    await this.#retireLeft();
     for (const start of startJobs) start();
     if (!isOnce) this.#refreshSummaries();
     this.#loop = isOnce ? this.#once() : this.#run();
@@ -245,7 +255,10 @@ class RunningDaemon implements Daemon {
     this.#cells = this.#newCells(loaded);
     for (const config of mirrorConfigs(loaded)) this.#cells.get(config.mirror)?.adopt(config);
     for (const [path, cell] of this.#cells) {
-      if (!before.has(path)) this.#beginning.set(path, { cell, tryAt: 0, isBusy: false });
+      if (before.has(path)) continue;
+      this.#beginning.set(path, { cell, tryAt: 0, isBusy: false });
+      // What is still to be sent of it is sent by the new cell.
+      this.#retiring.get(path)?.abort.abort();
     }
     for (const [path, cell] of before) if (!this.#cells.has(path)) this.#retire(path, cell);
     this.#alarm.ring();
@@ -254,13 +267,56 @@ class RunningDaemon implements Daemon {
   #retire(path: string, cell: Cell): void {
     const { log } = this.#effects;
     // One that has not begun yet holds nothing.
-    if (this.#beginning.delete(path)) return;
+    if (this.#beginning.delete(path)) {
+      cell.observers.close();
+      return;
+    }
     log.info({ source: cell.name }, 'the source is no longer configured: its mirror is kept');
+    const abort = new AbortController();
     const over = cell
-      .retire()
+      .retire(abort.signal)
       .catch((error: unknown) => this.#problems.begin(`cell:${cell.name}`, asTidemarkError(error)))
-      .finally(() => this.#retiring.delete(path));
-    this.#retiring.set(path, { cell, over });
+      .finally(() => {
+        this.#retiring.delete(path);
+        // The source may have come back.
+        this.#alarm.ring();
+      });
+    this.#retiring.set(path, { cell, over, abort });
+  }
+
+  /** Sources that were removed while no daemon ran, of which something was reported that nothing else would end. */
+  async #retireLeft(): Promise<void> {
+    const { log } = this.#effects;
+    for (const { source, config } of unconfiguredMirrors(this.#settings.current())) {
+      try {
+        await realPause(0);
+        if (!this.#hasNotices(source, config)) continue;
+        const cell = new Cell(config, source, this.#surroundings);
+        try {
+          this.#registration = await this.#register(cell);
+        } catch (error) {
+          cell.observers.close();
+          throw error;
+        }
+        this.#retire(config.mirror, cell);
+      } catch (error) {
+        // No mirror, one that another daemon works on, or one that cannot be read: none of this daemon's.
+        const { code, message } = asTidemarkError(error);
+        log.debug({ source, code }, `a mirror without a configured source was left alone: ${message}`);
+      }
+    }
+  }
+
+  #hasNotices(name: string, config: Config): boolean {
+    const mirror = this.#effects.openMirror(config, 'read', 'daemon');
+    try {
+      const states = mirror.daemon.noticeStates();
+      // Of several sources: it is another configuration's.
+      if (states.some(({ source }) => source !== '' && source !== name)) return false;
+      return states.length + mirror.daemon.pendingDeliveries().length > 0;
+    } finally {
+      mirror.close();
+    }
   }
 
   /** Begins with the mirrors of sources that were added. What keeps one from it is reported once, and tried again. */
@@ -402,6 +458,7 @@ class RunningDaemon implements Daemon {
       }),
     );
     await Promise.all(cells.map((cell) => cell.observers.flush()));
+    await Promise.all([...this.#retiring.values()].map(({ over }) => over));
     await this.stop();
   }
 
@@ -418,7 +475,9 @@ class RunningDaemon implements Daemon {
     this.#stopSignal.abort(reason);
     this.#alarm.ring();
     const leftMs = Math.max(0, endBy - clock.monotonicMs());
-    await settlesWithin(Promise.all(cells.map((cell) => cell.observers.settled())), leftMs, clock);
+    const retired = [...this.#retiring.values()].map(({ over }) => over);
+    const observed = cells.map((cell) => cell.observers.settled());
+    await settlesWithin(Promise.all([...observed, ...retired]), leftMs, clock);
     await this.#http?.close();
     await this.#refreshing;
     for (const cell of this.#living()) cell.close();

@@ -38,6 +38,11 @@ export function daemonStore(access: MirrorAccess) {
       job: (connection, job: number): JobRow | undefined => ONE_JOB(connection).get({ job }),
       noticeStates: (connection, source?: string): NoticeState[] =>
         NOTICE_STATES(connection).all({ source: source ?? null }),
+      /** The channels through which a subject was reported, or is going to be. */
+      channelsTold: (connection, source: string, subject: string): string[] =>
+        CHANNELS_TOLD(connection)
+          .all({ source, subject })
+          .map(({ channel }) => channel),
       /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
       pendingDeliveries: (connection, now?: string): Delivery[] =>
         PENDING_DELIVERIES(connection).all({ now: now ?? null }),
@@ -125,6 +130,21 @@ const PENDING_DELIVERIES = prepared((db) =>
   deliveriesWithNotices(db)
     .where(and(IS_PENDING, unlessGiven('now', lte(noticeDeliveries.nextAttemptAt, param('now')))))
     .orderBy(asc(noticeDeliveries.notice), asc(noticeDeliveries.channel))
+    .prepare(),
+);
+
+const CHANNELS_TOLD = prepared((db) =>
+  db
+    .selectDistinct({ channel: noticeDeliveries.channel })
+    .from(noticeDeliveries)
+    .innerJoin(notices, eq(notices.notice, noticeDeliveries.notice))
+    .where(
+      and(
+        eq(notices.source, param('source')),
+        eq(notices.subject, param('subject')),
+        isNull(noticeDeliveries.givenUpAt),
+      ),
+    )
     .prepare(),
 );
 

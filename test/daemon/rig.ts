@@ -28,7 +28,7 @@ export interface LogLine {
 const START = Date.UTC(2026, 2, 2, 10, 1);
 
 interface RigOptions extends Partial<Omit<Parameters<typeof startDaemon>[1], 'observers'>> {
-  readonly observers?: readonly JobObserver[];
+  readonly observers?: readonly JobObserver[] | Parameters<typeof startDaemon>[1]['observers'];
 }
 
 export class Rig {
@@ -104,7 +104,7 @@ export class Rig {
     const daemon = await startDaemon(this.effects(), {
       isOnce: false,
       startHttp: null,
-      observers: () => observers,
+      observers: typeof observers === 'function' ? observers : () => observers,
       backup: null,
       ...options,
     });

@@ -63,6 +63,10 @@ export interface JobObserver {
   finish?(context: ObserverContext): Promise<void>;
   /** Called after `finish` of all mirrors: nothing follows that could be waited for. */
   flush?(context: ObserverContext): Promise<void>;
+  /** Called after the last job of a mirror whose source is configured no longer. */
+  retire?(context: ObserverContext): Promise<void>;
+  /** Called after that: resolves when nothing of the mirror is left to be sent. */
+  sent?(context: ObserverContext): Promise<void>;
   /** Called when the daemon lets go of the mirror. */
   close?(): void;
 }
@@ -139,6 +143,19 @@ export class Observers {
   /** See `JobObserver.flush`. */
   async flush(): Promise<void> {
     for (const observer of this.#all) this.#start(observer, () => observer.flush?.(this.#context()));
+    await this.settled();
+  }
+
+  /** See `JobObserver.retire`. */
+  async retire(): Promise<void> {
+    for (const observer of this.#all) this.#start(observer, () => observer.retire?.(this.#context()));
+    await this.settled();
+  }
+
+  /** See `JobObserver.sent`. @param signal ends the wait */
+  async sent(signal: AbortSignal): Promise<void> {
+    for (const observer of this.#all)
+      this.#start(observer, () => observer.sent?.({ ...this.#context(), signal }));
     await this.settled();
   }
 

@@ -273,14 +273,16 @@ export class Deliveries {
     }));
   }
 
-  /** Sources that are configured no longer have no events any more. */
+  /** Sources that are configured no longer have no events any more, once their end was reported. */
   #forgetSources(state: ChannelState, now: number): void {
     const names = new Set(
       ['', ...this.#options.sources().map(({ name }) => name)].map((name) => subjectName(name)),
     );
     state.groups = state.groups
       .map((group) => {
-        const failing = Object.entries(group.failing).filter(([name]) => names.has(name));
+        const failing = Object.entries(group.failing).filter(
+          ([name]) => names.has(name) || [...this.#outboxes.values()].some((outbox) => outbox.awaits(name)),
+        );
         return failing.length === Object.keys(group.failing).length
           ? group
           : { ...group, failing: Object.fromEntries(failing) };

@@ -258,6 +258,7 @@ const SHARED_TITLES = {
   backup_on_time: 'no backup is overdue any more',
   job_failed: 'a job failed',
   job_recovered: 'the job works again',
+  source_removed: 'no longer configured',
   test: 'a test notice',
 } as const satisfies Record<NoticeEvent, string>;
 
@@ -333,7 +334,12 @@ function groupTitle(group: NoticeGroup, { lead, worse, better, configured, isRes
   if (only !== undefined && more.length === 0) return lead.title;
   const at = group.cause.includes('://') ? ` at ${group.cause}` : '';
   const failing = Object.values(group.failing);
-  if (isResolved) return `${plural(group.sources.length, 'source')}${at}: ${sharedTitle(lead.event)}`;
+  if (isResolved) {
+    // The others were as they should be again before.
+    const isRest = lead.event === 'source_removed' && better < group.sources.length;
+    const over = isRest ? 'over: the rest is no longer configured' : sharedTitle(lead.event);
+    return `${plural(group.sources.length, 'source')}${at}: ${over}`;
+  }
   if (worse.length === 0) {
     const left = failing.length === 0 ? '' : `; ${failing.length} of ${group.sources.length} not yet`;
     return `${plural(better, 'source')}${at}: ${sharedTitle(lead.event)}${left}`;

@@ -6,7 +6,7 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
 import type { Deliveries } from './deliveries.ts';
 import { noticeOf, subjectName } from './message.ts';
-import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
+import { channelsFor, createNotifier, type Notifier, removedNotice, removedTransition } from './notifier.ts';
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -39,6 +39,8 @@ const FIRST_CHECK_MS = 2 * 60_000;
 /** How long a catch-up sync after the daemon was down may take before its source is reported as overdue. */
 const CATCH_UP_MS = 15 * 60_000;
 
+/** Shortest wait for a message that was not taken. */
+const SENT_AGAIN_MS = 1_000;
 /** Longest time between two checks that read the mirror. */
 const QUIET_MS = 60 * 60_000;
 /** The same where backups are made. */
@@ -63,6 +65,8 @@ class NotifyingObserver implements JobObserver {
   #file = '';
   /** True while the last notice about the mirror's file says that it is gone. */
   #isToldGone = false;
+  /** The configuration whose removed sources were looked for; null where one may have been reported since. */
+  #removedOf: Config | null = null;
   /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
   #quiet: { readonly until: number; readonly config: Config } | null = null;
 
@@ -89,6 +93,8 @@ class NotifyingObserver implements JobObserver {
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
     const { row } = ended;
     this.#quiet = null;
+    // It was running when its source was removed.
+    if (row.source !== null && !this.#isConfigured(row.source)) this.#removedOf = null;
     if (!this.#recorded.has(row)) this.#reportUnwritten(row, detailsOf(ended));
     this.#tellAbsence();
     await this.#whereThere(context, async () => {
@@ -99,7 +105,32 @@ class NotifyingObserver implements JobObserver {
   }
 
   async finish(context: ObserverContext): Promise<void> {
-    await this.#whereThere(context, () => this.#checkFreshness());
+    await this.#whereThere(context, async () => {
+      await this.#endRemoved();
+      await this.#checkFreshness();
+    });
+  }
+
+  async retire(context: ObserverContext): Promise<void> {
+    const { owner, clock } = this.#options;
+    const isOwn = (source: string): boolean => source === '' || source === owner;
+    await this.#whereThere(context, async () => void (await this.#notifier.endRemoved(isOwn)));
+    const at = isoTime(clock.now());
+    for (const notice of removedTransition([...this.#unwritten.values()], at).notices)
+      this.#sendUnstored(notice);
+    if (this.#isToldGone) this.#sendUnstored(removedNotice({ at, source: '', subject: 'mirror' }, at));
+  }
+
+  async sent({ signal }: ObserverContext): Promise<void> {
+    const { clock, deliveries } = this.#options;
+    const { outbox } = this.#notifier;
+    while (!signal.aborted) {
+      await deliveries.deliverDue(signal);
+      if (outbox.pending().length === 0 && !outbox.hasUnwritten()) return;
+      const waitMs = (deliveries.nextDueAt(outbox) ?? Number.POSITIVE_INFINITY) - clock.now();
+      // Its end is the caller's.
+      await clock.sleep(Math.max(SENT_AGAIN_MS, Math.min(waitMs, CHECK_MS)), signal).catch(() => undefined);
+    }
   }
 
   async flush({ signal }: ObserverContext): Promise<void> {
@@ -126,6 +157,7 @@ class NotifyingObserver implements JobObserver {
       const file = mirrorFileState(this.#view().config().mirror);
       if (file !== this.#file || !this.#notifier.outbox.isReadable()) this.#notifier.outbox.changed();
       this.#file = file;
+      await this.#whereThere(context, () => this.#endRemoved());
       if (!this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
     }
     const dueAt = deliveries.nextDueAt(this.#notifier.outbox);
@@ -150,6 +182,20 @@ class NotifyingObserver implements JobObserver {
     const view = this.#options.view();
     if (view === null) throw new TidemarkError('internal', 'notices were asked for before the daemon lived');
     return view;
+  }
+
+  #isConfigured(source: string): boolean {
+    return this.#view()
+      .config()
+      .configured.some(({ name }) => name === source);
+  }
+
+  /** Ends what was reported of sources that left the configuration, of a mirror that has others. */
+  async #endRemoved(): Promise<void> {
+    const config = this.#view().config();
+    if (this.#options.owner !== null || this.#removedOf === config) return;
+    await this.#notifier.endRemoved((source) => source !== '' && !this.#isConfigured(source));
+    this.#removedOf = config;
   }
 
   /** Of these sources, or of all. */

@@ -3,7 +3,8 @@ import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
-import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
+import type { NoticeEvent } from '../../config/notice-events.ts';
+import type { JobName, JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
 import type { HealthReason } from '../http/health.ts';
@@ -30,6 +31,12 @@ export interface Notifier {
   checkFreshness(sources: readonly Freshness[]): Promise<number>;
   /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
   checkBackups(overdue: HealthReason | null): Promise<number>;
+  /**
+   * Ends what was reported of sources that are configured no longer.
+   * @param isRemoved true for such a source; an empty name is the mirror as a whole
+   * @returns how many notices there are to send
+   */
+  endRemoved(isRemoved: (source: string) => boolean): Promise<number>;
   /** Where its notices wait for `Deliveries`. */
   readonly outbox: Outbox;
 }
@@ -57,9 +64,14 @@ export function createNotifier(options: NotifierOptions): Notifier {
     return recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channelsOf);
   };
   /** In one transaction. */
-  const write = async (transition: (mirror: Mirror) => Transition): Promise<number> => {
+  const write = async (
+    transition: (mirror: Mirror) => Transition,
+    channels: (notice: Notice, mirror: Mirror) => readonly string[] = channelsOf,
+  ): Promise<number> => {
     try {
-      return await openWriter((mirror) => recordTransition(mirror, transition(mirror), channelsOf));
+      return await openWriter((mirror) =>
+        recordTransition(mirror, transition(mirror), (notice) => channels(notice, mirror)),
+      );
     } finally {
       outbox.changed();
     }
@@ -83,6 +95,19 @@ export function createNotifier(options: NotifierOptions): Notifier {
       if ((before !== undefined) === (overdue !== null)) return 0;
       const transition = backupTransition(overdue, isoTime(clock.now()));
       return write(() => transition);
+    },
+    endRemoved: async (isRemoved) => {
+      const at = isoTime(clock.now());
+      const removed = (mirror: Mirror): Transition =>
+        removedTransition(
+          mirror.daemon.noticeStates().filter(({ source }) => isRemoved(source)),
+          at,
+        );
+      if (removed(options.mirror()).cleared.length === 0) return 0;
+      return write(removed, (notice, mirror) => {
+        const told = mirror.daemon.channelsTold(notice.source, notice.subject);
+        return channelsFor(notice, options.channels(), owner, told);
+      });
     },
     outbox,
   };
@@ -146,6 +171,57 @@ export function freshnessTransition(
   };
 }
 
+// Sources that are configured no longer: no job comes any more that would end what was reported of them.
+
+/** What would have ended a matter, by its subject; of the others, which are `job:NAME`, another success of the job. */
+const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonly job: JobName | null }>> = {
+  run: { event: 'run_recovered', job: 'sync' },
+  fresh: { event: 'sync_on_time', job: 'sync' },
+  removals: { event: 'removals_settled', job: 'sync' },
+  drift: { event: 'drift_resolved', job: 'drift' },
+  verify: { event: 'verify_recovered', job: 'verify' },
+  drill: { event: 'drill_recovered', job: 'drill' },
+  backup: { event: 'backup_on_time', job: 'backup' },
+  'job:backup': { event: 'backup_recovered', job: 'backup' },
+  mirror: { event: 'mirror_back', job: null },
+};
+
+function usualEnd(subject: string): { readonly event: NoticeEvent; readonly job: JobName | null } {
+  return USUAL_ENDS[subject] ?? { event: 'job_recovered', job: subject.slice('job:'.length) as JobName };
+}
+
+/** Ends all these states, with one notice for each incident that they may have opened. @internal */
+export function removedTransition(states: readonly NoticeState[], at: string): Transition {
+  const open = states.filter(({ subject, state }) => subject !== 'schema' && state !== 'ok');
+  const matters = Map.groupBy(open, ({ source, subject }) =>
+    JSON.stringify([source, subject.startsWith('drift:') ? 'drift' : subject]),
+  );
+  return {
+    states: [],
+    cleared: states.map(({ source, subject }) => ({ source, subject })),
+    notices: [...matters].map(([key, [first]]) => {
+      const [source, subject] = JSON.parse(key) as [string, string];
+      return removedNotice({ at, source, subject }, first?.since ?? at);
+    }),
+  };
+}
+
+/** @param since ISO 8601: when it was reported */
+export function removedNotice(
+  of: { readonly at: string; readonly source: string; readonly subject: string },
+  since: string,
+): Notice {
+  return noticeOf(
+    { ...of, event: 'source_removed' },
+    {
+      severity: 'low',
+      title: `${subjectName(of.source)}: the source is no longer configured`,
+      lines: [`what was reported at ${since} is closed: nothing is synced any more, and the mirror is kept`],
+      job: usualEnd(of.subject).job,
+    },
+  );
+}
+
 interface JobNotices {
   readonly job: JobRow;
   readonly details: JobDetails;
@@ -192,20 +268,32 @@ function recordTransition(
 // The channels that receive a notice.
 
 /**
- * Names of the channels, in the order of the configuration.
+ * Names of the channels, in the order of the configuration. The end of a removed source's matter goes to those that were
+ * told of it: `sources` cannot name the source any more. It counts as the event that would have ended it, which `on` has
+ * where the receiver waits for an end.
  * @param owner the only source of the mirror, where each source has its own
+ * @param told of a `source_removed`: the channels that were told of the matter, as far as that is known
  */
 export function channelsFor(
   notice: Notice,
   channels: readonly ChannelConfig[],
   owner: string | null,
+  told: readonly string[] = [],
 ): string[] {
   const source = sourceOf(notice, owner);
-  return channels.filter((channel) => isFor(channel, notice, source)).map(({ name }) => name);
+  return channels.filter((channel) => isFor(channel, notice, source, told)).map(({ name }) => name);
 }
 
-function isFor({ on, sources, severity }: ChannelConfig, notice: Notice, source: string): boolean {
-  if (!on.some((event) => event === notice.event)) return false;
+function isFor(
+  { name, on, sources, severity }: ChannelConfig,
+  notice: Notice,
+  source: string,
+  told: readonly string[],
+): boolean {
+  const isRemoved = notice.event === 'source_removed';
+  const usual = isRemoved ? usualEnd(notice.subject).event : null;
+  if (!on.some((event) => event === notice.event || event === usual)) return false;
+  if (isRemoved && told.length > 0) return told.includes(name);
   if (source !== '' && sources !== null && !sources.includes(source)) return false;
   const { severities } = contentOf(notice);
   if (severities === null) return true;

@@ -83,6 +83,18 @@ export class Outbox {
     return !this.#isUnreadable;
   }
 
+  /** True where something of that source is to be sent, or will be: its end was not reported yet, as far as the mirror is known. */
+  awaits(source: string): boolean {
+    if (this.owner !== null) return this.owner === source;
+    if (this.pending().some(({ about }) => about.source === source)) return true;
+    try {
+      return this.#options.mirror().daemon.noticeStates(source).length > 0;
+    } catch {
+      // As in `#read`.
+      return true;
+    }
+  }
+
   /** The result of a delivery. It is written soon (`write`). */
   mark(delivery: Delivery, news: Partial<DeliveryResult>): void {
     const { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error } = delivery;

@@ -31,6 +31,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const config = {
     mirror,
     sources: [{ name: 'production' }],
+    configured: [{ name: 'production' }],
     notices: channels,
     http: { publicUrl: null },
   } as unknown as Config;
