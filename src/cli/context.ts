@@ -92,12 +92,15 @@ export async function printDocument({ stdout }: Pick<ProcessContext, 'stdout'>, 
   await new Promise<void>((resolve) => stdout.once('drain', resolve));
 }
 
-/** Says what a person should know beside the result: a line each on stderr, unless `--quiet`. */
+/**
+ * Says what a person should know beside the result: a line each on stderr, unless `--quiet`. Commands in it get the
+ * configuration file that was given, as in `printReason`.
+ */
 export function printNote(
   context: Pick<CommandContext, 'stderr' | 'options'>,
   lines: readonly string[],
 ): void {
-  if (context.options.quiet !== true) printLines(context, lines);
+  if (context.options.quiet !== true) printLines(context, lines.map(toRunHere(context)));
 }
 
 /**
@@ -105,12 +108,16 @@ export function printNote(
  * job that redirects stdout reports nothing else. Lines that begin with a space belong to the one before.
  */
 export function printReason(
-  context: Pick<CommandContext, 'stderr' | 'onReasonPrinted'>,
+  context: Pick<CommandContext, 'stderr' | 'options' | 'onReasonPrinted'>,
   lines: readonly string[],
 ): void {
   if (lines.length === 0) return;
-  printLines(context, lines);
+  printLines(context, lines.map(toRunHere(context)));
   context.onReasonPrinted?.();
+}
+
+function toRunHere({ options }: Pick<CommandContext, 'options'>): (line: string) => string {
+  return (line) => withConfigOption(line, options.config);
 }
 
 /** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the configuration file that was given. */

@@ -71,11 +71,7 @@ export async function fleetStatus(
       await print(context, withConfigOption(text, context.options.config));
     }
     const code = statusCode(cells);
-    if (code !== EXIT.done)
-      printReason(
-        context,
-        statusReason(cells).map((line) => withConfigOption(line, context.options.config)),
-      );
+    if (code !== EXIT.done) printReason(context, statusReason(cells));
     return code;
   });
 }
