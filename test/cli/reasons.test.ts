@@ -213,3 +213,20 @@ it('says nothing where a command ends well, or finds differences', async () => {
   service.lists.set(DOMAINS, ['{"id":"d1","domain":"one.example"}']);
   expect(await run('diff', '--quiet')).toMatchObject({ code: 2, stderr: '' });
 });
+
+it('names the configuration file in the commands of a reason, as in hints', async () => {
+  const service = await FakeService.start();
+  service.quirks.push(domainsDenied);
+  const cwd = scratch();
+  const env = environment(service.url, cwd);
+  writeFileSync(
+    join(cwd, 'other.yaml'),
+    'mirror: ./mirror.db\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
+  );
+  const run = (...words: string[]) => commandLine([...words, '--config', 'other.yaml'], { env, cwd });
+  expect((await run('sync')).code).toBe(3);
+  const { stderr } = await run('status');
+  const commands = stderr.match(/`tidemark [^`]*`/g) ?? [];
+  expect(commands.length, stderr).toBeGreaterThan(0);
+  for (const command of commands) expect(command).toContain(' --config other.yaml');
+});

@@ -114,7 +114,9 @@ class NotifyingObserver implements JobObserver {
   async retire(context: ObserverContext): Promise<void> {
     const { owner, clock } = this.#options;
     const isOwn = (source: string): boolean => source === '' || source === owner;
-    await this.#whereThere(context, async () => void (await this.#notifier.endRemoved(isOwn)));
+    await this.#whereThere(context, async () => {
+      await this.#notifier.endRemoved(isOwn);
+    });
     const at = isoTime(clock.now());
     for (const notice of removedTransition([...this.#unwritten.values()], at).notices)
       this.#sendUnstored(notice);

@@ -46,8 +46,7 @@ async function world(): Promise<World> {
   });
   const sent: string[] = [];
   const receiver = { isDown: false };
-  const current = (): LoadedConfig =>
-    loadConfig({ file: rig.configFile, env: {}, cwd: rig.directory });
+  const current = (): LoadedConfig => loadConfig({ file: rig.configFile, env: {}, cwd: rig.directory });
   return {
     rig,
     refused,
@@ -286,7 +285,9 @@ describe('the end of what was reported', () => {
     expect(found('{source}.db', import.meta.dirname)).toEqual([]);
     expect(found('{source}.test.ts', import.meta.dirname)).toContain('removed-source');
     expect(found('{source}.test.ts', import.meta.dirname)).not.toContain('observer');
-    expect(found('{source}/sending.ts', join(import.meta.dirname, '../../../src/daemon'))).toEqual(['notices']);
+    expect(found('{source}/sending.ts', join(import.meta.dirname, '../../../src/daemon'))).toEqual([
+      'notices',
+    ]);
   });
 });
 
