@@ -39,8 +39,8 @@ export function daemonStore(access: MirrorAccess) {
       noticeStates: (connection, source?: string): NoticeState[] =>
         NOTICE_STATES(connection).all({ source: source ?? null }),
       /** The channels through which a subject was reported, or is going to be. */
-      channelsTold: (connection, source: string, subject: string): string[] =>
-        CHANNELS_TOLD(connection)
+      channelsReportedTo: (connection, source: string, subject: string): string[] =>
+        CHANNELS_REPORTED_TO(connection)
           .all({ source, subject })
           .map(({ channel }) => channel),
       /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
@@ -133,7 +133,7 @@ const PENDING_DELIVERIES = prepared((db) =>
     .prepare(),
 );
 
-const CHANNELS_TOLD = prepared((db) =>
+const CHANNELS_REPORTED_TO = prepared((db) =>
   db
     .selectDistinct({ channel: noticeDeliveries.channel })
     .from(noticeDeliveries)

@@ -105,8 +105,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
         );
       if (removed(options.mirror()).cleared.length === 0) return 0;
       return write(removed, (notice, mirror) => {
-        const told = mirror.daemon.channelsTold(notice.source, notice.subject);
-        return channelsFor(notice, options.channels(), owner, told);
+        const reportedTo = mirror.daemon.channelsReportedTo(notice.source, notice.subject);
+        return channelsFor(notice, options.channels(), owner, reportedTo);
       });
     },
     outbox,
@@ -268,32 +268,32 @@ function recordTransition(
 // The channels that receive a notice.
 
 /**
- * Names of the channels, in the order of the configuration. The end of a removed source's matter goes to those that were
- * told of it: `sources` cannot name the source any more. It counts as the event that would have ended it, which `on` has
+ * Names of the channels, in the order of the configuration. The end of a removed source's matter goes to those to which
+ * it was reported: `sources` cannot name the source any more. It counts as the event that would have ended it, which `on` has
  * where the receiver waits for an end.
  * @param owner the only source of the mirror, where each source has its own
- * @param told of a `source_removed`: the channels that were told of the matter, as far as that is known
+ * @param reportedTo of a `source_removed`: the channels that know of the matter, as far as that can be said
  */
 export function channelsFor(
   notice: Notice,
   channels: readonly ChannelConfig[],
   owner: string | null,
-  told: readonly string[] = [],
+  reportedTo: readonly string[] = [],
 ): string[] {
   const source = sourceOf(notice, owner);
-  return channels.filter((channel) => isFor(channel, notice, source, told)).map(({ name }) => name);
+  return channels.filter((channel) => isFor(channel, notice, source, reportedTo)).map(({ name }) => name);
 }
 
 function isFor(
   { name, on, sources, severity }: ChannelConfig,
   notice: Notice,
   source: string,
-  told: readonly string[],
+  reportedTo: readonly string[],
 ): boolean {
   const isRemoved = notice.event === 'source_removed';
   const usual = isRemoved ? usualEnd(notice.subject).event : null;
   if (!on.some((event) => event === notice.event || event === usual)) return false;
-  if (isRemoved && told.length > 0) return told.includes(name);
+  if (isRemoved && reportedTo.length > 0) return reportedTo.includes(name);
   if (source !== '' && sources !== null && !sources.includes(source)) return false;
   const { severities } = contentOf(notice);
   if (severities === null) return true;
