@@ -190,7 +190,7 @@ function usualEnd(subject: string): { readonly event: NoticeEvent; readonly job:
   return USUAL_ENDS[subject] ?? { event: 'job_recovered', job: subject.slice('job:'.length) as JobName };
 }
 
-/** Ends all these states, with one notice for each incident that they may have opened. @internal */
+/** Ends all these states, with one notice for each incident that they may have opened. */
 export function removedTransition(states: readonly NoticeState[], at: string): Transition {
   const open = states.filter(({ subject, state }) => subject !== 'schema' && state !== 'ok');
   const matters = Map.groupBy(open, ({ source, subject }) =>
