@@ -1,0 +1,290 @@
+/** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
+import { createColors } from 'picocolors';
+import type { BackupsShown } from '../backup/list.ts';
+import type { Config } from '../config/config.ts';
+import { isoTime } from '../core/clock.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { count, duration, plural } from '../core/wording.ts';
+import { wrapText } from '../core/wrap.ts';
+import {
+  type Answer,
+  type DriftCounts,
+  fiveAnswers,
+  needsOf,
+  sinceOf,
+  verdictText,
+} from '../daemon/http/five-answers.ts';
+import type { HealthSnapshot } from '../daemon/http/health-snapshot.ts';
+import { ahead, byteSize } from '../daemon/http/wording.ts';
+import type { ScheduleView } from '../daemon/view.ts';
+import { type LockHolder, writerOf } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
+import { renderTable } from '../report/table.ts';
+import type { RunProgress } from '../state/documents.ts';
+import {
+  type SourceStatus,
+  isStuck,
+  listedTwiceText,
+  nextSteps,
+  recentSchemaChanges,
+} from '../state/source-status.ts';
+import { isColoured, type CommandContext, terminalWidth } from './context.ts';
+import { age, runFailure } from './export-notes.ts';
+import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
+import { schemaChangeLines } from './run.ts';
+
+interface StatusFacts {
+  readonly config: Config;
+  readonly mirror: Mirror;
+  readonly snapshot: HealthSnapshot;
+  /** Null where there is no baseline. */
+  readonly drift: DriftCounts | null;
+  readonly backups: BackupsShown | null;
+  readonly schedules: readonly ScheduleView[];
+  readonly hasDaemon: boolean;
+  /** By source: what a run under way has read so far. */
+  readonly progress: ReadonlyMap<string, RunProgress>;
+}
+
+/** Ends with a line break. */
+export function statusText(context: CommandContext, facts: StatusFacts): string {
+  const { snapshot, mirror, drift } = facts;
+  const { sourceStatuses: statuses, now } = snapshot;
+  const { bold } = createColors(isColoured(context));
+  const width = terminalWidth(context);
+  const records = statuses.reduce((sum, status) => sum + status.records, 0);
+  const names = statuses.map(({ source }) => source).join(', ');
+  const twice = statuses.flatMap(({ kinds }) => listedTwiceText(kinds) ?? [])[0];
+  const lines = [
+    `${names}: ${plural(records, 'record')}, mirror ${mirror.path}`,
+    ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
+    ...needsLines(facts),
+    ...statuses.flatMap((status) => sourceLines(status, facts, context.options.verbose === true)),
+    '',
+    nextLine(facts),
+    backupLine(facts.config, facts.backups, now),
+  ];
+  const needs = needsOf(snapshot).length;
+  const text = [
+    bold(`${verdictText(snapshot, drift, needs)}.`),
+    ...answerLines(context, fiveAnswers(snapshot, drift, facts.config.sources.length > 0), width),
+    '',
+    ...lines.flatMap((line) => line.split('\n')).map(escapeControlCharacters),
+  ];
+  return `${text.join('\n')}\n`;
+}
+
+/** A line an answer: the question, the word, and what it rests on. */
+function answerLines(
+  context: CommandContext,
+  answers: readonly Answer[],
+  width: number | undefined,
+): string[] {
+  const { green, yellow, red, dim } = createColors(isColoured(context));
+  const color = { good: green, warn: yellow, bad: red, plain: dim };
+  const longest = Math.max(...answers.map(({ word }) => word.length));
+  return answers.flatMap(({ question, tone, word, line }) => {
+    const head = `  ${question.padEnd(12)}${color[tone](word)}${' '.repeat(longest - word.length + 2)}`;
+    const indent = 2 + 12 + longest + 2;
+    const [first = '', ...rest] = wrapText(escapeControlCharacters(line), (width ?? Infinity) - indent);
+    return [head + first, ...rest.map((each) => ' '.repeat(indent) + each)];
+  });
+}
+
+/** What concerns a source is explained with the source. */
+function needsLines({ snapshot }: StatusFacts): string[] {
+  const needs = needsOf(snapshot);
+  if (needs.length === 0) return [];
+  return [
+    '',
+    'Needs attention:',
+    ...needs.flatMap((need) => {
+      const { source, message, hint } = need;
+      const since = sinceOf(need);
+      return [
+        `  ${source === null ? '' : `${source}: `}${message}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
+        ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
+      ];
+    }),
+  ];
+}
+
+/** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
+function sourceLines(
+  status: SourceStatus,
+  { mirror, snapshot, progress }: StatusFacts,
+  isVerbose: boolean,
+): string[] {
+  const { sourceStatuses, now } = snapshot;
+  const hasOthers = sourceStatuses.length > 1;
+  const steps = nextSteps(status, hasOthers).map((step) => `  → ${step}`);
+  const isTold = isVerbose || steps.length > 0;
+  const changes = recentSchemaChanges(mirror, status.source, now);
+  return [
+    ...(isTold
+      ? [
+          '',
+          `${status.source}:`,
+          ...runLines(status, writerFor(mirror, status), now, progress.get(status.source)).map(
+            (line) => `  ${line}`,
+          ),
+        ]
+      : []),
+    ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
+    ...unreadLines(status, now, isVerbose),
+    ...(isTold && isVerbose ? [''] : []),
+    ...steps,
+    ...schemaLines(changes, now),
+  ];
+}
+
+/** Who works on the mirror while a run has not ended: null if nobody does, undefined if that is not known. */
+function writerFor({ path }: Mirror, { lastRun }: SourceStatus): LockHolder | null | undefined {
+  if (lastRun?.outcome !== 'running') return undefined;
+  try {
+    return writerOf(path);
+  } catch {
+    // On a read-only disk the lock cannot be tried: the text says both.
+    return undefined;
+  }
+}
+
+function runLines(
+  { state, lastRun, lastPublished, lastComplete }: SourceStatus,
+  writer: LockHolder | null | undefined,
+  now: number,
+  progress?: RunProgress,
+): string[] {
+  if (lastRun === null || state === 'never_synced') return ['never synced'];
+  const lines: string[] = [];
+  if (lastRun.outcome === 'running') {
+    const began = `run ${lastRun.run} began ${age(lastRun.startedAt, now)}`;
+    if (writer === null) lines.push(`${began} and never ended: its process died`);
+    else if (isStuck(lastRun, now)) lines.push(`${began} and never ended: its process probably died`);
+    else if (writer === undefined)
+      lines.push(`${began} and has not ended: it is running, or its process died`);
+    else lines.push(`${began} and is running (${writer.command}, process ${writer.pid} on ${writer.host})`);
+    if (progress !== undefined) {
+      const { records, pages, requests } = progress;
+      lines.push(
+        `read so far: ${plural(records, 'record')} in ${plural(pages, 'page')}, ${plural(requests, 'request')}`,
+      );
+    }
+  } else {
+    const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
+    const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);
+    lines.push(`last run: ${lastRun.run}, ${outcome}${narrowing(lastRun)}, ${ended}`);
+  }
+  if (lastPublished === null) {
+    lines.push('no run was published yet: the mirror holds nothing of this source');
+  } else if (lastPublished.run !== lastRun.run) {
+    lines.push(
+      `the mirror holds run ${lastPublished.run}: ${lastPublished.outcome}${narrowing(lastPublished)}, ${age(lastPublished.finishedAt, now)}`,
+    );
+  }
+  if (lastPublished !== null && lastComplete?.run !== lastRun.run) {
+    lines.push(
+      lastComplete === null
+        ? `no run${lastRun.kinds === null ? '' : ' of all kinds'} has been complete yet`
+        : `last complete run: ${lastComplete.run}, ${age(lastComplete.finishedAt, now)}`,
+    );
+  }
+  return lines;
+}
+
+/** ` (roles only)` for a run that was limited to some kinds. */
+function narrowing({ kinds }: Pick<RunRow, 'kinds'>): string {
+  return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
+}
+
+function kindTable({ kinds, sampledKinds }: SourceStatus, now: number): string {
+  return renderTable(
+    ['kind', 'collections', 'records', 'last complete', 'state'],
+    kinds.map(({ kind, collections, records, whole, oldestWholeAt }) => {
+      const sampled = sampledKinds.find((each) => each.kind === kind);
+      const stale = collections - whole;
+      const word = oldestWholeAt === null ? 'incomplete' : 'stale';
+      const current =
+        sampled === undefined ? 'complete' : `sampled, ${count(records)} of ${count(sampled.of)}`;
+      return [
+        kind,
+        count(collections),
+        count(records),
+        age(oldestWholeAt, now),
+        stale === 0 ? current : stale === collections ? word : `${count(stale)} ${word}`,
+      ];
+    }),
+    ['left', 'right', 'right', 'right', 'left'],
+  );
+}
+
+const UNREAD_SHOWN = 5; // groups of collections; `--verbose` has the rest
+
+/** What the last attempt could not read. What was skipped was skipped for one cause elsewhere: one line for all of it. */
+function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbose: boolean): string[] {
+  if (unread.length === 0) return [];
+  const groups = groupAlike(unread, ({ kind, outcome, error }) =>
+    JSON.stringify([outcome === 'skipped' ? null : kind, outcome, error]),
+  );
+  const shown = isVerbose ? groups : groups.slice(0, UNREAD_SHOWN);
+  return [
+    `  the last attempt did not read ${plural(unreadCount, 'collection')}:`,
+    ...shown.flatMap((rows) => {
+      const [{ outcome, error }] = rows;
+      const kinds = new Set(rows.map(({ kind }) => kind)).size;
+      const names = kinds === 1 ? groupText(rows) : `${plural(rows.length, 'collection')} of ${kinds} kinds`;
+      const why = `${outcome ?? 'never read'}${error === null ? '' : `: ${error}`}`;
+      return [`    ${names}: ${why}`, `      ${lastCompleteText(rows, now)}`];
+    }),
+    ...(groups.length > shown.length ? [`    and more: \`tidemark status --verbose\``] : []),
+  ];
+}
+
+function lastCompleteText(rows: readonly UnreadCollection[], now: number): string {
+  const oldest = oldestOf(rows.map(({ lastCompleteAt }) => lastCompleteAt));
+  if (oldest !== null) return `last complete ${age(oldest, now)}`;
+  return rows.every(({ lastCompleteAt }) => lastCompleteAt === null)
+    ? 'never complete'
+    : 'some of them never complete';
+}
+
+const SCHEMA_CHANGES_SHOWN = 20; // lines over all runs: `--json` has the rest
+
+/** By the run that found them, newest first. */
+function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: number): string[] {
+  const shown = changes.slice(0, SCHEMA_CHANGES_SHOWN);
+  const more = changes.length - shown.length;
+  return [
+    ...[...Map.groupBy(shown, ({ run }) => run)].flatMap(([run, own]) => {
+      const [heading = '', ...rest] = schemaChangeLines(own);
+      const at = own[0]?.at;
+      return ['', `run ${run}${at === undefined ? '' : `, ${age(at, now)}`}: ${heading}`, ...rest];
+    }),
+    ...(more > 0 ? [`… ${plural(more, 'more change')} of form in the last 30 days (--json)`] : []),
+  ];
+}
+
+function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): string {
+  // The times would be of the standard schedules, which may be nobody's.
+  if (config.sources.length === 0) return 'Next: not known without a configuration';
+  const due = schedules.flatMap(({ schedule, dueAt }) =>
+    dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
+  );
+  if (!hasDaemon && due.length === 0) return 'Next: nothing is scheduled, no daemon is running';
+  if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
+  return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
+}
+
+function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
+  if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
+  if (shown === null) return 'Backups: their directory has not answered';
+  const [latest] = shown.whole;
+  const problems = shown.problems.join('; ');
+  if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;
+  if (latest === undefined) return `Backups: none yet; one is due every ${duration(backup.everyMs)}`;
+  const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
+  const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;
+  const unread = problems === '' ? '' : `\n  not readable: ${problems}`;
+  return `Backups: ${count(shown.whole.length)}, the latest ${age(isoTime(Date.parse(latest.madeAt)), now)}, as of run ${latest.run}, ${byteSize(latest.bytes)}${encrypted}${damaged}${unread}`;
+}
