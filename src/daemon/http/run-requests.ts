@@ -1,0 +1,135 @@
+/** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
+import type { Context } from 'hono';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { Clock } from '../../core/clock.ts';
+import { type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
+import type { DaemonCells } from '../cells.ts';
+import { kindFrom, Refusal, requestText } from './request.ts';
+
+interface RunRequest {
+  readonly job: JobName;
+  /** Null for all. */
+  readonly sources: readonly string[] | null;
+  readonly full: boolean;
+  /** Null for all. */
+  readonly kinds: readonly Kind[] | null;
+}
+
+const MEMBERS = ['job', 'sources', 'full', 'kinds'];
+const MOST_NAMES = 1_000;
+
+/** @throws Refusal 400 for any other request */
+export function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
+  const body = parsed(text);
+  const unknown = Object.keys(body).find((name) => !MEMBERS.includes(name));
+  if (unknown !== undefined)
+    throw wrong(`it has a member that is not known; known are ${MEMBERS.join(', ')}`);
+  const job = JOB_NAMES.find((name) => name === (body['job'] ?? usualJob));
+  if (job === undefined) throw wrong(`"job" must be one of ${JOB_NAMES.join(', ')}`);
+  const full = body['full'] ?? false;
+  if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
+  const kinds = names(body['kinds'], 'kinds');
+  if (job !== 'sync' && (full || kinds !== null)) throw wrong('"full" and "kinds" are for "sync" only');
+  return {
+    job,
+    sources: names(body['sources'], 'sources'),
+    full,
+    kinds: kinds === null ? null : kinds.map(kindFrom),
+  };
+}
+
+/**
+ * How a webhook narrows the sync. Many senders have a fixed body: then the query string says it,
+ * `?kind=members&kind=roles&source=production`, and the body is not read.
+ * @throws Refusal 400 for another parameter
+ */
+export async function triggerBody(context: Context): Promise<string> {
+  const query = new URL(context.req.url).searchParams;
+  if (query.size === 0) return requestText(context);
+  if ([...query.keys()].some((name) => name !== 'kind' && name !== 'source'))
+    throw wrong('it has a parameter that is not known; known are kind and source');
+  const all = (name: string): string[] | null => (query.has(name) ? query.getAll(name) : null);
+  return JSON.stringify({ kinds: all('kind'), sources: all('source') });
+}
+
+/**
+ * Queues a sync for a webhook; an empty body means all. It joins a sync that is queued already, so that a burst of
+ * webhooks causes one. The response has only the numbers of the requests, because the token may not read.
+ * @throws Refusal 400 for any other request, 403 for anything but a sync
+ */
+export function triggerSync(cells: DaemonCells, text: string): object {
+  const { job, sources, full, kinds } = parseRunRequest(text.trim() === '' ? '{}' : text, 'sync');
+  if (job !== 'sync' || full) {
+    throw new Refusal(
+      403,
+      'forbidden',
+      'this token starts a sync of the usual kind, and nothing else',
+      'send {"sources": null, "kinds": null}, or the token of http.token',
+    );
+  }
+  const configured = cells.config().sources.map(({ name }) => name);
+  if (sources?.every((name) => configured.includes(name)) === false)
+    throw wrong('"sources" has a name that is not configured');
+  const queued = cells.request('sync', sources, { kinds, joins: true });
+  return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
+}
+
+/** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop gets a 429. */
+const TRIGGERS_PER_MINUTE = 120;
+const MINUTE_MS = 60_000;
+
+/** Of one API. */
+export class TriggerRate {
+  readonly #clock: Clock;
+  #at: number[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** @throws Refusal 429 */
+  add(): void {
+    const now = this.#clock.monotonicMs();
+    this.#at = this.#at.filter((at) => now - at < MINUTE_MS);
+    const [first = now] = this.#at;
+    if (this.#at.length >= TRIGGERS_PER_MINUTE) {
+      const seconds = Math.ceil((first + MINUTE_MS - now) / 1000);
+      throw new Refusal(429, 'throttled', 'too many syncs were asked for', 'send it again later', {
+        'Retry-After': String(seconds),
+      });
+    }
+    this.#at.push(now);
+  }
+}
+
+function parsed(text: string): Record<string, unknown> {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch (error) {
+    throw wrong(`it is not JSON: ${error instanceof SyntaxError ? 'mind quotes and commas' : 'unreadable'}`);
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw wrong('it must be a JSON object');
+  return { ...body };
+}
+
+function names(value: unknown, member: string): readonly string[] | null {
+  if (value === undefined || value === null) return null;
+  const isList =
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.length <= MOST_NAMES &&
+    value.every((each) => typeof each === 'string');
+  if (!isList) throw wrong(`"${member}" must be null or a list of names`);
+  return [...new Set(value)];
+}
+
+function wrong(why: string): Refusal {
+  return new Refusal(
+    400,
+    'usage',
+    `the request is not understood: ${why}`,
+    'send e.g. {"job":"sync","sources":null,"full":false,"kinds":null}',
+  );
+}
