@@ -2,7 +2,6 @@
 import { and, eq, isNull, max, sql } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -14,9 +13,10 @@ import { CollectionStage } from './collection-stage.ts';
 import { commitInSlices } from './forgetting.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
-import { countUnchecked, removeOrphans, type LinkedCollections } from './absence.ts';
-import { type PublishFacts, type PublishedTotals, publishSteps, type TouchedCollection } from './publish.ts';
+import { countUnchecked, removeOrphans } from './absence.ts';
+import { type PublishFacts, type PublishedTotals, publishSteps } from './publish.ts';
 import { sealRow } from './row-seals.ts';
+import { type OpenCollection, RunCollections } from './run-collections.ts';
 import { type SealingRule, readRules, ruleText } from './run-seals.ts';
 import {
   type SeenRecords,
@@ -101,27 +101,6 @@ const HAS_REMOVED = prepared((db) =>
     .from(records)
     .where(and(eq(records.collection, param('id')), isNull(records.hash)))
     .limit(1)
-    .prepare(),
-);
-
-const LAST_COLLECTION = prepared((db) =>
-  db
-    .select({ id: max(collections.id) })
-    .from(collections)
-    .prepare(),
-);
-
-const COLLECTION_ID = prepared((db) =>
-  db
-    .select({ id: collections.id })
-    .from(collections)
-    .where(
-      and(
-        eq(collections.source, param('source')),
-        eq(collections.kind, param('kind')),
-        eq(collections.scope, param('scope')),
-      ),
-    )
     .prepare(),
 );
 
@@ -474,99 +453,5 @@ export class RunWriter {
       );
     }
     if (needsStage && this.#broken !== null) throw asMirrorError(this.#broken, this.#context.path);
-  }
-}
-
-// The collections that a run touches: known ones by their number, new ones with a number of their own.
-
-interface OpenCollection {
-  readonly id: number;
-  readonly kind: Kind;
-  /** As in `collections.scope`. */
-  readonly scope: string;
-  readonly isNew: boolean;
-  stage: CollectionStage | null;
-  isRetired: boolean;
-}
-
-class RunCollections {
-  readonly #writer: Connection;
-  readonly #path: string;
-  readonly #source: number;
-  readonly #definitions: readonly ResourceDefinition[];
-  readonly #open = new Map<string, OpenCollection>();
-  readonly #kinds = new Map<number, Kind>();
-  #next: number;
-
-  /** `source` is `sources.id`. */
-  constructor(
-    { writer, path }: { readonly writer: Connection; readonly path: string },
-    source: number,
-    definitions: readonly ResourceDefinition[],
-  ) {
-    this.#writer = writer;
-    this.#path = path;
-    this.#source = source;
-    this.#definitions = definitions;
-    this.#next = (LAST_COLLECTION(writer).get()?.id ?? 0) + 1;
-  }
-
-  /** The same object for the same kind and scope. */
-  of(kind: Kind, scope: Scope): OpenCollection {
-    const key = scopeKey(scope);
-    const name = `${kind} ${key}`;
-    const known = this.#open.get(name);
-    if (known !== undefined) return known;
-    const stored = this.#stored(kind, key);
-    const collection: OpenCollection = {
-      id: stored ?? this.#next,
-      kind,
-      scope: key,
-      isNew: stored === undefined,
-      stage: null,
-      isRetired: false,
-    };
-    if (stored === undefined) this.#next += 1;
-    this.#open.set(name, collection);
-    this.#kinds.set(collection.id, kind);
-    return collection;
-  }
-
-  kindOf(collection: number): Kind | undefined {
-    return this.#kinds.get(collection);
-  }
-
-  /** A collection of a kind that is read one by one, with that of its parents; null for other kinds. */
-  linked(kind: Kind, scope: Scope): LinkedCollections | null {
-    const own = this.of(kind, scope);
-    const parent = this.#parentOf(own);
-    return parent === null ? null : { own: own.id, parent: parent.id };
-  }
-
-  /** The result of the run for each, by number. A sweep's collection is one of them, staged or not. */
-  touched(sweeps: readonly SweepResult[]): TouchedCollection[] {
-    const results = new Map(sweeps.map((sweep) => [this.of(sweep.kind, sweep.scope), sweep]));
-    return [...this.#open.values()]
-      .map((collection): TouchedCollection => {
-        const { id, kind, scope, isNew, isRetired, stage } = collection;
-        const counts = stage?.counts() ?? null;
-        const parent = this.#parentOf(collection);
-        return { id, kind, scope, isNew, isRetired, parent, counts, sweep: results.get(collection) ?? null };
-      })
-      .sort((a, b) => a.id - b.id);
-  }
-
-  #stored(kind: Kind, scope: string): number | undefined {
-    const source = this.#source;
-    return translated(this.#path, () => COLLECTION_ID(this.#writer).get({ source, kind, scope })?.id);
-  }
-
-  /** The collection of the parent records, for a kind that is read one by one (recordings of a sharing). */
-  #parentOf({ kind, scope }: OpenCollection): TouchedCollection['parent'] {
-    const definition = this.#definitions.find((row) => row.kind === kind);
-    if (definition?.reading !== 'each' || definition.discovery.from === 'root') return null;
-    const parent = definition.discovery.from;
-    const id = this.#open.get(`${parent} ${scope}`)?.id ?? this.#stored(parent, scope);
-    return id === undefined ? null : { kind: parent, id };
   }
 }
