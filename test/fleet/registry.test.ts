@@ -5,7 +5,7 @@ import { Secret } from '../../src/core/secret.ts';
 import type { CellChange, CellRecordKey, CellRun } from '../../src/fleet/cell.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, schemaState, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
-import type { ProjectedFinding, ProjectedRecord, Publication } from '../../src/fleet/registry/publish.ts';
+import type { Publication } from '../../src/fleet/registry/publish.ts';
 import type { Cell, HeldGroup } from '../../src/fleet/registry/held-group.ts';
 import { Registry, type WorkerDescription } from '../../src/fleet/registry/registry.ts';
 import { missingMigrations } from '../tools/check-migrations.ts';
@@ -70,6 +70,10 @@ function publication(held: HeldGroup, more: Partial<Publication> = {}): Publicat
     ...more,
   };
 }
+
+type Published<Value> = Value extends Iterable<infer Each> ? Each : never;
+type ProjectedRecord = Published<NonNullable<Publication['records']>['present']>;
+type ProjectedFinding = Published<NonNullable<Publication['findings']>['listed']>;
 
 const record = (id: string, more: Partial<ProjectedRecord> = {}): ProjectedRecord => ({
   kind: 'roles',

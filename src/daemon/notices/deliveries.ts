@@ -40,8 +40,7 @@ const MINUTE_MS = 60_000;
 /** Mirrors that are written without a pause. */
 const WRITTEN_AT_ONCE = 5;
 
-/** @internal */
-export interface DeliveriesOptions {
+interface DeliveriesOptions {
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
   /** The configured sources, with the origin of the service of each. */

@@ -12,16 +12,14 @@ import type { CellChange, CellRecordKey, CellRun } from '../cell.ts';
 import type { Database, Transaction } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs } from './schema.ts';
 
-/** @internal */
-export interface ProjectedRecord extends CellRecordKey {
+interface ProjectedRecord extends CellRecordKey {
   readonly name: string;
   readonly organization: string | null;
   /** JSON text, masked as reports are; null for kinds that are not configuration. */
   readonly body: string | null;
 }
 
-/** @internal */
-export interface ProjectedFinding extends CellRecordKey {
+interface ProjectedFinding extends CellRecordKey {
   readonly path: string;
   readonly name: string;
   readonly change: CellChange['change'];

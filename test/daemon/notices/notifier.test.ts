@@ -6,11 +6,13 @@ import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import type { Message } from '../../../src/daemon/notices/message.ts';
 import { type Notifier, createNotifier } from '../../../src/daemon/notices/notifier.ts';
-import { Deliveries, type DeliveriesOptions, waitAfter } from '../../../src/daemon/notices/deliveries.ts';
+import { Deliveries, waitAfter } from '../../../src/daemon/notices/deliveries.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { open } from '../../mirror/fixture.ts';
 import { command, webhook } from './channel.ts';
 import { driftJob, finding, job } from './seen.ts';
+
+type DeliveriesOptions = ConstructorParameters<typeof Deliveries>[0];
 
 interface Sent {
   readonly channel: string;
