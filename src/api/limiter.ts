@@ -404,6 +404,7 @@ class Slot {
 
   run<T>(request: () => Promise<T>): Promise<T> {
     const result = this.#last.then(request);
+    // Who asked gets the error; the next request only waits for its end.
     this.#last = result.catch(() => undefined);
     return result;
   }

@@ -34,11 +34,13 @@ async function showIn(command: string, text: string, context: CommandContext): P
       stdio: ['pipe', 'inherit', 'inherit'],
       env: { LESS, ...context.env },
     });
+    // A reader who leaves early closes the pipe.
     child.stdin.on('error', () => undefined);
     child.stdin.end(text);
     const [code] = (await once(child, 'close')) as [number | null];
     return !NOT_FOUND.has(code);
   } catch {
+    // No shell or no process could be started: the caller prints the text without a pager.
     return false;
   } finally {
     context.setPaging?.(false);

@@ -71,6 +71,7 @@ export class CellProcess {
     const { timeLimitMs, isKnown, signal } = options;
     const over = new AbortController();
     const result = this.#resultOf(running, order, isKnown);
+    // Who called gets the error; here only the end matters.
     const settled = result.catch(() => undefined).finally(() => over.abort());
     const stop = (): void => void this.#stop(running, settled);
     if (signal.aborted) stop();

@@ -218,6 +218,7 @@ export class GroupWork {
         if (!error.isRetryable || clock.monotonicMs() > until) throw error;
         this.#shared.registryFailed(error);
       }
+      // The sleep fails only when the signal ends it, which is looked at next.
       await this.#options.clock.sleep(this.#shared.pauseMs(), signal).catch(() => undefined);
       if (signal.aborted) return null;
     }

@@ -161,6 +161,7 @@ export class Worker {
 
   async #sleep(ms: number): Promise<void> {
     const { clock } = this.#options;
+    // The sleep fails only when the signal ends it: then it is over.
     await clock.sleep(ms, this.#wake.signal).catch(() => undefined);
     if (this.#wake.signal.aborted && !this.#isStopping) this.#wake = new AbortController();
   }
@@ -171,6 +172,7 @@ export class Worker {
     const { limits, clock } = this.#options;
     const { signal } = this.#gone;
     for (;;) {
+      // The sleep fails only when the signal ends it, which is looked at next.
       await clock.sleep(limits.heartbeatMs * BEAT_SHARE, signal).catch(() => undefined);
       if (signal.aborted) return;
       try {

@@ -104,6 +104,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
+    // What cannot be parsed has no name; that it was altered is reported by its hash.
     return undefined;
   }
 }

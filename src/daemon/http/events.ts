@@ -79,6 +79,7 @@ export class EventStreams {
       try {
         await this.#clock.sleep(LOOK_MS, this.#end.signal);
       } catch {
+        // Closed: the sleep ends only by its signal.
         break;
       }
       const text = activityText(this.#cells);
