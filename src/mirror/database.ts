@@ -106,6 +106,13 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
   const code = sqliteCode(thrown);
   if (code === undefined) return asFileError(thrown, path, 'opened');
   const cause = thrown;
+  // Such as SQLITE_IOERR_FSTAT: before it creates its log, SQLite reads the mode of the file, by its path.
+  if (primaryCode(code) === 'SQLITE_IOERR' && !existsSync(path)) {
+    return new TidemarkError('mirror_missing', `${path} is not there any more`, {
+      hint: 'it was moved or removed while it was in use: move it to its place again, or restore a backup (`tidemark backup restore`)',
+      cause,
+    });
+  }
   switch (primaryCode(code)) {
     case 'SQLITE_FULL':
       return new TidemarkError('disk_full', `the disk is full: ${path} could not be written`, {
@@ -138,13 +145,6 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         cause,
       });
     case 'SQLITE_IOERR':
-      // Before it creates its log, SQLite reads the mode of the file, by its path.
-      if (code === 'SQLITE_IOERR_FSTAT' && !existsSync(path)) {
-        return new TidemarkError('mirror_missing', `${path} is not there any more`, {
-          hint: 'it was moved or removed while it was in use: move it to its place again, or restore a backup (`tidemark backup restore`)',
-          cause,
-        });
-      }
       // A full disk is SQLITE_FULL; quotas and size limits come as failed writes.
       if (/_(WRITE|SHMSIZE|TRUNCATE)$/.test(code)) {
         return new TidemarkError(

@@ -181,7 +181,7 @@ describe('the image', () => {
     expect(await health()).toMatchObject({ code: 1, stderr: expect.stringContaining('no daemon') as string });
 
     const { child, ended } = startContainer(image, image.command, { env });
-    const deadline = Date.now() + 30_000;
+    const deadline = Date.now() + 120_000;
     let last = await health();
     while (last.code !== 0 && child.exitCode === null && Date.now() < deadline) last = await health();
     expect(last, last.stderr).toMatchObject({

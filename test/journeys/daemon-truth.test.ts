@@ -90,7 +90,7 @@ class Story {
 
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
     // Real processes: on a busy machine one of them alone takes seconds to begin.
-    const endsAt = performance.now() + 30_000;
+    const endsAt = performance.now() + 120_000;
     while (!(await isSo())) {
       if (performance.now() > endsAt) throw new Error(`it never came: ${this.#text}`);
       await delay(10);

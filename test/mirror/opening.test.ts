@@ -66,10 +66,14 @@ describe('opening a mirror for writing', () => {
     try {
       connection.prepare('SELECT count(*) FROM runs').get();
     } catch (error) {
-      thrown = asMirrorError(error, path);
+      thrown = error;
     }
     connection.close();
-    expect(thrown).toMatchObject({ code: 'mirror_missing', message: `${path} is not there any more` });
+    expect(thrown).toMatchObject({ code: 'SQLITE_IOERR_FSTAT' });
+    expect(asMirrorError(thrown, path)).toMatchObject({
+      code: 'mirror_missing',
+      message: `${path} is not there any more`,
+    });
   });
 
   it('sets the pages, the log and the checks that the layout counts on', () => {
