@@ -1,4 +1,6 @@
 /** Which backups a target holds, and whether each is what its manifest says, as far as that shows without reading it. */
+import { existsSync } from 'node:fs';
+import { stat, statfs } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import type { BackupConfig, TargetConfig } from '../config/config.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
@@ -157,8 +159,10 @@ export interface TargetShown {
   readonly damaged: number;
   /** Why the target could not be read; null where it was. */
   readonly problem: string | null;
-  /** When the newest of `whole` was made, ISO 8601, as of the latest time that the target could be read; null for none. */
-  readonly newestAt: string | null;
+  /** The newest of `whole` (made at, ISO 8601), as of the latest time that the target could be read; null for none. */
+  readonly newest: { readonly madeAt: string; readonly bytes: number } | null;
+  /** Of a directory, if it is not the volume of the mirror; null where that is so, or the system does not report it. */
+  readonly volume: { readonly freeBytes: number; readonly sizeBytes: number } | null;
 }
 
 /** The targets together. */
@@ -209,9 +213,13 @@ export class BackupCatalog {
   }
 
   /** Waits a moment where targets have to be read. Those that have not answered yet are left out. */
-  async look(targets: readonly TargetConfig[], mirror: Mirror): Promise<readonly TargetShown[]> {
+  async look(
+    targets: readonly TargetConfig[],
+    mirror: Mirror,
+    waitMs = WAIT_MS,
+  ): Promise<readonly TargetShown[]> {
     const reading = targets.flatMap((target) => this.#refresh(target, mirror) ?? []);
-    if (reading.length > 0) await settlesWithin(Promise.all(reading), WAIT_MS, this.#clock);
+    if (reading.length > 0) await settlesWithin(Promise.all(reading), waitMs, this.#clock);
     return this.remembered(targets);
   }
 
@@ -235,9 +243,9 @@ export class BackupCatalog {
     if (isFresh && known.job === job) return null;
     const reading =
       this.#reading.get(key) ??
-      readShown(target, mirrorId(mirror), this.#clock).then((read) => {
-        const newestAt = read.problem === null ? read.newestAt : (known?.shown.newestAt ?? null);
-        this.#known.set(key, { shown: { ...read, newestAt }, readAtMs: this.#clock.monotonicMs(), job });
+      readShown(target, mirror, this.#clock).then((read) => {
+        const newest = read.problem === null ? read.newest : (known?.shown.newest ?? null);
+        this.#known.set(key, { shown: { ...read, newest }, readAtMs: this.#clock.monotonicMs(), job });
         this.#reading.delete(key);
       });
     this.#reading.set(key, reading);
@@ -245,10 +253,11 @@ export class BackupCatalog {
   }
 }
 
-/** @param owner id of the mirror whose backups are shown */
-async function readShown(config: TargetConfig, owner: string, clock: Clock): Promise<TargetShown> {
+/** @param mirror whose backups are shown */
+async function readShown(config: TargetConfig, mirror: Mirror, clock: Clock): Promise<TargetShown> {
   let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
   try {
+    const owner = mirrorId(mirror);
     const target = await openTarget(config, clock);
     ({ address } = target);
     const own = (await listBackups(target)).filter(
@@ -256,9 +265,27 @@ async function readShown(config: TargetConfig, owner: string, clock: Clock): Pro
     );
     const whole = own.filter(({ state }) => state === 'whole');
     // One of the future, made before the clock stepped back, would hide for long that none is made.
-    const newestAt = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now())?.madeAt ?? null;
-    return { address, whole, damaged: own.length - whole.length, problem: null, newestAt };
+    const newest = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now()) ?? null;
+    const volume = await volumeOf(config, mirror);
+    return { address, whole, damaged: own.length - whole.length, problem: null, newest, volume };
   } catch (error) {
-    return { address, whole: [], damaged: 0, problem: asTidemarkError(error).message, newestAt: null };
+    const problem = asTidemarkError(error).message;
+    return { address, whole: [], damaged: 0, problem, newest: null, volume: null };
+  }
+}
+
+async function volumeOf(config: TargetConfig, mirror: Mirror): Promise<TargetShown['volume']> {
+  if (config.type !== 'directory') return null;
+  // A source's own directory is made by its first backup.
+  const there = config.within !== undefined && !existsSync(config.path) ? config.within : config.path;
+  try {
+    const [own, mirrors] = await Promise.all([stat(there), stat(dirname(mirror.path))]);
+    if (own.dev === mirrors.dev) return null;
+    const { bavail, blocks, bsize } = await statfs(there);
+    // Some file systems have no size.
+    return blocks === 0 ? null : { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
+  } catch {
+    // Some file systems do not report it; that the backups could be listed is known already.
+    return null;
   }
 }

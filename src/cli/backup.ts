@@ -18,6 +18,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { renderTable } from '../report/table.ts';
+import { keptText } from './config-check.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -161,7 +162,7 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   const outcome = await writer.make(context.signal, progressOf(context));
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
-  else await print(context, `${linesOf(outcome).join('\n')}\n`);
+  else await print(context, `${linesOf(outcome, backupsOf(config)).join('\n')}\n`);
   for (const { message, hint } of outcome.errors) {
     // Not a note: it is why the command ends as partial.
     printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
@@ -198,16 +199,19 @@ function progressOf(context: CommandContext): Parameters<BackupWriter['make']>[1
   };
 }
 
-function linesOf({ manifest, targets, hook, seconds }: BackupOutcome): string[] {
+function linesOf({ manifest, targets, hook, seconds }: BackupOutcome, config: BackupConfig): string[] {
   const { run, bytes, plain_bytes: plain, encryption, checked, root } = manifest;
   const removed = targets.reduce((sum, each) => sum + each.removed.length, 0);
+  const kept = [
+    ...new Set(config.targets.flatMap(({ retention }) => (retention === null ? [] : [keptText(retention)]))),
+  ];
   return [
     ...targets.flatMap(({ path }) =>
       path === null ? [] : [`run ${run} backed up to ${escapeControlCharacters(path)}`],
     ),
     `${megabytes(bytes)} for a mirror of ${megabytes(plain)}, ${encryption === null ? 'not encrypted' : 'encrypted with age'}, in ${duration(seconds * 1000)}`,
     `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, root hash ${root}`,
-    ...(removed === 0 ? [] : [`${plural(removed, 'old backup', 'old backups')} removed by retention`]),
+    ...(removed === 0 ? [] : [`${plural(removed, 'old backup')} removed by retention (${kept.join('; ')})`]),
     ...(hook?.outcome === 'done' ? [`backup.command succeeded in ${duration(hook.seconds * 1000)}`] : []),
   ];
 }

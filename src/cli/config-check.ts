@@ -1,9 +1,9 @@
 /** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
 import { statSync } from 'node:fs';
-import type { BackupConfig, RateLimits } from '../config/config.ts';
+import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
 import { hasMirrorPerSource, mirrorOf } from '../config/mirrors.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { count, duration, plural } from '../core/wording.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
 import { windowsText } from './rate-text.ts';
@@ -40,6 +40,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
       ({ name, baseUrl, profile, rate }) =>
         `source ${name}: ${baseUrl.href}, profile ${profile}, ${rateText(rate)}`,
     ),
+    ...backupLines(config.backup),
     ...warnings.map((warning) => `warning: ${warning}`),
     warnings.length === 0 ? 'valid' : `valid, with ${plural(warnings.length, 'warning')}`,
   ];
@@ -59,6 +60,48 @@ function backupWarnings(backup: BackupConfig | null): string[] {
   });
   const isEncrypted = backup.recipients.length > 0 || backup.recipientsFile !== null;
   return isEncrypted ? missing : [...missing, `backup: ${UNENCRYPTED}`];
+}
+
+/** How often backups are made and which are kept: several a day are of no use to rules that keep one. */
+function backupLines(backup: BackupConfig | null): string[] {
+  if (backup === null) return [];
+  const every = backup.everyMs === 0 ? 'after every complete run' : `every ${duration(backup.everyMs)}`;
+  return [...new Set(backup.targets.map(({ retention }) => retention))].map((retention) => {
+    const thinned = retention === null ? null : thinnedTo(retention, backup.everyMs);
+    const note =
+      thinned === null
+        ? ''
+        : `; of those of one ${thinned} only the newest stays: add backup.keepHourly or backup.keepWithin to keep more`;
+    return `backups: ${every}, ${keptText(retention)}${note}`;
+  });
+}
+
+/** E.g. `kept: 7 daily, 4 weekly, 12 monthly`. */
+export function keptText(retention: RetentionPolicy | null): string {
+  if (retention === null) return 'all kept';
+  const { withinMs, ...counts } = retention;
+  const rules = [
+    ...(withinMs === undefined ? [] : [`all of ${duration(withinMs)}`]),
+    ...Object.entries(counts).map(([period, number]) => `${count(number)} ${period}`),
+  ];
+  return `kept: ${rules.join(', ')}`;
+}
+
+const PERIODS = [
+  ['hourly', 'hour', 3_600_000],
+  ['daily', 'day', 86_400_000],
+  ['weekly', 'week', 7 * 86_400_000],
+  ['monthly', 'month', 30 * 86_400_000],
+  ['yearly', 'year', 365 * 86_400_000],
+] as const;
+
+/** The shortest period of which the rules keep one backup, where more than one is made in it; null where they keep all. */
+function thinnedTo(retention: RetentionPolicy, everyMs: number): string | null {
+  if (retention.last !== undefined || retention.withinMs !== undefined) return null;
+  const shortest = PERIODS.find(([period]) => retention[period] !== undefined);
+  if (shortest === undefined) return null;
+  const [, name, ms] = shortest;
+  return everyMs < ms ? name : null;
 }
 
 /** Said by `init` too, before anything is written. */

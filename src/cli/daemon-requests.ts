@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -116,6 +117,11 @@ export async function progressInDaemon(
     printNote(context, [`${asTidemarkError(error).message}: what its sync has read so far is not known`]);
     return new Map();
   }
+}
+
+/** One line: `read so far: 1,200 records in 12 pages, 40 requests`. */
+export function progressText({ records, pages, requests }: RunProgress): string {
+  return `read so far: ${plural(records, 'record')} in ${plural(pages, 'page')}, ${plural(requests, 'request')}`;
 }
 
 /**

@@ -290,14 +290,19 @@ export function knownTo(
   };
 }
 
+/** @throws TidemarkError `usage`, with the sources that there are, unless two different ones are named */
 function sourcePair(context: CommandContext, toSource: string): readonly [string, string] {
   const [one, ...others] = context.options.source ?? [];
-  if (one === undefined || others.length > 0 || one === toSource) {
-    throw new TidemarkError('usage', '--to-source compares two different sources', {
-      hint: 'name the other one with --source, once: tidemark diff --source A --to-source B',
-    });
-  }
-  return [one, toSource];
+  if (one !== undefined && others.length === 0 && one !== toSource) return [one, toSource];
+  const { config } = context.options;
+  const { sources } = readLoadedConfig(context, config === undefined ? {} : { config }, 'unused');
+  const names = sources.map(({ name }) => name);
+  throw new TidemarkError('usage', '--to-source compares two different sources', {
+    hint:
+      names.length < 2
+        ? `a second one is needed: ${names[0] ?? 'no source'} is the only one configured`
+        : `name the other one with --source, once: tidemark diff --source A --to-source B; configured are: ${names.join(', ')}`,
+  });
 }
 
 export function comparisonMode({ managedOnly, all }: ComparisonOptions): ComparisonMode {

@@ -8,12 +8,13 @@ import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
-import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
 import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
-import { forgottenNotes } from '../state/runs.ts';
+import { failedRunDocument } from '../state/documents.ts';
+import { forgottenNotes, newestRunIfFailed } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
@@ -100,7 +101,9 @@ function driftReport(
   const beside = comparisonNotes(document, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   printNote(context, isForPeople ? beside : [...all.warnings, ...beside]);
-  const unread = isOfLatest && mirror !== null ? failedAttempt(mirror, source) : [];
+  const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
+  const failedRun = failed === null ? null : failedRunDocument(failed);
+  const unread = failed === null ? [] : failedRunLines(failed);
   const notes = [...all.warnings, ...unread.slice(0, 1), ...driftNotes(found, below, options)];
   const shared = {
     definitions,
@@ -120,7 +123,8 @@ function driftReport(
     // What could not be read may hide anything.
     exitCode: unread.length > 0 ? 3 : diffExitCode(document),
     reason: [...unread, ...comparisonReason(document, definitions)],
-    json: () => JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets }), null, 2),
+    json: () =>
+      JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets, failedRun }), null, 2),
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
@@ -132,14 +136,12 @@ function driftReport(
   };
 }
 
-/** Two lines if the newest attempt to read the source failed, so that its latest state is older than that; else none. */
-function failedAttempt(mirror: Mirror, source: string): string[] {
-  const ended = mirror.runs.list({ source, limit: 3 }).find(({ outcome }) => outcome !== 'running');
-  if (ended?.outcome !== 'failed') return [];
-  const why = ended.errorCode === null ? '' : ` (${ended.errorCode})`;
+/** The newest attempt to read the source failed: its latest state is older than that. */
+function failedRunLines({ run, errorCode }: RunRow): string[] {
+  const why = errorCode === null ? '' : ` (${errorCode})`;
   return [
-    `the latest state is older than the last attempt to read it: run ${ended.run} failed${why}`,
-    `  → \`tidemark runs show ${ended.run}\` shows why; \`tidemark drift --live\` reads the service now`,
+    `the latest state is older than the last attempt to read it: run ${run} failed${why}`,
+    `  → \`tidemark runs show ${run}\` shows why; \`tidemark drift --live\` reads the service now`,
   ];
 }
 

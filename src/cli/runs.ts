@@ -12,7 +12,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import type { Located } from './command-row.ts';
 import { print, type CommandContext, terminalWidth } from './context.ts';
-import { progressInDaemon } from './daemon-requests.ts';
+import { progressInDaemon, progressText } from './daemon-requests.ts';
 import {
   recreatedLines,
   type PrintedChanges,
@@ -99,6 +99,7 @@ export async function showRun(
         hint: '`tidemark runs` lists them',
       });
     }
+    const progress = (await progressInDaemon(context, config, [run])).get(run.source);
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);
@@ -108,7 +109,7 @@ export async function showRun(
         context,
         `${JSON.stringify({
           schema: 'tidemark.run/1',
-          ...runDocument(run),
+          ...runDocument(run, progress),
           forgotten: forgotten ?? null,
           schema_changes: schemaChanges.map(schemaChangeDocument),
           sweeps: sweeps.map(sweepDocument),
@@ -129,7 +130,8 @@ export async function showRun(
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...(run.error === null ? [] : [run.error]),
-      run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
+      ...(progress === undefined ? [] : [progressText(progress)]),
+      stateText(run),
       ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context), placeOf)]),
       ...newlyReadLines(printed.firstReads),
@@ -142,6 +144,13 @@ export async function showRun(
   } finally {
     mirror.close();
   }
+}
+
+function stateText({ outcome, root }: RunRow): string {
+  if (root !== null) return `sealed as ${root}`;
+  return outcome === 'running'
+    ? 'published when it ends: until then the mirror holds nothing of it'
+    : 'not published: the mirror holds nothing of it';
 }
 
 /** Its own counts and the changes below would not fit each other: said before both. */

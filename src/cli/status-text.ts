@@ -29,6 +29,7 @@ import {
   nextSteps,
   recentSchemaChanges,
 } from '../state/source-status.ts';
+import { progressText } from './daemon-requests.ts';
 import { isColoured, type CommandContext, terminalWidth } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
@@ -165,12 +166,7 @@ function runLines(
     else if (writer === undefined)
       lines.push(`${began} and has not ended: it is running, or its process died`);
     else lines.push(`${began} and is running (${writer.command}, process ${writer.pid} on ${writer.host})`);
-    if (progress !== undefined) {
-      const { records, pages, requests } = progress;
-      lines.push(
-        `read so far: ${plural(records, 'record')} in ${plural(pages, 'page')}, ${plural(requests, 'request')}`,
-      );
-    }
+    if (progress !== undefined) lines.push(progressText(progress));
   } else {
     const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
     const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);

@@ -4,7 +4,7 @@
  */
 import { hostname } from 'node:os';
 import { createColors } from 'picocolors';
-import { BackupCatalog } from '../backup/list.ts';
+import { BackupCatalog, type BackupsShown } from '../backup/list.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -42,7 +42,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const { view, snapshot, hasDaemon } = lookAtHealth(context, config, mirror, now);
+    const { view, snapshot, backups, hasDaemon } = await lookAtHealth(context, config, mirror, now);
     const statuses = snapshot.sourceStatuses;
     const progress = await progressInDaemon(
       context,
@@ -58,7 +58,6 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     } else {
       const names = statuses.map(({ source }) => source);
       const found = await new DriftNow().ofAll(mirror, config, names, now);
-      const backups = await lookAtBackups(view);
       await print(
         context,
         statusText(context, {
@@ -84,22 +83,31 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
 
+interface HealthShown {
+  readonly view: HealthView;
+  readonly snapshot: HealthSnapshot;
+  readonly backups: BackupsShown | null;
+  readonly hasDaemon: boolean;
+}
+
 /** The mirror's health, of the sources that are asked for. */
-function lookAtHealth(
+async function lookAtHealth(
   context: CommandContext,
   config: Config,
   mirror: Mirror,
   now: number,
-): { readonly view: HealthView; readonly snapshot: HealthSnapshot; readonly hasDaemon: boolean } {
+): Promise<HealthShown> {
   const configured = config.sources.map(({ name }) => name);
   const hasDaemon = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now }) !== null;
   const view = healthView(config, mirror, now, hasDaemon);
+  // Before the snapshot, which has what is known of them then.
+  const backups = await lookAtBackups(view);
   const snapshot = readHealthSnapshot(view, now, {
     // Without a configured source, the mirror itself knows whose records it holds.
     sources: configured.length > 0 ? configured : mirror.runs.sources(),
     ...(context.options.source === undefined ? {} : { others: [] }),
   });
-  return { view, snapshot, hasDaemon };
+  return { view, snapshot, backups, hasDaemon };
 }
 
 /** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
@@ -219,7 +227,7 @@ async function mirrorLine(context: CommandContext, config: Config): Promise<Mirr
   try {
     mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
     const now = systemClock.now();
-    const { snapshot } = lookAtHealth(context, config, mirror, now);
+    const { snapshot } = await lookAtHealth(context, config, mirror, now);
     const own = snapshot.sourceStatuses.filter(({ isConfigured }) => isConfigured);
     const drift = driftCounts(snapshot, await new DriftNow().ofAll(mirror, config, [source], now));
     return {

@@ -17,15 +17,20 @@ interface DriftDocumentOptions {
   /** Open findings that are left out, since they matter less than what was asked for. */
   readonly below: number;
   readonly showsSecrets: boolean;
+  /** The newest run of the source, if it failed and TO is the state before it (`failedRunDocument`). */
+  readonly failedRun: object | null;
 }
 
 /**
- * `{schema, source, from, to, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
+ * `{schema, source, from, to, failed_run, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
  * records}], findings: [{fingerprint, severity, kind, scope, id, name, change, path, place?, moved?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
  * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
  * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
-export function driftDocument(drift: ShownDrift, { below, showsSecrets }: DriftDocumentOptions): object {
+export function driftDocument(
+  drift: ShownDrift,
+  { below, showsSecrets, failedRun }: DriftDocumentOptions,
+): object {
   const { document, open, accepted, ignored, stale, definitions } = drift;
   const shown = (finding: Finding): Finding => (showsSecrets ? finding : maskedFinding(drift, finding));
   return {
@@ -33,6 +38,7 @@ export function driftDocument(drift: ShownDrift, { below, showsSecrets }: DriftD
     source: drift.source,
     from: document.from,
     to: document.to,
+    failed_run: failedRun,
     compared: document.compared,
     skipped: document.skipped,
     stale: document.stale ?? [],

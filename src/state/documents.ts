@@ -42,3 +42,13 @@ export function errorDocument({
 }): object | null {
   return errorCode === null ? null : { code: errorCode, message: error };
 }
+
+/** The newest attempt to read a source where it failed, as documents of comparisons have it. */
+export function failedRunDocument({ run, startedAt, finishedAt, errorCode, error }: RunRow): object {
+  return {
+    run,
+    started_at: startedAt,
+    finished_at: finishedAt,
+    error: errorDocument({ errorCode, error }),
+  };
+}

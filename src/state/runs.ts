@@ -92,3 +92,11 @@ export function forgottenNotes({
 }
 
 const RANGES_SHOWN = 3;
+
+/** The newest run of a source that ended, if it failed: then the latest state is older than the last attempt to read it. */
+export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null {
+  const ended = mirror.runs
+    .list({ source, limit: UNENDED_RUNS })
+    .find(({ outcome }) => outcome !== 'running');
+  return ended?.outcome === 'failed' ? ended : null;
+}

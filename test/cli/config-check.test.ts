@@ -23,6 +23,21 @@ describe('config check on backups', () => {
     expect(stdout.match(/warning:/g)).toHaveLength(3);
   });
 
+  it('says how often backups are made and which are kept, and when several of a day are of no use', async () => {
+    const said = async (more: string): Promise<string> =>
+      /^backups: .*$/m.exec(await check(`backup: { targets: [./a]${more} }\n`))?.[0] ?? '';
+    expect(await said('')).toBe('backups: every 24 h, kept: 7 daily, 4 weekly, 12 monthly');
+    expect(await said(', every: 1h')).toMatch(
+      /^backups: every 60 min, kept: 7 daily, 4 weekly, 12 monthly; of those of one day only the newest stays: add /,
+    );
+    expect(await said(', every: 0s, keepHourly: 24, keepDaily: 7')).toMatch(/of one hour only the newest/);
+    expect(await said(', every: 1h, keepHourly: 24, keepDaily: 7')).not.toContain('newest');
+    expect(await said(', every: 1h, keepWithin: 2d, keepDaily: 7')).toBe(
+      'backups: every 60 min, kept: all of 2 d, 7 daily',
+    );
+    expect(await check('{}')).not.toContain('backups:');
+  });
+
   it('has nothing to say of a directory that is there and encrypted backups', async () => {
     const directory = scratch();
     mkdirSync(join(directory, 'backups'));

@@ -12,6 +12,7 @@ import { RESTORABLE } from '../../src/daemon/http/five-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { FLEET_METRICS } from '../../src/fleet/serve/metrics.ts';
 import { DEFAULT_LIMITS } from '../../src/fleet/worker.ts';
+import { anchorsOf } from '../docs/markdown.ts';
 import { typeOf } from './promql.ts';
 
 const deploy = resolve(import.meta.dirname, '../../deploy');
@@ -248,7 +249,7 @@ interface Rule {
   alert: string;
   expr: string;
   labels: { severity: string };
-  annotations: { summary: string; description: string };
+  annotations: { summary: string; description: string; runbook_url: string };
 }
 
 /** Series differ in these, which every scrape adds, in Kubernetes the last one too: a label of ours of that name would be renamed. */
@@ -272,6 +273,8 @@ describe('metrics', () => {
     ).toEqual([]);
   });
 });
+
+const troubleshooting = readFileSync(join(deploy, '../docs/troubleshooting.md'), 'utf8');
 
 describe.each(['alerts.yaml', 'fleet-alerts.yaml'])('Prometheus: %s', (rulesFile) => {
   const { groups } = parse(read('prometheus', rulesFile)) as {
@@ -297,6 +300,18 @@ describe.each(['alerts.yaml', 'fleet-alerts.yaml'])('Prometheus: %s', (rulesFile
     const texts = `${rule.annotations.summary}${rule.annotations.description}`;
     for (const [, label = ''] of texts.matchAll(/\$labels\.(\w+)/g)) expect([...labels]).toContain(label);
   });
+
+  it.each(rules.map((rule) => [rule.alert, rule] as const))(
+    '%s leads to the section that explains it',
+    (name, { annotations }) => {
+      const [page, anchor = ''] = annotations.runbook_url.split('#');
+      expect(page).toBe('https://git.example.com/tidemark/blob/main/docs/troubleshooting.md');
+      const [section] = troubleshooting
+        .split(/^(?=#)/m)
+        .filter((part) => anchorsOf(part.split('\n')[0] ?? '').has(anchor));
+      expect(section, anchor).toContain(`\`${name}\``);
+    },
+  );
 
   it.runIf(hasPromtool)('takes the rules, which fire and resolve as meant', () => {
     expect(promtool('check', 'rules', join(deploy, 'prometheus', rulesFile))).toMatchObject({

@@ -296,6 +296,27 @@ function isMonitored(all: readonly Manifest[]): void {
   });
 }
 
+/** The policy is about all pods, lets others in to the port that they serve, and lets them out to DNS and HTTPS. */
+function isFenced(all: readonly Manifest[]): void {
+  const { spec } = byKind(all, 'NetworkPolicy');
+  const { matchLabels } = spec['podSelector'] as { matchLabels: object };
+  const workloads = all.filter(({ kind }) => kind === 'Deployment');
+  expect(workloads.length).toBeGreaterThan(0);
+  for (const workload of workloads)
+    expect(
+      (workload.spec.template as unknown as { metadata: { labels: object } }).metadata.labels,
+    ).toMatchObject(matchLabels);
+  expect(spec['policyTypes']).toEqual(['Ingress', 'Egress']);
+  const [ingress] = spec['ingress'] as { from: object[]; ports: object[] }[];
+  expect(ingress?.from.length).toBeGreaterThan(0);
+  const served = workloads.flatMap(({ spec: { template } }) => template.spec.containers[0]?.['ports'] ?? []);
+  expect(served).toEqual([{ name: 'http', containerPort: 8787 }]);
+  expect(ingress?.ports).toEqual([{ protocol: 'TCP', port: 'http' }]);
+  const egress = spec['egress'] as { ports: { protocol: string; port: number }[] }[];
+  const ports = egress.flatMap((rule) => rule.ports.map(({ protocol, port }) => `${protocol} ${port}`));
+  expect(ports).toEqual(expect.arrayContaining(['UDP 53', 'TCP 53', 'TCP 443']));
+}
+
 describe('Kustomize', () => {
   it('the rules for the operator are those of deploy/prometheus: `node test/tools/prometheus-rule.ts` writes them', () => {
     expect(read('kubernetes/monitoring/prometheusrule.yaml')).toBe(
@@ -320,6 +341,7 @@ describe('Kustomize', () => {
     isFleet(all);
     isScaled(all);
     isScraped(all, 'tidemark-fleet', 'fleet-alerts.yaml');
+    isFenced(all);
     await fitsSchemas(all);
   });
 
@@ -372,6 +394,7 @@ describe('Kustomize', () => {
     const all = manifests(run('kubectl', ['kustomize', join(scratch, 'kubernetes/daemon')]));
     isDaemon(all);
     isMonitored(all);
+    isFenced(all);
     await fitsSchemas(all);
   });
 });
@@ -478,6 +501,24 @@ describe('the chart', () => {
     const grafana = all.find(({ kind, data }) => kind === 'ConfigMap' && 'tidemark.json' in data)!;
     expect(JSON.parse(grafana.data['tidemark.json']!)).toEqual(JSON.parse(read('grafana/dashboard.json')));
     expect(grafana.metadata.labels).toMatchObject({ grafana_dashboard: '1' });
+  });
+
+  it.runIf(hasGo)('with a network policy', async () => {
+    isFenced(await render({ networkPolicy: { enabled: true } }));
+    const of = async (over: Values): Promise<Manifest> => byKind(await render(over), 'NetworkPolicy');
+    const fleet = await of({ mode: 'fleet', networkPolicy: { enabled: true, egressPorts: [443, 5432] } });
+    expect(JSON.stringify(fleet.spec['egress'])).toContain('{"protocol":"TCP","port":5432}');
+    // Nobody has a reason to reach a job of cron.
+    expect((await of({ mode: 'cron', networkPolicy: { enabled: true } })).spec['ingress']).toEqual([]);
+    expect((await of({ networkPolicy: { enabled: true, from: [] } })).spec['ingress']).toEqual([]);
+  });
+
+  it.runIf(hasGo)('its alerts lead to your copy of the docs', async () => {
+    const docsUrl = 'https://docs.example.com/tidemark';
+    const all = await render({ monitoring: { prometheusRule: { enabled: true, docsUrl } } });
+    const urls = JSON.stringify(byKind(all, 'PrometheusRule').spec).match(/"runbook_url":"[^#"]+/g) ?? [];
+    expect(urls.length).toBeGreaterThan(20);
+    expect(new Set(urls)).toEqual(new Set([`"runbook_url":"${docsUrl}/troubleshooting.md`]));
   });
 
   it.runIf(hasGo)('backups in a bucket only, by a web identity', async () => {

@@ -130,6 +130,12 @@ describe('tidemark daemon', () => {
     const table = (await tidemark(['runs'], { env })).stdout;
     const inRuns = Number(/running +(\d+) +sync/.exec(table)?.[1]);
     expect(inRuns).toBeGreaterThanOrEqual(inStatus);
+    const alone = (await tidemark(['runs', 'show', '1'], { env })).stdout;
+    expect(alone).toMatch(/^run 1 of default: running, since .*\nread so far: \d+ records? in \d+ pages?/);
+    expect(alone).toContain('published when it ends');
+    const shown = JSON.parse((await tidemark(['runs', 'show', '1', '--json'], { env })).stdout) as Run;
+    expect(shown.requests).toBeGreaterThanOrEqual(inRuns);
+    expect(shown.progress?.pages).toBeGreaterThan(0);
     held[0]?.();
     await running.said(/^sync is done/);
     expect(await lastRun()).not.toHaveProperty('progress');

@@ -439,6 +439,11 @@ describe('diff over several sources', () => {
       const { code, stderr } = await run('diff', ...args);
       expect(code, `${args.join(' ')}: ${stderr}`).toBe(4);
     }
+    for (const args of [
+      ['--to-source', 'two'],
+      ['--source', 'one', '--to-source', 'one'],
+    ])
+      expect((await run('diff', ...args)).stderr).toContain('configured are: one, two');
   });
 });
 

@@ -74,9 +74,11 @@ describe('drift after a sync that failed', () => {
     expect(ended.stdout).toContain('No differences');
     expect(ended.stderr).toMatch(/the latest state is older than the last attempt to read it: run 2 failed/);
     expect(ended.stderr).toContain('`tidemark runs show 2` shows why');
-    expect((await here.drift(3)).findings).toEqual([]);
+    const told = await here.drift(3);
+    expect(told.findings).toEqual([]);
+    expect(told).toMatchObject({ to: { run: 1 }, failed_run: { run: 2, error: { code: 'server_error' } } });
     here.service.quirks.length = 0;
-    await here.drift(0, '--live');
+    expect(await here.drift(0, '--live')).toMatchObject({ failed_run: null });
     await here.expectRun(0, 'sync', '--quiet');
     await here.drift(0);
   });

@@ -10,9 +10,9 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
-import { forgottenInto, previousRun } from '../../state/runs.ts';
+import { forgottenInto, newestRunIfFailed, previousRun } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
-import { runDocument, type RunProgress } from '../../state/documents.ts';
+import { failedRunDocument, runDocument, type RunProgress } from '../../state/documents.ts';
 import { sourceDocuments, sourceSummary } from '../../state/source-status.ts';
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
@@ -465,7 +465,10 @@ async function addDrift(
   for (const source of sourcesIn(query, knownSources(view, mirror))) {
     try {
       const own = await drift.of(mirror, view.config(), source, clock.now());
-      if (own !== null) found.documents.push(driftDocument(own, { below: 0, showsSecrets: false }));
+      if (own === null) continue;
+      const failed = newestRunIfFailed(mirror, source);
+      const failedRun = failed === null ? null : failedRunDocument(failed);
+      found.documents.push(driftDocument(own, { below: 0, showsSecrets: false, failedRun }));
     } catch (error) {
       const { code, message } = asTidemarkError(error);
       found.failures.push(asTidemarkError(error));

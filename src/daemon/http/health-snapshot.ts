@@ -210,11 +210,11 @@ export function readFreshness(
 }
 
 /** The backups in their directory, after a short wait; null if unknown. */
-export async function lookAtBackups(view: HealthView): Promise<BackupsShown | null> {
+export async function lookAtBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
   try {
-    return backupsShown(await view.backups.look(backup.targets, view.mirror()));
+    return backupsShown(await view.backups.look(backup.targets, view.mirror(), waitMs));
   } catch {
     // Health reports why the mirror cannot be read; a target that cannot be read is part of what `look` returns.
     return null;
@@ -263,7 +263,8 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs)
 function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts['backups'] {
   const { backup } = view.config();
   if (backup === null) return null;
-  const found = backupsShown(view.backups.known(backup.targets, mirror))?.whole ?? [];
+  const targets = view.backups.known(backup.targets, mirror);
+  const found = backupsShown(targets)?.whole ?? [];
   const made = mirror.daemon
     .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');
@@ -271,7 +272,12 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
     // A time in the future, from before the clock was set back, is ignored.
     at === null || Date.parse(at) > now ? [] : [isoTime(Date.parse(at))],
   );
-  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null };
+  const volumes = targets.flatMap(({ address, volume, newest }) =>
+    volume === null || newest === null
+      ? []
+      : [{ address, freeBytes: volume.freeBytes, backupBytes: newest.bytes }],
+  );
+  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, volumes };
 }
 
 function sourceFacts(

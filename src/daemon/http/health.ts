@@ -4,7 +4,7 @@
  */
 import type { ErrorCode } from '../../core/errors.ts';
 import { duration, percent, plural } from '../../core/wording.ts';
-import { tookMs } from './wording.ts';
+import { byteSize, tookMs } from './wording.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
@@ -25,6 +25,7 @@ type HealthCode =
   | 'drill_fell'
   | 'job_failed'
   | 'backup_overdue'
+  | 'backup_space_low'
   | 'notices_undelivered';
 
 export interface HealthReason {
@@ -94,8 +95,19 @@ export interface HealthFacts {
     readonly since: string;
   }[];
   readonly sources: readonly SourceFacts[];
-  /** Where backups are made: how often they should be, and when the newest one was; null for none that is known. */
-  readonly backups: { readonly everyMs: number; readonly lastAt: string | null } | null;
+  /** Null where no backups are made. */
+  readonly backups: {
+    /** How often they should be made. */
+    readonly everyMs: number;
+    /** When the newest one was made, ISO 8601; null for none that is known. */
+    readonly lastAt: string | null;
+    /** The targets on volumes of their own: the space left there, and the size of the newest backup. */
+    readonly volumes: readonly {
+      readonly address: string;
+      readonly freeBytes: number;
+      readonly backupBytes: number;
+    }[];
+  } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
   readonly verify: (EndedJob & { readonly problems: number }) | null;
   /** Of each source: its latest drill that ended, and the score of the one before. */
@@ -211,6 +223,18 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
       ),
     ),
     ...backupReasons(facts),
+    ...(facts.backups?.volumes ?? []).flatMap(({ address, freeBytes, backupBytes }) =>
+      freeBytes >= BACKUPS_OF_ROOM * backupBytes
+        ? []
+        : [
+            degraded(
+              'backup_space_low',
+              `${address} has ${byteSize(freeBytes)} left, and the newest backup takes ${byteSize(backupBytes)}`,
+              null,
+              'free space there, or enlarge the volume: the next backups may not fit',
+            ),
+          ],
+    ),
     ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(
         'notices_undelivered',
@@ -280,6 +304,8 @@ function of(source: string | null): string {
 const INTERVALS_ALLOWED = 1.25;
 /** Backups are made after complete runs, of which one may just miss the due time. */
 export const BACKUP_INTERVALS_ALLOWED = 2;
+/** How many more backups a volume should have room for; deploy/prometheus has the same number. */
+const BACKUPS_OF_ROOM = 2;
 
 /** The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. */
 export function allowedAgeMs({
@@ -380,7 +406,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
       {
         code: 'key_refused',
         state: 'degraded',
-        message: `the service refused the key${why}`,
+        message: `the last sync failed${why === '' ? ': the service refused the key' : why}`,
         since,
         hint: `give ${source} a valid key; \`tidemark doctor --source ${source}\` tries it`,
       },

@@ -3,6 +3,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
+import type { TargetShown } from '../../backup/list.ts';
 import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
@@ -28,6 +29,9 @@ export interface Metrics {
 /** How often the event loop is measured: each measurement wakes an idle process. */
 const RESOLUTION_MS = 1000;
 
+/** For how long the first scrape waits for the targets of backups: Prometheus gives up after 10 s. */
+const FIRST_WAIT_MS = 5000;
+
 /** A separate registry, without metrics of other parts of the process. */
 export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   const registry = new Registry();
@@ -38,14 +42,17 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   });
   const runs = new RunCounter(cells.startedAt);
   const version = programVersion();
+  let isFirst = true;
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
   return {
     contentType: registry.contentType,
     scrape: async (now) => {
       const [only, ...others] = cells.cells();
-      // Else the first scrape would know no target. Of many mirrors none is opened for it.
-      if (only !== undefined && others.length === 0 && !cells.isPerSource()) await lookAtBackups(only);
+      // Without it the first scrape would know no target, and pending alerts would begin again. Of many mirrors none is opened.
+      if (only !== undefined && others.length === 0 && !cells.isPerSource())
+        await lookAtBackups(only, isFirst ? FIRST_WAIT_MS : undefined);
+      isFirst = false;
       const snapshot = cells.snapshot(now);
       const views = cells.cells();
       const known = cells.isPerSource() ? cells.known() : null;
@@ -131,8 +138,8 @@ function targetFacts(view: DaemonView, isPerSource: boolean): TargetFacts[] {
   const everyMs = Math.max(backup.everyMs, ...syncs.map(({ intervalMs }) => intervalMs));
   // Without a schedule no backup is due.
   const allowedMs = syncs.length === 0 ? null : BACKUP_INTERVALS_ALLOWED * everyMs;
-  return view.backups.remembered(backup.targets).map(({ address, newestAt, problem }) => {
-    return { source, address, newestAt, isReadable: problem === null, allowedMs };
+  return view.backups.remembered(backup.targets).map(({ address, newest, volume, problem }) => {
+    return { source, address, newest, volume, isReadable: problem === null, allowedMs };
   });
 }
 
@@ -176,8 +183,9 @@ interface TargetFacts {
   /** Empty for a mirror of all sources. */
   readonly source: string;
   readonly address: string;
-  /** ISO 8601; null for no backup of this mirror. */
-  readonly newestAt: string | null;
+  /** Null for no backup of this mirror. */
+  readonly newest: TargetShown['newest'];
+  readonly volume: TargetShown['volume'];
   readonly isReadable: boolean;
   /** Null where no schedule makes backups. */
   readonly allowedMs: number | null;
@@ -487,7 +495,13 @@ export const METRICS: readonly MetricRow[] = [
     'backup_newest_timestamp_seconds',
     'When the newest complete backup in the target was made; absent without one. The source is empty if one mirror holds all sources',
     ['source', 'target'],
-    perTarget(({ newestAt }) => seconds(newestAt)),
+    perTarget(({ newest }) => seconds(newest?.madeAt)),
+  ),
+  gauge(
+    'backup_newest_bytes',
+    'Size of that backup',
+    ['source', 'target'],
+    perTarget(({ newest }) => newest?.bytes ?? null),
   ),
   gauge(
     'backup_allowed_age_seconds',
@@ -500,6 +514,18 @@ export const METRICS: readonly MetricRow[] = [
     '1 if the backups in the target could be listed, else 0',
     ['source', 'target'],
     perTarget(({ isReadable }) => Number(isReadable)),
+  ),
+  gauge(
+    'backup_volume_free_bytes',
+    'Space left for Tidemark on the volume of a target that is a directory; absent if that is the volume of the mirror',
+    ['source', 'target'],
+    perTarget(({ volume }) => volume?.freeBytes ?? null),
+  ),
+  gauge(
+    'backup_volume_size_bytes',
+    'Size of that volume',
+    ['source', 'target'],
+    perTarget(({ volume }) => volume?.sizeBytes ?? null),
   ),
   gauge(
     'event_loop_lag_seconds',

@@ -193,8 +193,8 @@ describe('the overview', () => {
 
   it('reads a target again as soon as a backup job has ended', async () => {
     const shelf = new BackupCatalog(world.clock);
-    const newest = async (): Promise<string | null | undefined> =>
-      (await shelf.look([targetAt(directory)], world.mirror()))[0]?.newestAt;
+    const newest = async (): Promise<string | undefined> =>
+      (await shelf.look([targetAt(directory)], world.mirror()))[0]?.newest?.madeAt;
     const before = await newest();
     const at = world.clock.at - MINUTE_MS;
     writeBackup(at);
@@ -214,7 +214,7 @@ describe('the overview', () => {
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    const empty = { address: gone, whole: [], damaged: 0, problem: null, newestAt: null };
+    const empty = { address: gone, whole: [], damaged: 0, problem: null, newest: null, volume: null };
     expect(await patient.look([targetAt(gone)], world.mirror())).toEqual([empty]);
     const [away] = await patient.look([targetAt(join(gone, 'away'))], world.mirror());
     expect(away?.problem).toContain('does not exist');

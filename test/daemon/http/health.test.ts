@@ -145,7 +145,7 @@ describe('health', () => {
       'no backup while no run is complete',
       {
         ...source({ lastComplete: run(9 * 60), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(9 * 60 + 30).finishedAt },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(9 * 60 + 30).finishedAt, volumes: [] },
       },
       'degraded',
       ['backup_overdue'],
@@ -154,7 +154,7 @@ describe('health', () => {
       'the same within two intervals',
       {
         ...source({ lastComplete: run(119), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(119).finishedAt },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(119).finishedAt, volumes: [] },
       },
       'ok',
       [],
@@ -163,7 +163,7 @@ describe('health', () => {
       'no backup ever, and no complete run for long',
       {
         ...source({ lastComplete: run(121), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: null },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, volumes: [] },
       },
       'degraded',
       ['backup_overdue'],
@@ -172,10 +172,26 @@ describe('health', () => {
       'an old backup that a complete run should have renewed: its job tells',
       {
         ...source({ lastComplete: run(10), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt, volumes: [] },
       },
       'ok',
       [],
+    ],
+    [
+      'a target on a volume with room for one more backup',
+      {
+        ...source({ lastComplete: run(10) }),
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: run(10).finishedAt,
+          volumes: [
+            { address: '/full', freeBytes: 1999, backupBytes: 1000 },
+            { address: '/roomy', freeBytes: 2000, backupBytes: 1000 },
+          ],
+        },
+      },
+      'degraded',
+      ['backup_space_low'],
     ],
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
     ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
