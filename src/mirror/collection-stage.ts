@@ -39,8 +39,8 @@ interface StageContext {
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
   /** As in `RunOptions`. */
   readonly redact: ((kind: Kind, record: ScannedRecord) => ScannedRecord) | undefined;
-  /** A number that no other walk of the run has. */
-  readonly nextWalk: () => number;
+  /** A number that no other pass of the run has. */
+  readonly nextPass: () => number;
   /** Throws once the run has ended, and when the stage is broken. */
   readonly check: () => void;
   /** Marks the stage as broken by a failed write: nothing of it may be published. */
@@ -58,13 +58,13 @@ interface CollectionFacts extends CollectionKey {
 }
 
 interface PageCounts {
-  /** Keys not seen before in this walk. */
+  /** Keys not seen before in this pass. */
   readonly fresh: number;
-  /** Of these, keys that an earlier walk of this run saw. */
+  /** Of these, keys that an earlier pass of this run saw. */
   readonly again: number;
   /** Records that the mirror holds exactly as received. */
   readonly known: number;
-  /** Distinct keys of this walk so far. */
+  /** Distinct keys of this pass so far. */
   readonly distinct: number;
   /** The collection's totals in this run so far. */
   readonly added: number;
@@ -79,7 +79,7 @@ export interface StageCounts {
   readonly changed: number;
   /** Read and equal, also where only volatile members or the formatting changed. */
   readonly unchanged: number;
-  /** Distinct keys of the latest walk. */
+  /** Distinct keys of the latest pass. */
   readonly distinct: number;
 }
 
@@ -121,10 +121,10 @@ export class CollectionStage {
   };
   /** Staged records of this collection that the mirror has or had: while there are none, one seen again is not looked up. */
   #changed = 0;
-  #firstWalk: number;
-  #walk: number;
-  /** By id: why it cannot be kept, and the last walk that saw it. */
-  readonly #unkept = new Map<string, { readonly reason: string; walk: number }>();
+  #firstPass: number;
+  #pass: number;
+  /** By id: why it cannot be kept, and the last pass that saw it. */
+  readonly #unkept = new Map<string, { readonly reason: string; pass: number }>();
 
   constructor(context: StageContext, facts: CollectionFacts) {
     this.kind = facts.kind;
@@ -134,29 +134,29 @@ export class CollectionStage {
     this.#context = context;
     this.#facts = facts;
     this.#shapes = context.shapesOf(facts.kind);
-    this.#walk = context.nextWalk();
-    this.#firstWalk = this.#walk;
+    this.#pass = context.nextPass();
+    this.#firstPass = this.#pass;
   }
 
-  /** Starts another walk over the collection, with its own distinct keys; records seen by earlier walks stay marked. */
-  startWalk(): void {
-    const isUntouched = this.#tally.distinct === 0 && this.#walk === this.#firstWalk;
-    this.#walk = this.#context.nextWalk();
-    if (isUntouched) this.#firstWalk = this.#walk;
+  /** Starts another pass over the collection, with its own distinct keys; records seen by earlier passes stay marked. */
+  startPass(): void {
+    const isUntouched = this.#tally.distinct === 0 && this.#pass === this.#firstPass;
+    this.#pass = this.#context.nextPass();
+    if (isUntouched) this.#firstPass = this.#pass;
     this.#tally.distinct = 0;
   }
 
   /**
-   * Once the latest walk has proved the list: drops records that only earlier walks showed and the mirror does not hold,
+   * Once the latest pass has proved the list: drops records that only earlier passes showed and the mirror does not hold,
    * since the list does not have them. Records of the mirror stay seen: a later run finds their removal.
    * @returns how many records were dropped
    */
   dropUnproven(): number {
     this.#context.check();
-    if (this.#walk === this.#firstWalk || this.#tally.added === 0) return 0;
+    if (this.#pass === this.#firstPass || this.#tally.added === 0) return 0;
     const { path, writer, statements } = this.#context;
     const drop = (): number => {
-      const ids = statements.addedBefore.all(this.#facts.id, this.#walk);
+      const ids = statements.addedBefore.all(this.#facts.id, this.#pass);
       for (const id of ids) {
         const staged = statements.staged.get(this.#facts.id, id);
         if (staged?.action === 'fresh') this.#uncount(staged.body);
@@ -237,8 +237,8 @@ export class CollectionStage {
     let known = 0;
     for (const match of matches) {
       const sighting = this.#mark(match);
-      if (sighting !== 'in_this_walk') fresh += 1;
-      if (sighting === 'in_earlier_walk') again += 1;
+      if (sighting !== 'in_this_pass') fresh += 1;
+      if (sighting === 'in_earlier_pass') again += 1;
       if (match.change.action === 'unchanged') known += 1;
     }
     return { fresh, again, known };
@@ -310,8 +310,8 @@ export class CollectionStage {
   /** A record exactly as the mirror holds it. */
   #markUnchanged(id: string, record: number): Sighting {
     const { seen } = this.#context;
-    if (this.#walk === this.#firstWalk && seen.walkOf(record) === undefined) {
-      seen.mark(record, this.#walk);
+    if (this.#pass === this.#firstPass && seen.passOf(record) === undefined) {
+      seen.mark(record, this.#pass);
       this.#tally.unchanged += 1;
       this.#tally.distinct += 1;
       return 'first';
@@ -323,11 +323,11 @@ export class CollectionStage {
   #markUnkept(id: string, { record, reason }: Unkept): Sighting {
     const before = this.#unkept.get(id);
     if (before !== undefined || this.#unkept.size < MOST_UNKEPT)
-      this.#unkept.set(id, { reason, walk: this.#walk });
+      this.#unkept.set(id, { reason, pass: this.#pass });
     if (record !== 0) return this.#markUnchanged(id, record);
-    if (before?.walk === this.#walk) return 'in_this_walk';
+    if (before?.pass === this.#pass) return 'in_this_pass';
     this.#tally.distinct += 1;
-    return before === undefined ? 'first' : 'in_earlier_walk';
+    return before === undefined ? 'first' : 'in_earlier_pass';
   }
 
   #mark(match: Match): Sighting {
@@ -347,7 +347,7 @@ export class CollectionStage {
   #markFresh({ id, hash, volatile, received: { text } }: Match): Sighting {
     const { statements } = this.#context;
     const collection = this.#facts.id;
-    if (statements.stage.run(collection, id, null, 'fresh', this.#walk, hash, volatile, text).changes === 1) {
+    if (statements.stage.run(collection, id, null, 'fresh', this.#pass, hash, volatile, text).changes === 1) {
       this.#tally.added += 1;
       this.#tally.distinct += 1;
       return 'first';
@@ -355,24 +355,24 @@ export class CollectionStage {
     const before = statements.staged.get(collection, id);
     // Staged before, and counted then.
     if (before !== undefined) this.#uncount(before.body);
-    const isInThisWalk = before?.walk === this.#walk;
-    if (!isInThisWalk || before.body !== text)
-      statements.restage.run(this.#walk, hash, volatile, text, collection, id);
-    if (isInThisWalk) return 'in_this_walk';
+    const isInThisPass = before?.pass === this.#pass;
+    if (!isInThisPass || before.body !== text)
+      statements.restage.run(this.#pass, hash, volatile, text, collection, id);
+    if (isInThisPass) return 'in_this_pass';
     this.#tally.distinct += 1;
-    return 'in_earlier_walk';
+    return 'in_earlier_pass';
   }
 
   /** Marks a record that the mirror has or had; replaces how an earlier page of this run marked it. */
   #markKnown(id: string, record: number, action: KnownAction, match: Match | null): Sighting {
     const { statements, seen } = this.#context;
     const collection = this.#facts.id;
-    const walk = seen.walkOf(record);
-    if (walk !== this.#walk) {
-      seen.mark(record, this.#walk);
+    const pass = seen.passOf(record);
+    if (pass !== this.#pass) {
+      seen.mark(record, this.#pass);
       this.#tally.distinct += 1;
     }
-    if (walk !== undefined) {
+    if (pass !== undefined) {
       const before = this.#changed > 0 ? statements.staged.get(collection, id)?.action : undefined;
       this.#tally[countOf(before ?? 'unchanged')] -= 1;
       if (before !== undefined) {
@@ -383,14 +383,14 @@ export class CollectionStage {
     this.#tally[countOf(action)] += 1;
     if (action !== 'unchanged' && match !== null) {
       const { hash, volatile, received } = match;
-      statements.stage.run(collection, id, record, action, this.#walk, hash, volatile, received.text);
+      statements.stage.run(collection, id, record, action, this.#pass, hash, volatile, received.text);
       this.#changed += 1;
     }
-    return walk === undefined ? 'first' : walk === this.#walk ? 'in_this_walk' : 'in_earlier_walk';
+    return pass === undefined ? 'first' : pass === this.#pass ? 'in_this_pass' : 'in_earlier_pass';
   }
 
   /**
-   * Current records that no walk of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives
+   * Current records that no pass of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives
    * the event loop time between slices; verdicts may be given meanwhile.
    */
   absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
@@ -441,7 +441,7 @@ export class CollectionStage {
       const { statements, seen } = this.#context;
       const known = statements.known.get(this.#facts.id, id);
       // Nothing to decide: not there, or seen after all.
-      if (known === undefined || known.hash === null || seen.walkOf(known.record) !== undefined) return;
+      if (known === undefined || known.hash === null || seen.passOf(known.record) !== undefined) return;
       this.#write(() => statements.putVerdict.run(known.record, this.#facts.id, verdict));
     });
   }
@@ -470,7 +470,7 @@ function isTooBig(error: unknown): boolean {
 }
 
 /** Whether this run saw the record before. */
-type Sighting = 'first' | 'in_earlier_walk' | 'in_this_walk';
+type Sighting = 'first' | 'in_earlier_pass' | 'in_this_pass';
 
 interface Match {
   readonly received: ScannedRecord;

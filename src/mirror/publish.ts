@@ -174,7 +174,7 @@ function* publishRemovals(
   facts: PublishFacts,
   removedIn: Map<number, number>,
 ): Generator<undefined> {
-  // Skips records that a later walk did see.
+  // Skips records that a later pass did see.
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = 'remove'
        AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,

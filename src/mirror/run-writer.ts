@@ -218,7 +218,7 @@ export class RunWriter {
   readonly #collections: RunCollections;
   readonly #rules = new Map<Kind, readonly SealingRule[]>();
   readonly #newRules = new Map<Kind, ReadonlySet<string>>();
-  #walks = 0;
+  #passes = 0;
   #state: 'open' | 'publishing' | 'over' = 'open';
   #broken: unknown = null;
 
@@ -286,7 +286,7 @@ export class RunWriter {
         shapesOf: (each) => this.#shapes.of(each),
         isEqual: this.#options.isEqual,
         redact: this.#options.redact,
-        nextWalk: () => (this.#walks += 1),
+        nextPass: () => (this.#passes += 1),
         check: () => this.#check(),
         breakStage: (cause) => this.#breakStage(cause),
       },

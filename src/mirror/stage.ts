@@ -21,13 +21,13 @@ const TABLES = `
     remote_id TEXT NOT NULL,
     record INTEGER,                 -- its number in the mirror; NULL for a fresh one
     action TEXT NOT NULL,           -- StagedAction
-    walk INTEGER NOT NULL,          -- the last walk that saw it
+    pass INTEGER NOT NULL,          -- the last pass that saw it
     hash BLOB NOT NULL,
     volatile INTEGER,
     body TEXT NOT NULL);
   CREATE UNIQUE INDEX stage.records_key ON records (collection, remote_id);
   CREATE INDEX stage.records_known ON records (record) WHERE record IS NOT NULL;
-  CREATE TABLE stage.verdicts (     -- current records that no walk saw
+  CREATE TABLE stage.verdicts (     -- current records that no pass saw
     record INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
     verdict TEXT NOT NULL);         -- Verdict
@@ -47,37 +47,37 @@ export function removeStage(mirrorPath: string): void {
 }
 
 /**
- * The last walk of the run that saw each record which the mirror has or had. In memory, four bytes for each record number:
+ * The last pass of the run that saw each record which the mirror has or had. In memory, four bytes for each record number:
  * as rows a run without changes wrote nothing else. SQL asks by `wasSeen`.
  */
 export class SeenRecords {
-  #walks = new Uint32Array(1024);
+  #passes = new Uint32Array(1024);
 
-  /** Undefined if no walk saw the record. */
-  walkOf(record: number): number | undefined {
-    const walk = this.#walks[record];
-    return walk === 0 ? undefined : walk;
+  /** Undefined if no pass saw the record. */
+  passOf(record: number): number | undefined {
+    const pass = this.#passes[record];
+    return pass === 0 ? undefined : pass;
   }
 
-  /** @param walk from 1 on */
-  mark(record: number, walk: number): void {
-    if (record >= this.#walks.length) {
-      const larger = new Uint32Array(Math.max(record + 1, this.#walks.length * 2));
-      larger.set(this.#walks);
-      this.#walks = larger;
+  /** @param pass from 1 on */
+  mark(record: number, pass: number): void {
+    if (record >= this.#passes.length) {
+      const larger = new Uint32Array(Math.max(record + 1, this.#passes.length * 2));
+      larger.set(this.#passes);
+      this.#passes = larger;
     }
-    this.#walks[record] = walk;
+    this.#passes[record] = pass;
   }
 }
 
-const WALK_OF = 'tidemark_walk_of';
+const PASS_OF = 'tidemark_pass_of';
 
-/** SQL that is true if a walk of this run saw the record of this column. */
+/** SQL that is true if a pass of this run saw the record of this column. */
 export function wasSeen(record: string): string {
-  return `(${WALK_OF}(${record}) IS NOT NULL)`;
+  return `(${PASS_OF}(${record}) IS NOT NULL)`;
 }
 
-/** SQL that is true if this run removes the current record of this column: it has the verdict, and no later walk saw it. */
+/** SQL that is true if this run removes the current record of this column: it has the verdict, and no later pass saw it. */
 export function willBeRemoved(record: string): string {
   return `(EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = ${record} AND v.verdict = 'remove')
     AND NOT ${wasSeen(record)})`;
@@ -101,7 +101,7 @@ export function attachStage(writer: Connection, mirrorPath: string): SeenRecords
   if (journal !== 'memory') throw new Error(`the stage has the journal mode ${String(journal)}`);
   writer.exec(TABLES);
   const seen = new SeenRecords();
-  writer.function(WALK_OF, (record: number) => seen.walkOf(record) ?? null);
+  writer.function(PASS_OF, (record: number) => seen.passOf(record) ?? null);
   return seen;
 }
 
@@ -113,7 +113,7 @@ export function isStageAttached(writer: Connection): boolean {
 /** Detaches the stage's file; `removeStage` deletes it. */
 export function detachStage(writer: Connection): void {
   writer.exec('DETACH stage');
-  writer.function(WALK_OF, () => null);
+  writer.function(PASS_OF, () => null);
 }
 
 // The prepared statements behind staging: they run once per record, a million times in a run.
@@ -129,7 +129,7 @@ export interface KnownRecord {
 
 interface StagedRow {
   readonly action: StagedAction;
-  readonly walk: number;
+  readonly pass: number;
   readonly body: string;
 }
 
@@ -160,23 +160,23 @@ export function prepareStageStatements(writer: Connection) {
     stage: writer.prepare<
       [number, string, number | null, StagedAction, number, Buffer, number | null, string]
     >(
-      `INSERT OR IGNORE INTO stage.records (collection, remote_id, record, action, walk, hash, volatile, body)
+      `INSERT OR IGNORE INTO stage.records (collection, remote_id, record, action, pass, hash, volatile, body)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     staged: writer.prepare<[number, string], StagedRow>(
-      `SELECT action, walk, body FROM stage.records WHERE collection = ? AND remote_id = ?`,
+      `SELECT action, pass, body FROM stage.records WHERE collection = ? AND remote_id = ?`,
     ),
     restage: writer.prepare<[number, Buffer, number | null, string, number, string]>(
-      `UPDATE stage.records SET walk = ?, hash = ?, volatile = ?, body = ? WHERE collection = ? AND remote_id = ?`,
+      `UPDATE stage.records SET pass = ?, hash = ?, volatile = ?, body = ? WHERE collection = ? AND remote_id = ?`,
     ),
     unstage: writer.prepare<[number, string]>(
       `DELETE FROM stage.records WHERE collection = ? AND remote_id = ?`,
     ),
-    /** Ids of records that the mirror does not have now and no walk from this one on saw. */
+    /** Ids of records that the mirror does not have now and no pass from this one on saw. */
     addedBefore: writer
       .prepare<[number, number], string>(
         `SELECT remote_id FROM stage.records
-         WHERE collection = ? AND walk < ? AND action IN ('fresh', 'returned')`,
+         WHERE collection = ? AND pass < ? AND action IN ('fresh', 'returned')`,
       )
       .pluck(),
     putVerdict: writer.prepare<[number, number, Verdict]>(

@@ -58,7 +58,7 @@ export async function sweepCollection(
   const isDebug = context.log.isLevelEnabled('debug');
   const log = isDebug ? context.log.child({ kind, scope }) : context.log;
   const walkOnce = async (): Promise<WalkVerdict> => {
-    stage.startWalk();
+    stage.startPass();
     const seen = new Set<string>();
     const sink: WalkSink = {
       accept: ({ records }) => {
@@ -80,7 +80,7 @@ export async function sweepCollection(
         return { fresh, again: fresh - (full.size - ever), known: 0, distinct: seen.size };
       },
       startPass: () => {
-        stage.startWalk();
+        stage.startPass();
         seen.clear();
       },
       progress: (state) => events.sweepProgressed({ kind, scope, ...state }),

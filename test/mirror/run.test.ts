@@ -280,15 +280,15 @@ describe('a page', () => {
     }
   });
 
-  it('of a second walk counts its own distinct keys, and the marks of the first stay', async () => {
+  it('of a second pass counts its own distinct keys, and the marks of the first stay', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [role('a', 'A'), role('b', 'B'), role('c', 'C')]);
     const run = begin(mirror);
     const stage = run.stage('roles', ORG);
-    stage.startWalk();
+    stage.startPass();
     stage.accept([role('a', 'A'), role('b', 'B2'), role('n', 'N')].map((text) => scan('roles', text)));
     expect(stage.counts()).toEqual({ added: 1, changed: 1, unchanged: 1, distinct: 3 });
-    stage.startWalk();
+    stage.startPass();
     expect(stage.counts().distinct).toBe(0);
     const second = stage.accept(
       [role('a', 'A'), role('a', 'A'), role('n', 'N')].map((text) => scan('roles', text)),
@@ -486,7 +486,7 @@ describe('absent records', () => {
     const run = begin(mirror);
     const stage = run.stage('roles', ORG);
     for (const { id } of stage.absent()) stage.remove(id);
-    stage.startWalk();
+    stage.startPass();
     stage.accept([scan('roles', role('b', 'B'))]);
     expect(await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 })).toMatchObject({
       removed: 1,

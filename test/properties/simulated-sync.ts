@@ -17,21 +17,21 @@ export interface SimulatedWalk extends PagingProofEnd {
   readonly requests: number;
 }
 
-/** What the stage would know: the walk that saw a record last, over all walks of a run. */
+/** What the stage would know: the pass that saw a record last, over all passes of a run. */
 class Stage {
   readonly seen = new Map<string, number>();
-  #walk = 0;
+  #pass = 0;
   distinct = 0;
 
-  startWalk(): void {
-    this.#walk += 1;
+  startPass(): void {
+    this.#pass += 1;
     this.distinct = 0;
   }
 
   see(id: string): 'fresh' | 'again' | 'repeated' {
     const before = this.seen.get(id);
-    if (before === this.#walk) return 'repeated';
-    this.seen.set(id, this.#walk);
+    if (before === this.#pass) return 'repeated';
+    this.seen.set(id, this.#pass);
     this.distinct += 1;
     return before === undefined ? 'fresh' : 'again';
   }
@@ -68,7 +68,7 @@ export class SimulatedMirror {
     const stage = new Stage();
     const versions = new Map<string, number>();
     const ideal = Math.max(1, Math.ceil(list.size / Math.min(list.spec.pageSize, list.spec.cap)));
-    const walk = (): SimulatedWalk => this.#walk(stage, versions);
+    const walk = (): SimulatedWalk => this.#pass(stage, versions);
     const first = walk();
     let requests = first.requests;
     let outcome: SyncEnd['outcome'] = first.error === null ? 'complete' : 'incomplete';
@@ -109,7 +109,7 @@ export class SimulatedMirror {
     return { outcome, reason, missed, falselyRemoved, requests, ideal, isOnePage: first.isOnePage };
   }
 
-  #walk(stage: Stage, versions: Map<string, number>): SimulatedWalk {
+  #pass(stage: Stage, versions: Map<string, number>): SimulatedWalk {
     const { pageSize } = this.#list.spec;
     const course = new PagingProof({
       acceptsQuery: true,
@@ -119,7 +119,7 @@ export class SimulatedMirror {
       idPath: ['id'],
     });
     const size = new PageSize(pageSize);
-    stage.startWalk();
+    stage.startPass();
     let address: PageAddress = HEAD;
     for (let requests = 1; requests <= 20_000; requests += 1) {
       const offset = address.by === 'offset' ? address.offset : 0;
@@ -136,7 +136,7 @@ export class SimulatedMirror {
           throw new Error('foreseen another page than asked for');
       }
       if (step.pass !== undefined) {
-        if (step.pass.isFresh) stage.startWalk();
+        if (step.pass.isFresh) stage.startPass();
         size.wholeList(step.pass.count);
       }
       address = step.ask;
