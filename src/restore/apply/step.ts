@@ -1,11 +1,12 @@
 /**
  * Runs one step of a restore as a state machine (design.md, Restore: Apply; Never broken 6). A request is journaled on
- * disk before it is sent, and its result before anything else happens. All transitions are in `run`:
+ * disk before it is sent, and its result before anything else happens. `StepRun.run` calls the method of the
+ * state, which returns the next state. That of `planned` also sends, so that nothing comes between check and request:
  *
- * - `planned`: nothing was sent, or what was sent had no effect. Next: `checked`, or an end state if the live record is
- *   not as planned.
- * - `checked`: the live record is as the write expects it. It is journaled as `sent` and sent. Next: `answered`;
- *   `planned` again if the write was delayed so long that the check is outdated.
+ * - `planned`: nothing was sent, or what was sent had no effect. It is journaled as `sent`, except for a creation, and the
+ *   live record is checked. Next: `checked`, or an end state if the live record is not as planned.
+ * - `checked`: the live record is as the write expects it. It is journaled as `sent`, unless it is already, and sent.
+ *   Next: `answered`; `planned` again if the write was delayed so long that the check is outdated.
  * - `answered`: the request ended, with or without a response. Next: `applied`, `unanswered` or `failed`.
  * - `unanswered`: the request may have been executed; the live record shows whether. Next: `applied`, `checked` to send
  *   it again, or an end state.
