@@ -32,6 +32,10 @@ CREATE TABLE "tidemark"."cells" (
 	"mirror_version" integer,
 	"record_count" bigint DEFAULT 0 NOT NULL,
 	"finding_count" integer,
+	"baseline" text,
+	"baseline_run" integer,
+	"baseline_order" jsonb,
+	"baseline_error" text,
 	"checkout_holder" text,
 	"checkout_at" timestamp(3) with time zone,
 	"added_at" timestamp(3) with time zone DEFAULT now() NOT NULL,
@@ -144,7 +148,7 @@ CREATE INDEX "changes_at" ON "tidemark"."changes" USING btree ("at" DESC NULLS L
 CREATE INDEX "findings_cell" ON "tidemark"."findings" USING btree ("cell_id");--> statement-breakpoint
 CREATE INDEX "records_kind" ON "tidemark"."records" USING btree ("kind");--> statement-breakpoint
 CREATE INDEX "runs_published" ON "tidemark"."runs" USING btree ("published_at" DESC NULLS LAST);--> statement-breakpoint
-CREATE VIEW "tidemark_query"."cells" AS (select name as cell, address, profile, organizations, owner, schedule, state, failures, error_code, due_at, last_run, last_outcome, published_at, complete_at, root, stored_at, record_count as records, finding_count as findings from tidemark.cells);--> statement-breakpoint
+CREATE VIEW "tidemark_query"."cells" AS (select name as cell, address, profile, organizations, owner, schedule, state, failures, error_code, due_at, last_run, last_outcome, published_at, complete_at, root, stored_at, record_count as records, finding_count as findings, baseline, baseline_run from tidemark.cells);--> statement-breakpoint
 CREATE VIEW "tidemark_query"."changes" AS (select c.name as cell, x.run, x.at, x.kind, x.scope, x.remote_id as id, x.name, x.change, x.paths from tidemark.changes x join tidemark.cells c on c.id = x.cell_id);--> statement-breakpoint
 CREATE VIEW "tidemark_query"."findings" AS (select c.name as cell, f.kind, f.scope, f.remote_id as id, f.name, f.path, f.change, f.severity, f.since, f.before, f.after from tidemark.findings f join tidemark.cells c on c.id = f.cell_id where c.state <> 'retired');--> statement-breakpoint
 CREATE VIEW "tidemark_query"."records" AS (select c.name as cell, r.kind, r.scope, r.remote_id as id, r.name, r.organization_id, r.body from tidemark.records r join tidemark.cells c on c.id = r.cell_id where c.state <> 'retired');--> statement-breakpoint

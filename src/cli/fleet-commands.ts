@@ -1,11 +1,18 @@
 /** `tidemark fleet`: many sources on several machines, as rows of the command table. */
 import { SEVERITIES } from '../catalog/definition.ts';
-import { type CommandRow, type OptionRow, kindOption, positiveNumber, wholeNumber } from './command-row.ts';
+import {
+  asOption,
+  type CommandRow,
+  type OptionRow,
+  kindOption,
+  positiveNumber,
+  wholeNumber,
+} from './command-row.ts';
 
 const cellOption: OptionRow = {
   flags: '--cell <name>',
   values: 'free',
-  description: 'only this cell; repeatable',
+  description: 'only this cell, * for any text; repeatable',
   isRepeatable: true,
 };
 
@@ -119,6 +126,41 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         ],
         examples: ['tidemark fleet drift --severity high', 'tidemark fleet drift --cell acme --json'],
         load: async () => (await import('./fleet.ts')).fleetDrift,
+      },
+      {
+        name: 'baseline',
+        description: 'Set the baseline for drift in all cells, or in those named; without a name, list it',
+        arguments: [
+          { name: '[name]', key: 'name', description: 'name of the snapshot', values: 'free' },
+          {
+            name: '[ref]',
+            key: 'reference',
+            description: 'time of the state to pin (default: the newest run)',
+            values: 'free',
+          },
+        ],
+        options: [
+          cellOption,
+          {
+            flags: '--owner <owner>',
+            description: 'only cells of this owner; repeatable',
+            isRepeatable: true,
+            values: 'free',
+          },
+          { flags: '--no-wait', description: 'do not wait until the workers have set it' },
+          asOption,
+        ],
+        notes: [
+          'Pins the newest published run of each cell under the name, and measures drift from it; a cell that has a snapshot of',
+          'that name keeps it. Workers do it with their next job, which is due at once; it waits for that, for 15 minutes at most.',
+          'Asking again changes nothing where it is set. Exit code 3 if some cells cannot have it or do not have it yet.',
+        ],
+        examples: [
+          'tidemark fleet baseline good-2026-03',
+          "tidemark fleet baseline go-live 2026-03-01T12:00Z --cell 'shop-*'",
+          'tidemark fleet baseline --owner team-a',
+        ],
+        load: async () => (await import('./fleet-baseline.ts')).fleetBaseline,
       },
       {
         name: 'sql',

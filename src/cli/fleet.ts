@@ -76,13 +76,22 @@ export async function fleetStatus(
   });
 }
 
-/** @throws TidemarkError `usage` for a name that is not a cell's */
-async function chosenCells(
+/**
+ * The cells of these names, in which `*` stands for any text; all that are not retired where none is given.
+ * @throws TidemarkError `usage` for a name that no cell has
+ */
+export async function chosenCells(
   registry: Registry,
-  names: readonly string[] | undefined,
+  given: readonly string[] | undefined,
 ): Promise<readonly CellOverview[]> {
+  const patterns = given?.filter((name) => name.includes('*')) ?? [];
+  const all = patterns.length === 0 ? [] : (await registry.overview()).map(({ name }) => name);
+  const names = given?.flatMap((name) =>
+    name.includes('*') ? all.filter((each) => fits(each, name)) : [name],
+  );
   const cells = await registry.overview({ cells: names });
-  const missing = names?.find((name) => cells.every((cell) => cell.name !== name));
+  const unused = patterns.find((pattern) => !all.some((name) => fits(name, pattern)));
+  const missing = unused ?? names?.find((name) => cells.every((cell) => cell.name !== name));
   if (missing === undefined) return cells;
   const near = suggest(
     missing,
@@ -93,6 +102,28 @@ async function chosenCells(
     `there is no cell ${missing}${near === undefined ? '' : `; did you mean ${near}?`}`,
     { hint: '`tidemark fleet status` lists them' },
   );
+}
+
+async function chosenNames(
+  registry: Registry,
+  given: readonly string[] | undefined,
+): Promise<readonly string[] | undefined> {
+  return given === undefined ? undefined : (await chosenCells(registry, given)).map(({ name }) => name);
+}
+
+/** True for a name that the pattern means: its parts between `*` come one after the other. */
+function fits(name: string, pattern: string): boolean {
+  const [first = '', ...rest] = pattern.split('*');
+  const last = rest.pop() ?? '';
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last))
+    return false;
+  let from = first.length;
+  for (const part of rest) {
+    const at = name.slice(0, name.length - last.length).indexOf(part, from);
+    if (at === -1) return false;
+    from = at + part.length;
+  }
+  return true;
 }
 
 function statusCode(cells: readonly CellOverview[]): ExitCode {
@@ -200,9 +231,9 @@ export async function fleetRuns(
   options: CellOptions & { readonly failing?: boolean },
 ): Promise<ExitCode> {
   return withRegistry(context, async (registry) => {
-    if (options.cell !== undefined) await chosenCells(registry, options.cell);
+    const cells = await chosenNames(registry, options.cell);
     const limit = options.limit ?? 50;
-    const runs = await registry.runs({ cells: options.cell, limit, isFailing: options.failing === true });
+    const runs = await registry.runs({ cells, limit, isFailing: options.failing === true });
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(fleetRunsDocument(runs))}\n`);
       return EXIT.done;
@@ -255,8 +286,7 @@ export async function fleetChanges(context: CommandContext, options: ChangesOpti
   const since = sinceOf(options.since ?? '24h');
   const { json, verbose } = context.options;
   return withRegistry(context, async (registry) => {
-    if (cell !== undefined) await chosenCells(registry, cell);
-    const filter = { cells: cell, since, kinds, organizations, limit };
+    const filter = { cells: await chosenNames(registry, cell), since, kinds, organizations, limit };
     if (json === true) {
       const { total, rows } = await registry.changes(filter);
       const document = { schema: 'tidemark.fleet-changes/1', total, changes: rows };
@@ -324,7 +354,8 @@ export async function fleetDrift(
     const cells = (await chosenCells(registry, options.cell)).filter(({ health }) => health !== 'retired');
     const severities = SEVERITIES.slice(0, SEVERITIES.indexOf(options.severity ?? 'low') + 1);
     const limit = options.limit ?? 200;
-    const found = await registry.findings({ cells: options.cell, severities, limit });
+    const names = options.cell === undefined ? undefined : cells.map(({ name }) => name);
+    const found = await registry.findings({ cells: names, severities, limit });
     const unknown = cells.filter(({ findings }) => findings === null).map(({ name }) => name);
     if (context.options.json === true) {
       const document = {

@@ -55,9 +55,17 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
             values: 'point',
           },
         ],
-        options: [asOption],
+        options: [
+          {
+            flags: '--baseline',
+            description:
+              'also measure drift from it, in every mirror; a snapshot of that name is taken as it is',
+          },
+          asOption,
+        ],
         examples: [
           'tidemark snapshots pin before-migration',
+          'tidemark snapshots pin good --baseline',
           'tidemark snapshots pin march 2026-03-01T00:00Z',
         ],
         mirrors: { lists: ['snapshots'] },

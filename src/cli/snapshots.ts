@@ -1,13 +1,17 @@
 /** `tidemark snapshots`: runs pinned under a name, and the baseline among them. */
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import type { Config } from '../config/config.ts';
+import { mirrorConfigs } from '../config/mirrors.ts';
+import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { SnapshotRow } from '../mirror/snapshots.ts';
+import { checkSnapshotName, type SnapshotRow } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
+import { pinBaseline } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
-import { OF_MIRROR, parseReference } from '../state/reference.ts';
+import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts';
+import { type BaselineRow, reportBaselines } from './baselines.ts';
 import { snapshotNames } from './state-opener.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
@@ -32,7 +36,12 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
 /** `reference` is `latest` where it is missing. */
 export async function pinSnapshot(
   context: CommandContext,
-  options: { readonly name: string; readonly reference?: string; readonly as?: string },
+  options: {
+    readonly name: string;
+    readonly reference?: string;
+    readonly as?: string;
+    readonly baseline?: boolean;
+  },
 ): Promise<ExitCode> {
   const wanted = parseReference(options.reference ?? 'latest', systemClock.now(), {
     ...OF_MIRROR,
@@ -44,6 +53,10 @@ export async function pinSnapshot(
     });
   }
   refuseReference(options.name);
+  if (options.baseline === true) {
+    const isExact = options.reference !== undefined;
+    return await pinBaselines(context, { name: options.name, reference: wanted, isExact, as: options.as });
+  }
   return await change(context, { command: 'snapshots pin', as: options.as }, (mirror) => {
     const { source } = context.options;
     const point = pointOf(
@@ -56,6 +69,77 @@ export async function pinSnapshot(
     return `${name} is pinned to run ${run} (${localTime(point.at)}): use it as snapshot:${name}`;
   });
 }
+
+/** @throws TidemarkError `usage` for what is not a name of a snapshot */
+export function requireSnapshotName(name: string): void {
+  checkSnapshotName(name);
+  refuseReference(name);
+}
+
+/**
+ * Pins a state and makes it the baseline, in every mirror of the configuration or in those of `--source`: one that cannot have
+ * it does not stop the others. A mirror that another process works on is tried again for a while.
+ * @throws TidemarkError of the only mirror, and `usage`
+ */
+async function pinBaselines(
+  context: CommandContext,
+  {
+    name,
+    reference,
+    isExact,
+    as,
+  }: {
+    readonly name: string;
+    readonly reference: Reference;
+    readonly isExact: boolean;
+    readonly as?: string | undefined;
+  },
+): Promise<ExitCode> {
+  requireSnapshotName(name);
+  const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  const rows = new Map<string, BaselineRow>();
+  if (configs.length < 2) {
+    const { source } = context.options;
+    const only = source?.length === 1 ? source[0] : undefined;
+    return await change(context, { command: 'snapshots pin', as }, (mirror) => {
+      const { outcome, run, instead } = pinBaseline(mirror, name, { reference, isExact, source: only });
+      if (outcome === 'already') return `drift is measured from ${name} (run ${run}) already`;
+      return `drift is measured from ${name} (run ${run})${instead === null ? '' : `, no longer ${instead}`}`;
+    });
+  }
+  const attempt = (config: Config): boolean => {
+    const source = config.sources[0]?.name ?? '';
+    try {
+      const mirror = openExistingMirror(config, 'snapshots pin', context.pid, as);
+      try {
+        const { outcome, run } = pinBaseline(mirror, name, { reference, isExact, source });
+        rows.set(source, { name: source, outcome, run, reason: null });
+      } finally {
+        mirror.close();
+      }
+    } catch (thrown) {
+      const error = asTidemarkError(thrown);
+      const reason = error.code === 'mirror_missing' ? 'there is no mirror yet' : error.message;
+      rows.set(source, { name: source, outcome: 'not_possible', run: null, reason });
+      return error.code !== 'mirror_locked';
+    }
+    return true;
+  };
+  const until = systemClock.monotonicMs() + LOCKED_MS;
+  let left = configs.filter((config) => !attempt(config));
+  while (left.length > 0 && systemClock.monotonicMs() < until) {
+    await systemClock.sleep(LOCK_RETRY_MS, context.signal);
+    left = left.filter((config) => !attempt(config));
+  }
+  return reportBaselines(context, name, [...rows.values()], {
+    one: 'source',
+    schema: 'tidemark.baselines/1',
+  });
+}
+
+/** How long a mirror is tried that another process works on, such as the daemon. */
+const LOCKED_MS = 60_000;
+const LOCK_RETRY_MS = 1_000;
 
 /** A name that means another state when it is typed without `snapshot:` would be mistaken for it. */
 function refuseReference(name: string): void {

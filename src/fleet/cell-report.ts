@@ -51,7 +51,7 @@ const LONGEST_SPREAD_MS = 3_600_000;
 /** Reads it from the mirror of the configuration. */
 export async function reportOf(
   options: ReportOptions,
-): Promise<Omit<CellReport, 'chain' | 'lostRuns' | 'storage' | 'requests'>> {
+): Promise<Omit<CellReport, 'chain' | 'lostRuns' | 'storage' | 'requests' | 'baselineError'>> {
   const { order, config, clock, begun } = options;
   const { cell, known } = order;
   const mirror = openMirror(config.mirror, { mode: 'read', command: 'fleet', clock });
@@ -71,6 +71,7 @@ export async function reportOf(
       changes: runs.filter(isPublished).flatMap((run) => changesOf(context, run)),
       projection: latest === undefined ? null : projectionOf(context, latest.run),
       findings: latest === undefined ? null : await findingsOf(context),
+      baseline: baselineOf(mirror),
       dueAt: dueAtOf(mirror, cell, config),
       error: errorOf(mirror, isoTime(begun)),
     };
@@ -99,6 +100,11 @@ function runOf(row: RunRow): CellRun {
     finishedAt: row.finishedAt ?? startedAt,
     ...{ requests, retries, added, changed, removed, unchanged, root, errorCode, error },
   };
+}
+
+function baselineOf(mirror: Mirror): CellReport['baseline'] {
+  const baseline = mirror.snapshots.baseline();
+  return baseline === undefined ? null : { name: baseline.name, run: baseline.run };
 }
 
 function recordCount(mirror: Mirror, run: number, source: string): number {

@@ -4,12 +4,14 @@ import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
 import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
+import { pinBaseline } from '../state/pin-baseline.ts';
+import { parseReference } from '../state/reference.ts';
 import { bringMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
 import { reportOf } from './cell-report.ts';
 import type { CellConfig, CellOrder, CellResult } from './cell.ts';
@@ -38,15 +40,20 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     countRequests(order, source, effects);
     const { chain, lostRuns } = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
+    const baselineError = setBaseline(order, config.mirror, effects);
     await doWhatIsDue(config, order, effects);
     // Cut short: what its mirror has by then is reported with the next work on it.
     if (effects.signal.aborted)
       throw new Unworkable('left', new TidemarkError('interrupted', 'the work was stopped'));
-    const storage = await storeMirror(order, effects);
+    // One with a new baseline is stored whatever else is new.
+    const storage = await storeMirror(order.baseline === null ? order : { ...order, known: null }, effects);
     const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
     return {
       status: 'worked',
-      report: { chain, lostRuns, ...report, storage, requests: exportRateLog(order.rateLog, effects.clock) },
+      report: {
+        ...{ chain, lostRuns, baselineError, ...report, storage },
+        requests: exportRateLog(order.rateLog, effects.clock),
+      },
     };
   } catch (thrown) {
     if (!(thrown instanceof Unworkable)) return { status: 'failed', error: toErrorMessage(thrown) };
@@ -100,6 +107,29 @@ function countRequests(
   const { clock } = effects;
   if (requests !== null) mergeRateLog(rateLog, requests, clock);
   if (uncountedUntil !== null) effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
+}
+
+/** Sets the baseline that was asked for. Returns why it cannot be; null where it is set, or none was asked for. */
+function setBaseline(
+  { cell, baseline }: CellOrder,
+  path: string,
+  { clock, host, pid }: CellEffects,
+): string | null {
+  if (baseline === null) return null;
+  const { name, run, time, by } = baseline;
+  const actor = { by, via: `fleet baseline on ${host}` };
+  const mirror = openMirror(path, { mode: 'write', command: 'fleet', clock, host, pid, actor });
+  try {
+    const reference = parseReference(time ?? `run:${run}`, clock.now());
+    pinBaseline(mirror, name, { reference, isExact: time !== null, source: cell });
+    return null;
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    if (exitCodeFor(error.code) !== EXIT.usage && error.code !== 'not_found') throw error;
+    return error.message;
+  } finally {
+    mirror.close();
+  }
 }
 
 // What is due, by the cell's own schedules: the daemon does it, once, without processes of its own.

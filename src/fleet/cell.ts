@@ -32,6 +32,18 @@ export interface KnownMirror {
   readonly stored: { readonly key: string; readonly run: number } | null;
 }
 
+/** A baseline that the mirror of a cell is to have. */
+export interface BaselineOrder {
+  /** Name of the snapshot. */
+  readonly name: string;
+  /** The state that is pinned where no snapshot of the mirror has that name yet. */
+  readonly run: number;
+  /** The state of that time instead, ISO 8601; then a snapshot of that name has to be of it. Null for none. */
+  readonly time: string | null;
+  /** Who asked for it. */
+  readonly by: string;
+}
+
 export interface CellOrder {
   /** Name of the cell, of its source, and of its place in storage. */
   readonly cell: string;
@@ -65,6 +77,8 @@ export interface CellOrder {
   readonly clockAheadMs: number;
   /** True where findings may hold values. */
   readonly showsValues: boolean;
+  /** A baseline that the mirror is to have; null for none. */
+  readonly baseline: BaselineOrder | null;
 }
 
 /** A run as the mirror has it; times in ISO 8601. */
@@ -150,6 +164,10 @@ export interface CellReport {
   readonly projection: Projection | null;
   /** Open findings; null where there is no baseline. */
   readonly findings: { readonly count: number; readonly rows: readonly CellFinding[] } | null;
+  /** The snapshot that drift is measured from; null where there is none. */
+  readonly baseline: { readonly name: string; readonly run: number } | null;
+  /** Why the baseline that was asked for cannot be set; null where it was, or none was asked for. */
+  readonly baselineError: string | null;
   /** When a schedule of the cell is due next, by PostgreSQL's clock, ISO 8601; null for never. */
   readonly dueAt: string | null;
   readonly storage: CellStorage;

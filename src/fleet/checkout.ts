@@ -198,7 +198,16 @@ export async function checkIn(
       group: held.group,
       fence: held.fence,
       worker: holder,
-      ...contentsOf(cell, { ...report, chain: 'ahead', lostRuns: 0, storage: stored, requests }),
+      baselineOrder: cell.baselineOrder,
+      baselineDone: null,
+      ...contentsOf(cell, {
+        ...report,
+        baselineError: null,
+        chain: 'ahead',
+        lostRuns: 0,
+        storage: stored,
+        requests,
+      }),
       ...(requests === null ? {} : { rateLog: requests as unknown as JsonValue }),
       dueInMs: 0,
     });

@@ -52,6 +52,7 @@ export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrd
     identities: identities.map((each) => each.reveal()),
     clockAheadMs,
     showsValues: cell.showsValues,
+    baseline: cell.baselineOrder,
   };
 }
 
@@ -79,6 +80,8 @@ export function publicationOf(
     fence: held.fence,
     worker,
     releases,
+    baselineOrder: cell.baselineOrder,
+    baselineDone: null,
   };
   if (result.status !== 'worked') {
     const { code, message } = result.error;
@@ -101,9 +104,19 @@ export function publicationOf(
   return {
     ...base,
     ...contentsOf(cell, report),
+    baselineDone: baselineDone(cell, report),
     ...(report.requests === null ? {} : { rateLog: report.requests as unknown as JsonValue }),
     dueInMs: report.dueAt === null ? Number.MAX_SAFE_INTEGER : Math.max(0, Date.parse(report.dueAt) - now),
   };
+}
+
+/** It counts once the mirror with it is in storage: another worker goes on from there. */
+function baselineDone(
+  { baselineOrder }: Cell,
+  { baselineError, storage }: CellReport,
+): Publication['baselineDone'] {
+  if (baselineOrder === null || (baselineError === null && storage.stored === null)) return null;
+  return { error: baselineError };
 }
 
 /** What the registry says of a cell's mirror; null for one that has none. */
@@ -143,13 +156,17 @@ export function rateLogState(stored: JsonValue, ageMs: number): RateLogState | n
 export function contentsOf(
   cell: Pick<Cell, 'lastRun'>,
   report: CellReport,
-): Pick<Publication, 'runs' | 'error' | 'mirror' | 'stored' | 'findings' | 'records' | 'changes'> {
+): Pick<
+  Publication,
+  'runs' | 'error' | 'mirror' | 'baseline' | 'stored' | 'findings' | 'records' | 'changes'
+> {
   const { runs, error, root, schemaVersion, recordCount, storage, findings, projection, changes } = report;
   const newest = runs.at(-1)?.run ?? cell.lastRun;
   return {
     runs,
     error: error === null ? null : { code: error.code, message: error.message },
     mirror: newest === null ? null : { run: newest, root, version: schemaVersion ?? 0, recordCount },
+    baseline: report.baseline,
     stored: storage.stored,
     findings:
       findings === null

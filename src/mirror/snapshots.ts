@@ -86,7 +86,7 @@ function pinSnapshot(
   { name, run }: Pick<SnapshotRow, 'name' | 'run'>,
   { actor, at }: Doing,
 ): SnapshotRow {
-  checkName(name);
+  checkSnapshotName(name);
   return writer
     .transaction((): SnapshotRow => {
       const known = readSnapshots(writer).find((snapshot) => snapshot.name === name);
@@ -166,8 +166,9 @@ function knownSnapshot(connection: Connection, name: string): SnapshotRow {
 /**
  * What fits after `snapshot:`, prints as what it is, and can be typed without quotes. Names that were pinned before this
  * was asked for still resolve, and can be unpinned.
+ * @throws TidemarkError `usage`
  */
-function checkName(name: string): void {
+export function checkSnapshotName(name: string): void {
   const why =
     name === ''
       ? 'it is empty'

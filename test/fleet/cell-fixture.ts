@@ -117,6 +117,7 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
           identities: [],
           clockAheadMs: 0,
           showsValues: false,
+          baseline: null,
           ...changes,
         },
         {

@@ -39,6 +39,37 @@ function madeNewer(path: string): void {
 }
 
 describe('a cell', () => {
+  it('gets the baseline that it is to have, and is stored with it though nothing else is new', async () => {
+    const { work, registry, mirrorOf, clock } = await fleet();
+    registry.publish(await work('a', 1));
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    const set = registry.publish(await work('a', 2, { baseline }));
+    const isSet = {
+      runs: [],
+      baseline: { name: 'good', run: 1 },
+      baselineError: null,
+      findings: { count: 0 },
+    };
+    expect(set).toMatchObject({ ...isSet, storage: { stored: { run: 1 }, error: null } });
+    const mirror = openMirror(mirrorOf('a'), { mode: 'read', command: 'test', clock });
+    expect(mirror.snapshots.list()).toMatchObject([{ name: 'good', by: 'somebody', isBaseline: true }]);
+    mirror.close();
+    // Another worker has it from storage, and does it again without a change.
+    expect(registry.publish(await work('b', 3))).toMatchObject({ baseline: { name: 'good', run: 1 } });
+    expect(registry.publish(await work('b', 4, { baseline }))).toMatchObject(isSet);
+    const time = '2020-01-01T00:00:00.000Z';
+    const early = registry.publish(await work('b', 5, { baseline: { ...baseline, name: 'early', time } }));
+    expect(early.baseline).toEqual({ name: 'good', run: 1 });
+    expect(early.baselineError).toMatch(/2020-01-01/);
+    // Without a storage it is not yet what others continue from.
+    const away = { code: 'timeout', message: 'away', hint: null, isRetryable: true } as const;
+    const other = { ...baseline, name: 'other' };
+    const unstored = registry.publish(await work('b', 6, { baseline: other, storageAway: away }));
+    expect(unstored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: null } });
+    const stored = registry.publish(await work('b', 7, { baseline: other }));
+    expect(stored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: { run: 1 } } });
+  });
+
   it('is synced when it is due, stored under the fence, and reported with its records', async () => {
     const { work, registry, storage, service, pass } = await fleet();
     const first = registry.publish(await work('a', 7));

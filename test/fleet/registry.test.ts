@@ -5,6 +5,7 @@ import { Secret } from '../../src/core/secret.ts';
 import type { CellChange, CellRecordKey, CellRun } from '../../src/fleet/cell.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, schemaState, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
+import type { CellOverview } from '../../src/fleet/registry/overview.ts';
 import type { Publication } from '../../src/fleet/registry/publish.ts';
 import type { Cell, HeldGroup } from '../../src/fleet/registry/held-group.ts';
 import { Registry, type WorkerDescription } from '../../src/fleet/registry/registry.ts';
@@ -62,6 +63,8 @@ function publication(held: HeldGroup, more: Partial<Publication> = {}): Publicat
     runs: [],
     error: null,
     mirror: null,
+    baselineOrder: held.cells[0]?.baselineOrder ?? null,
+    baselineDone: null,
     stored: null,
     findings: null,
     records: null,
@@ -529,6 +532,42 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     await server.execute(url, 'UPDATE tidemark.cells SET changed_at = now(), due_at = now()');
     await registry.publish(publication(held, { runs: [run(2)] }));
     expect(await due()).toEqual([0]);
+  });
+
+  it('asks for a baseline until a publication says that it is set, or cannot be', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    await addCell(url);
+    const known = async () => {
+      const [{ name, baseline, baselineRun, baselineOrder, baselineError, overdueMs }] =
+        (await registry.overview()) as [CellOverview];
+      const minutes = Math.round((overdueMs ?? 0) / 60_000);
+      return { name, baseline, baselineRun, order: baselineOrder?.name ?? null, baselineError, minutes };
+    };
+    const { name } = await known();
+    const ask = (snapshot: string) =>
+      registry.orderBaseline([name], { name: snapshot, time: null, by: 'somebody' });
+    // There is nothing to pin yet.
+    await ask('good');
+    expect(await known()).toMatchObject({ order: null });
+    const [group] = await registry.dueGroups(1);
+    const first = (await registry.holdGroup(group!, 'w1'))!;
+    await registry.publish(publication(first, { runs: [run(1)], baseline: null }));
+    expect(await known()).toMatchObject({ baseline: null, minutes: -60 });
+    await ask('good');
+    expect(await known()).toMatchObject({ order: 'good', minutes: 0 });
+    const held = (await registry.holdGroup(group!, 'w1'))!;
+    expect(held.cells[0]?.baselineOrder).toEqual({ name: 'good', run: 1, time: null, by: 'somebody' });
+    // Another one is asked for while a worker sets this one: the cell is due with it at once.
+    await ask('better');
+    const set = { baseline: { name: 'good', run: 1 }, baselineDone: { error: null } };
+    await registry.publish(publication(held, set));
+    expect(await known()).toMatchObject({ baseline: 'good', baselineRun: 1, order: 'better', minutes: 0 });
+    const again = (await registry.holdGroup(group!, 'w1'))!;
+    await registry.publish(publication(again, { baselineDone: null }));
+    expect(await known()).toMatchObject({ baseline: 'good', order: 'better', minutes: -60 });
+    await registry.publish(publication(again, { baselineDone: { error: 'it cannot be' } }));
+    expect(await known()).toMatchObject({ baseline: 'good', order: null, baselineError: 'it cannot be' });
   });
 
   describe('a cell that fails', () => {

@@ -606,6 +606,62 @@ globalThis.Date.now = () => real() + off;\n`,
     expect(lines.filter((line) => line.includes('the registry can be reached again'))).toHaveLength(1);
   });
 
+  it('set a baseline in all cells, or in some, and say of which it cannot be', async () => {
+    const { worker, until, fleet, ask, due } = await cells('acme', 'globex', 'initech');
+    // Nothing was published yet, and nobody works.
+    const early = await fleet('baseline', 'good');
+    expect(early.code, early.stdout).toBe(1);
+    expect(early.stdout).toBe('good is the baseline of 0 of 3 cells: 0 set now, 0 already set\n');
+    expect(early.stderr).toContain('  no run was published yet: acme, globex, initech\n');
+    const one = worker('w1');
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 3`);
+    expect((await fleet('baseline', '--cell', 'nothing-*')).code).toBe(4);
+    const some = await fleet('baseline', 'good', '--cell', '*e*');
+    expect(some).toMatchObject({
+      code: 0,
+      stdout: 'good is the baseline of 3 of 3 cells: 3 set now, 0 already set\n',
+    });
+    const again = await fleet('baseline', 'good', '--json');
+    expect(JSON.parse(again.stdout)).toMatchObject({ set: 0, already: 3, not_possible: 0 });
+    expect(await ask('SELECT FROM tidemark.cells WHERE finding_count = 0')).toHaveLength(3);
+    expect(await ask('SELECT FROM tidemark_query.cells WHERE baseline_run = 1')).toHaveLength(3);
+
+    // It moves to the newest run of each, but for one that a person has, and one whose storage lacks the state.
+    await due();
+    await until(`SELECT FROM tidemark.runs WHERE run = 2 HAVING count(*) = 3`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    await ask(
+      `UPDATE tidemark.cells SET state = 'checked_out', checkout_holder = 'somebody' WHERE name = 'acme'`,
+    );
+    const moved = await fleet('baseline', 'better');
+    expect(moved).toMatchObject({
+      code: 3,
+      stdout: 'better is the baseline of 2 of 3 cells: 2 set now, 0 already set\n',
+    });
+    expect(moved.stderr).toContain('not possible: 1 cell\n  checked out by somebody: acme\n');
+    await ask(`UPDATE tidemark.cells SET state = 'active' WHERE name = 'acme'`);
+    const past = await fleet('baseline', 'before-all', '2020-01-01T00:00Z', '--cell', 'globex');
+    expect(past.code).toBe(1);
+    expect(past.stderr).toMatch(/not possible: 1 cell\n {2}.*2020-01-01.*: globex\n/);
+    const listed = await fleet('baseline');
+    expect(listed.stdout).toMatch(/acme +good +1\nglobex +better +2 .*2020.*\ninitech +better +2\n/);
+
+    // Without waiting it is done by whoever works next.
+    one.child.kill('SIGTERM');
+    await one.ended;
+    const unwatched = await fleet('baseline', 'good', '--no-wait');
+    expect(unwatched).toMatchObject({
+      code: 0,
+      stdout:
+        'good is the baseline of 1 of 3 cells: 0 set now, 1 already set\n2 cells: workers set it with their next job on each\n',
+    });
+    const idle = await fleet('baseline', 'good');
+    expect(idle.code).toBe(3);
+    expect(idle.stderr).toContain('no worker is running (`tidemark fleet work --config');
+    worker('w2');
+    await until(`SELECT FROM tidemark.cells WHERE baseline = 'good' HAVING count(*) = 3`);
+  });
+
   it('have no cell that a person checked out, until it is checked in with what was done', async () => {
     const { worker, until, fleet, directory, ask, due, config } = await cells('acme', 'globex');
     const one = worker('w1');

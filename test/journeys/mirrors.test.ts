@@ -99,6 +99,57 @@ describe('sources with mirrors of their own', () => {
     await run(0, 'diff', 'run:1', 'latest', '--output', 'x.txt', '--source', 'acme');
   });
 
+  it('get a baseline with one command, which can be repeated, and say which cannot have it', async () => {
+    const { run, json, other, configs } = await world();
+    await run(0, 'sync', '--source', 'acme', '--source', 'core', '--quiet');
+    const first = await run(3, 'snapshots', 'pin', 'good', '--baseline');
+    expect(first.stdout).toBe('good is the baseline of 2 of 3 sources: 2 set now, 0 already set\n');
+    expect(first.stderr).toMatch(/^tidemark: not possible: 1 source\n {2}there is no mirror yet: beta\n$/);
+    other.set('roles', [{ id: 'r9', name: 'Renamed' }]);
+    await run(0, 'sync', '--quiet');
+    // What has the name keeps it: a repetition moves nothing.
+    expect(await json(0, 'snapshots', 'pin', 'good', '--baseline')).toEqual({
+      ...{ schema: 'tidemark.baselines/1', name: 'good', set: 1, already: 2, asked: 0, waiting: 0 },
+      not_possible: 0,
+      sources: [
+        { source: 'acme', outcome: 'already', run: 1, reason: null },
+        { source: 'beta', outcome: 'set', run: 1, reason: null },
+        { source: 'core', outcome: 'already', run: 1, reason: null },
+      ],
+    });
+    await run(2, 'drift');
+    // It moves to a new name, of all or of some.
+    const moved = await run(
+      0,
+      'snapshots',
+      'pin',
+      'better',
+      '--baseline',
+      '--source',
+      'core',
+      '--source',
+      'acme',
+    );
+    expect(moved.stdout).toBe('better is the baseline of 2 of 2 sources: 2 set now, 0 already set\n');
+    await run(0, 'drift');
+    const one = await run(0, 'snapshots', 'pin', 'good', '--baseline', '--source', 'core');
+    expect(one.stdout).toBe('drift is measured from good (run 1), no longer better\n');
+    expect((await run(0, 'snapshots', 'pin', 'good', '--baseline', '--source', 'core')).stdout).toBe(
+      'drift is measured from good (run 1) already\n',
+    );
+    // A state that is named has to be that of the snapshot, and of all sources.
+    expect((await run(1, 'snapshots', 'pin', 'good', 'run:2', '--baseline')).stderr).toContain(
+      'not possible: 3 sources\n  "good" is pinned to run 1 already: acme, core\n  there is no run 2 (run:2): beta\n',
+    );
+    expect((await run(4, 'snapshots', 'pin', 'a b', '--baseline')).stderr).toContain(
+      'not a valid snapshot name',
+    );
+    for (const { mirror } of configs) rmSync(mirror);
+    expect((await run(1, 'snapshots', 'pin', 'good', '--baseline')).stderr).toContain(
+      'not possible: 3 sources',
+    );
+  });
+
   it('go on where one of them fails, and say which', async () => {
     const { run, json, other, configs } = await world();
     await run(0, 'sync', '--quiet');

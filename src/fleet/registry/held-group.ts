@@ -1,6 +1,7 @@
 /** A rate group in somebody's hands, with its cells, as the registry gives it out. */
 import { sql } from 'drizzle-orm';
 import type { JsonValue } from '../../core/json.ts';
+import type { BaselineOrder } from '../cell.ts';
 import { type CellDocument, type CellState, cells } from './schema.ts';
 
 /** A cell whose configuration names no key but a reference to one. */
@@ -28,6 +29,8 @@ export interface Cell {
   readonly storedKey: string | null;
   readonly storedRun: number | null;
   readonly mirrorVersion: number | null;
+  /** A baseline that its mirror is to have; null for none. */
+  readonly baselineOrder: BaselineOrder | null;
   /** When `fleet apply` last changed it, ISO 8601. */
   readonly changedAt: string;
   /** Milliseconds since it was due; negative until then, null while it is retired. */
@@ -71,6 +74,7 @@ export const cellColumns = {
   storedKey: cells.storedKey,
   storedRun: cells.storedRun,
   mirrorVersion: cells.mirrorVersion,
+  baselineOrder: cells.baselineOrder,
   changedAt: cells.changedAt,
   overdueMs: sql<number | null>`(extract(epoch from now() - ${cells.dueAt}) * 1000)::float8`,
 } as const;

@@ -1,7 +1,7 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
 import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { ScopeKey, Severity } from '../../catalog/definition.ts';
-import type { CellChange, CellRun } from '../cell.ts';
+import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
 
@@ -61,6 +61,13 @@ export interface CellOverview {
   readonly holder: string | null;
   readonly root: string | null;
   readonly checkoutHolder: string | null;
+  /** Name of the snapshot that drift is measured from, and its run; null where there is none. */
+  readonly baseline: string | null;
+  readonly baselineRun: number | null;
+  /** The one that it is to have, and that no worker has set yet. */
+  readonly baselineOrder: BaselineOrder | null;
+  /** Why the last one that was asked for could not be set. */
+  readonly baselineError: string | null;
 }
 
 /** Number of a cell's newest run that published something; 0 for none. */
@@ -111,6 +118,10 @@ export async function cellOverviews(
       holder: groups.holder,
       root: cells.root,
       checkoutHolder: cells.checkoutHolder,
+      baseline: cells.baseline,
+      baselineRun: cells.baselineRun,
+      baselineOrder: cells.baselineOrder,
+      baselineError: cells.baselineError,
     })
     .from(cells)
     .innerJoin(groups, eq(groups.id, cells.group))

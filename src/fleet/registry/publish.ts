@@ -8,7 +8,7 @@ import { and, eq, type SQL, sql } from 'drizzle-orm';
 import type { Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { CellChange, CellRecordKey, CellRun } from '../cell.ts';
+import type { BaselineOrder, CellChange, CellRecordKey, CellRun } from '../cell.ts';
 import type { Database, Transaction } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs } from './schema.ts';
 
@@ -49,6 +49,12 @@ export interface Publication {
     readonly version: number;
     readonly recordCount: number;
   } | null;
+  /** The snapshot that the mirror measures drift from, null for none; left out where that is not known. */
+  readonly baseline?: { readonly name: string; readonly run: number } | null;
+  /** A baseline that was asked for when the cell was taken; null for none. One that was asked for since makes it due at once. */
+  readonly baselineOrder: BaselineOrder | null;
+  /** That it was done, or why it cannot be; null where it is still to be done. */
+  readonly baselineDone: { readonly error: string | null } | null;
   /** The mirror that was stored; null if none was. */
   readonly stored: { readonly key: string; readonly run: number } | null;
   /** All open findings, the worst first, or as many as are worth it; null if drift was not determined. */
@@ -148,7 +154,9 @@ async function publishRest(
   const isIdle = sql`(${failed === null && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
   const failures = sql`case when ${isFailed} then ${cells.failures} + 1 when ${isIdle} then ${cells.failures} else 0 end`;
   const isQuarantined = sql`(${isFailed} and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
-  const due = sql`case when ${cells.changedAt} = ${publication.configuredAt}::timestamptz then now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond' else now() end`;
+  const baselineOrder = sql`${publication.baselineOrder === null ? null : JSON.stringify(publication.baselineOrder)}::jsonb`;
+  const isSameOrder = sql`${cells.baselineOrder} is not distinct from ${baselineOrder}`;
+  const due = sql`case when ${cells.changedAt} = ${publication.configuredAt}::timestamptz and ${isSameOrder} then now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond' else now() end`;
   const isComplete = publication.runs.some(({ outcome }) => outcome === 'complete');
   const isPublished = publication.runs.some(({ outcome }) => outcome !== 'failed');
   const set: readonly (SQL | null)[] = [
@@ -164,6 +172,12 @@ async function publishRest(
     mirror === null
       ? null
       : sql`last_run = ${mirror.run}, root = ${mirror.root}, mirror_version = ${mirror.version}, record_count = ${mirror.recordCount}`,
+    publication.baseline === undefined
+      ? null
+      : sql`baseline = ${publication.baseline?.name ?? null}, baseline_run = ${publication.baseline?.run ?? null}::integer`,
+    publication.baselineDone === null
+      ? null
+      : sql`baseline_order = case when not ${isSameOrder} then ${cells.baselineOrder} end, baseline_error = ${publication.baselineDone.error}`,
     stored === null ? null : sql`stored_key = ${stored.key}, stored_run = ${stored.run}, stored_at = now()`,
     publication.findings === null ? null : sql`finding_count = ${publication.findings.total}`,
     publication.records === null ? null : sql`projected_run = ${publication.records.run}`,

@@ -11,6 +11,7 @@ import type { CellDeclaration } from '../../config/cells.ts';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
+import type { BaselineOrder } from '../cell.ts';
 import type { CellsPlan, RegisteredCell } from '../cells-plan.ts';
 import { type Connections, asRegistryError, openConnections } from './connection.ts';
 import { checkQueueVersion, migrate, noteQueueVersion, schemaState } from './migrations.ts';
@@ -419,6 +420,25 @@ export class Registry {
    */
   async sql(query: string, maxRows: number): Promise<QueryAnswer> {
     return this.#query(async () => queryViews(this.#connections, query, maxRows));
+  }
+
+  /**
+   * Asks the workers for a baseline of these cells, which are due at once with it. Not of those that are retired or checked
+   * out, or have no published run.
+   * @param order the run is the newest published one of each cell
+   */
+  async orderBaseline(names: readonly string[], order: Omit<BaselineOrder, 'run'>): Promise<void> {
+    const { name, time, by } = order;
+    await this.#query(async (db) =>
+      db
+        .update(cells)
+        .set({
+          baselineOrder: sql`jsonb_build_object('name', ${name}::text, 'run', ${NEWEST_PUBLISHED}, 'time', ${time}::text, 'by', ${by}::text)`,
+          baselineError: null,
+          dueAt: sql`least(${cells.dueAt}, now())`,
+        })
+        .where(and(inArray(cells.name, [...names]), isWorkable, sql`${NEWEST_PUBLISHED} > 0`)),
+    );
   }
 
   /** The cell of that name, or undefined. */

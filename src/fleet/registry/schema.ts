@@ -23,7 +23,7 @@ import {
 import type { Severity } from '../../catalog/definition.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import type { CellChange, CellRun } from '../cell.ts';
+import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 
 export const registrySchema = pgSchema('tidemark');
 export const querySchema = pgSchema('tidemark_query');
@@ -136,6 +136,13 @@ export const cells = registrySchema.table(
     recordCount: number('record_count').notNull().default(0),
     /** Open findings of drift; `findings` may hold fewer. NULL if drift was not determined. */
     findingCount: integer('finding_count'),
+    /** Name of the snapshot that drift is measured from, and its run, as of the newest publication; NULL where there is none. */
+    baseline: text('baseline'),
+    baselineRun: integer('baseline_run'),
+    /** What `fleet baseline` asked for and no worker has done yet; NULL for nothing. */
+    baselineOrder: jsonb('baseline_order').$type<BaselineOrder>(),
+    /** Why the last of these could not be done. */
+    baselineError: text('baseline_error'),
     /** Person who checked it out. */
     checkoutHolder: text('checkout_holder'),
     checkoutAt: time('checkout_at'),
@@ -311,9 +318,11 @@ export const cellsView = querySchema
     storedAt: time('stored_at'),
     records: number('records'),
     findings: integer('findings'),
+    baseline: text('baseline'),
+    baselineRun: integer('baseline_run'),
   })
   .as(
-    sql`select name as cell, address, profile, organizations, owner, schedule, state, failures, error_code, due_at, last_run, last_outcome, published_at, complete_at, root, stored_at, record_count as records, finding_count as findings from tidemark.cells`,
+    sql`select name as cell, address, profile, organizations, owner, schedule, state, failures, error_code, due_at, last_run, last_outcome, published_at, complete_at, root, stored_at, record_count as records, finding_count as findings, baseline, baseline_run from tidemark.cells`,
   );
 
 export const runsView = querySchema

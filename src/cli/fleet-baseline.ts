@@ -1,0 +1,178 @@
+/** `tidemark fleet baseline`: the baseline of many cells, set by the workers, each with its next job on the cell. */
+import { commandActor } from '../core/actor.ts';
+import { systemClock } from '../core/clock.ts';
+import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { count, plural } from '../core/wording.ts';
+import type { CellOverview } from '../fleet/registry/overview.ts';
+import type { Registry } from '../fleet/registry/registry.ts';
+import { problemOf } from '../fleet/serve/health.ts';
+import { renderTable } from '../report/table.ts';
+import { OF_MIRROR, parseReference } from '../state/reference.ts';
+import { type BaselineRow, reportBaselines } from './baselines.ts';
+import { type CommandContext, print, printNote, printReason, terminalWidth } from './context.ts';
+import { chosenCells, withRegistry } from './fleet.ts';
+import { requireSnapshotName } from './snapshots.ts';
+
+interface BaselineOptions {
+  readonly name?: string;
+  readonly reference?: string;
+  readonly cell?: readonly string[];
+  readonly owner?: readonly string[];
+  readonly wait?: boolean;
+  readonly as?: string;
+}
+
+const SCHEMA = 'tidemark.fleet-baseline/1';
+/** How long it waits for the workers, as a checkout does. */
+const WAIT_MS = 15 * 60_000;
+const LOOK_MS = 1_000;
+/** A worker that was not heard of for longer is not waited for. */
+const SILENT_MS = 120_000;
+
+/** Exit codes as of `reportBaselines`. Without a name it lists: 0 where all have a baseline, 3 where some have none, 1 where none has. */
+export async function fleetBaseline(context: CommandContext, options: BaselineOptions): Promise<ExitCode> {
+  const { name, reference, wait = true, as } = options;
+  const time = reference === undefined ? null : timeOf(reference);
+  if (name !== undefined) requireSnapshotName(name);
+  const { by } = commandActor(as);
+  return withRegistry(context, async (registry) => {
+    const cells = await selected(registry, options);
+    if (name === undefined) return list(context, cells);
+    const rows = new Map(cells.map((cell) => [cell.name, before(cell, name, time)]));
+    const open = cells.filter((cell) => rows.get(cell.name)?.outcome === 'asked');
+    // What was asked for already stays as it was asked for.
+    const asked = open.filter(({ baselineOrder }) => !isSame(baselineOrder, name, time));
+    if (asked.length > 0)
+      await registry.orderBaseline(
+        asked.map((cell) => cell.name),
+        { name, time, by },
+      );
+    if (wait && open.length > 0) {
+      for (const row of await waitFor(
+        context,
+        registry,
+        open.map((cell) => cell.name),
+        name,
+      ))
+        rows.set(row.name, row);
+    }
+    return reportBaselines(context, name, [...rows.values()], { one: 'cell', schema: SCHEMA });
+  });
+}
+
+/** @throws TidemarkError `usage` for what is no state of every cell */
+function timeOf(text: string): string | null {
+  const reference = parseReference(text, systemClock.now(), OF_MIRROR);
+  if (reference.form === 'latest') return null;
+  if (reference.form === 'time' && !reference.isAhead) return reference.at;
+  throw new TidemarkError('usage', `${text} does not name a state of every cell`, {
+    hint: 'write a time that is past, such as 2026-03-01T12:00Z or 24h, or leave it out for the newest run of each cell',
+  });
+}
+
+async function selected(
+  registry: Registry,
+  { cell, owner }: Pick<BaselineOptions, 'cell' | 'owner'>,
+): Promise<readonly CellOverview[]> {
+  const cells = (await chosenCells(registry, cell)).filter(
+    (each) => owner === undefined || (each.owner !== null && owner.includes(each.owner)),
+  );
+  if (cells.length > 0) return cells.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  throw new TidemarkError(
+    'not_found',
+    owner === undefined ? 'there are no cells' : 'no cell has that owner',
+    {
+      hint: '`tidemark fleet status` lists them with their owners',
+    },
+  );
+}
+
+function isSame(order: CellOverview['baselineOrder'], name: string, time: string | null): boolean {
+  return order !== null && order.name === name && order.time === time;
+}
+
+/** What is known of a cell before it is asked for: `asked` where it can be. */
+function before(cell: CellOverview, name: string, time: string | null): BaselineRow {
+  const row = { name: cell.name, run: null, reason: null };
+  const not = (reason: string): BaselineRow => ({ ...row, outcome: 'not_possible', reason });
+  if (cell.state === 'retired') return not('retired');
+  if (cell.root === null) return not('no run was published yet');
+  if (cell.state === 'checked_out') return not(`checked out by ${cell.checkoutHolder ?? 'a person'}`);
+  const isThere = cell.baseline === name && time === null && cell.baselineOrder === null;
+  return isThere ? { ...row, outcome: 'already', run: cell.baselineRun } : { ...row, outcome: 'asked' };
+}
+
+/** Waits until the workers have done it, or cannot. */
+async function waitFor(
+  context: CommandContext,
+  registry: Registry,
+  names: readonly string[],
+  baseline: string,
+): Promise<readonly BaselineRow[]> {
+  const until = systemClock.monotonicMs() + WAIT_MS;
+  const isNoWorker = (await registry.workers()).every(({ seenAgeMs }) => seenAgeMs > SILENT_MS);
+  if (!isNoWorker) {
+    printNote(context, [
+      `waiting for the workers to set it in ${plural(names.length, 'cell')}, for 15 min at most; they go on with it if this command is stopped`,
+    ]);
+  }
+  for (;;) {
+    const cells = await registry.overview({ cells: names });
+    const isOpen = cells.some(
+      ({ baselineOrder, holder, overdueMs }) =>
+        baselineOrder !== null && (holder !== null || (overdueMs ?? -1) >= 0),
+    );
+    if (!isOpen || isNoWorker || systemClock.monotonicMs() > until)
+      return cells.map((cell) => after(cell, baseline, isNoWorker));
+    await systemClock.sleep(LOOK_MS, context.signal);
+  }
+}
+
+function after(cell: CellOverview, baseline: string, isNoWorker: boolean): BaselineRow {
+  const { name, baselineOrder, baselineError, baselineRun, holder } = cell;
+  if (baselineOrder === null && baselineError === null && cell.baseline === baseline)
+    return { name, outcome: 'set', run: baselineRun, reason: null };
+  if (baselineOrder === null)
+    return { name, outcome: 'not_possible', run: null, reason: baselineError ?? 'it was changed meanwhile' };
+  const why = isNoWorker
+    ? 'no worker is running (`tidemark fleet work` starts one)'
+    : holder === null
+      ? problemOf(cell) || 'no worker has taken it yet'
+      : `${holder} is at work on it`;
+  return { name, outcome: 'waiting', run: null, reason: why };
+}
+
+async function list(context: CommandContext, cells: readonly CellOverview[]): Promise<ExitCode> {
+  const own = cells.filter(({ state }) => state !== 'retired');
+  if (context.options.json === true) {
+    const document = {
+      schema: SCHEMA,
+      name: null,
+      cells: own.map(({ name, baseline, baselineRun, baselineOrder, baselineError }) => ({
+        ...{ cell: name, baseline, run: baselineRun },
+        asked_for: baselineOrder?.name ?? null,
+        error: baselineError,
+      })),
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else {
+    const table = renderTable(
+      ['cell', 'baseline', 'run', 'note'],
+      own.map(({ name, baseline, baselineRun, baselineOrder, baselineError }) => [
+        name,
+        baseline ?? 'none',
+        baselineRun === null ? '' : String(baselineRun),
+        baselineOrder === null ? (baselineError ?? '') : `asked for: ${baselineOrder.name}`,
+      ]),
+      ['left', 'left', 'right', 'left'],
+      { width: terminalWidth(context) },
+    );
+    await print(context, `${table}\n`);
+  }
+  const without = own.filter(({ baseline }) => baseline === null);
+  if (without.length === 0) return EXIT.done;
+  printReason(context, [
+    `${plural(without.length, 'cell')} of ${count(own.length)} ${without.length === 1 ? 'has' : 'have'} no baseline: \`tidemark fleet baseline NAME\` sets one`,
+  ]);
+  return without.length === own.length ? EXIT.failed : EXIT.partial;
+}

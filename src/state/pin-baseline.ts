@@ -1,0 +1,36 @@
+/** The baseline of one mirror among many: a state is pinned and drift is measured from it, in one step that can be repeated. */
+import type { Mirror } from '../mirror/mirror.ts';
+import { pointOf } from './point.ts';
+import type { Reference } from './reference.ts';
+
+/** What was done: `already` where the mirror had that baseline. */
+interface PinnedBaseline {
+  readonly outcome: 'set' | 'already';
+  readonly run: number;
+  /** The baseline before, where it was another one. */
+  readonly instead: string | null;
+}
+
+/**
+ * Pins a state under a name and measures drift from it.
+ * @param options.isExact false takes a snapshot that has the name already, whatever its run
+ * @throws TidemarkError as `SnapshotStore.pin` and `pointOf`
+ */
+export function pinBaseline(
+  mirror: Mirror,
+  name: string,
+  {
+    reference,
+    isExact,
+    source,
+  }: { readonly reference: Reference; readonly isExact: boolean; readonly source?: string | undefined },
+): PinnedBaseline {
+  const known = mirror.snapshots.list().find((snapshot) => snapshot.name === name);
+  const before = mirror.snapshots.baseline();
+  const choice = source === undefined ? {} : { source };
+  const run = known !== undefined && !isExact ? known.run : pointOf(mirror, reference, choice).run;
+  mirror.snapshots.pin(name, run);
+  if (before?.name === name) return { outcome: 'already', run, instead: null };
+  mirror.snapshots.setBaseline(name);
+  return { outcome: 'set', run, instead: before?.name ?? null };
+}
