@@ -197,8 +197,8 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await registry.close();
   });
 
-  it('work on what is due, publish it, and leave when asked to, with the key nowhere', async () => {
-    const { worker, until, ask, fleet, directory, url, due } = await cells('acme', 'globex');
+  it('work on what is due, publish it, and leave when asked to, with the key nowhere, and no mirror of a retired cell that storage has', async () => {
+    const { worker, until, ask, fleet, directory, url } = await cells('acme', 'globex');
     const first = worker('w1');
     await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
     expect(
@@ -216,11 +216,28 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     expect(await ask('SELECT FROM tidemark.workers')).toEqual([]);
     expect(await ask('SELECT FROM tidemark.groups WHERE holder IS NOT NULL')).toEqual([]);
 
-    const second = worker('w2');
-    await due();
-    await until(`SELECT FROM tidemark.workers WHERE name = 'w2'`);
-    expect((await fleet('drain', 'w2')).code).toBe(0);
+    const cached = (): string[] =>
+      readdirSync(join(directory, 'cache'), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.db'))
+        .map((name) => basename(name))
+        .toSorted();
+    expect(cached()).toEqual(['acme.db', 'globex.db']);
+    await ask(
+      `UPDATE tidemark.cells SET state = 'retired', due_at = NULL, stored_run = 0 WHERE name = 'acme'`,
+    );
+    const second = worker('w1');
+    await second.says('worker started');
+    // The cache is looked at first.
+    await delay(1_000);
+    expect(cached()).toEqual(['acme.db', 'globex.db']);
+    expect((await fleet('drain', 'w1')).code).toBe(0);
     expect((await second.ended).code).toBe(0);
+    await ask(`UPDATE tidemark.cells SET stored_run = last_run WHERE name = 'acme'`);
+    const third = worker('w1');
+    await third.says('left the cache');
+    expect(cached()).toEqual(['globex.db']);
+    third.child.kill('SIGTERM');
+    expect((await third.ended).code).toBe(0);
 
     // Nowhere: not in files, in logs, or in the database.
     for (const each of readdirSync(directory, { recursive: true, withFileTypes: true }))
@@ -261,7 +278,9 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     ]);
   });
 
-  it('take over from one that is frozen, which then publishes and sends nothing', async () => {
+  // What these wait for passes in real time, once for both: each has a world of its own.
+
+  const frozen = async (): Promise<void> => {
     const { worker, until, service, ask, due } = await cells('acme');
     const first = worker('w1');
     await until(RUN(1));
@@ -294,12 +313,96 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await due();
     await until(RUN(3));
     expect(await ask(`SELECT FROM tidemark.cells WHERE state <> 'active'`)).toEqual([]);
+  };
+
+  const withoutStorage = async (): Promise<void> => {
+    const { worker, until, directory } = await cells('acme', 'globex', 'initech');
+    rmSync(join(directory, 'storage'), { recursive: true });
+    const only = worker('w1');
+    await until(`SELECT FROM tidemark.cells WHERE error_code = 'file_system' HAVING count(*) = 3`);
+    mkdirSync(join(directory, 'storage'));
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 3`);
+    only.child.kill('SIGTERM');
+    const lines = (await only.ended).stderr.split('\n');
+    expect(lines.filter((line) => line.includes('storage does not exist'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('mirrors are stored again'))).toHaveLength(1);
+  };
+
+  it('take over from one that is frozen, which then publishes and sends nothing, and others say once that storage is missing, whatever the number of cells, and go on when it is there', async () => {
+    await Promise.all([frozen(), withoutStorage()]);
   });
 
-  it('leave a cell to others whose key they do not have', async () => {
+  const ofOneName = async (): Promise<void> => {
+    const { worker, until, ask, config, passHeartbeat } = await cells('acme');
+    const first = worker('w1');
+    await until(RUN(1));
+    const [before] = await ask('SELECT started_at::text AS at FROM tidemark.workers');
+    // A cache of its own, as on another machine: only the registry knows of both.
+    const settings = readFileSync(config, 'utf8');
+    writeFileSync(config, settings.replace('/cache"', '/other-cache"'));
+    const second = worker('w1');
+    const { code, stderr } = await second.ended;
+    expect(code, stderr).toBe(1);
+    expect(stderr).toContain('a worker with the name w1 runs on');
+    expect(stderr).toContain('--name');
+    expect(await ask('SELECT name FROM tidemark.workers')).toEqual([{ name: 'w1' }]);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    writeFileSync(config, settings);
+    const third = worker('w1');
+    await third.says('waiting whether it is there still');
+    await passHeartbeat();
+    await until(`SELECT FROM tidemark.workers WHERE started_at::text <> '${String(before?.['at'])}'`);
+    third.child.kill('SIGTERM');
+    expect((await third.ended).code).toBe(0);
+  };
+
+  const quarantined = async (): Promise<void> => {
+    const { worker, until, ask, due, service, fleet } = await cellsWith({}, 'acme');
+    service.quirks.push((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
+      return true;
+    });
+    await ask('UPDATE tidemark.cells SET failures = 3');
+    const only = worker('w1');
+    const facts = `SELECT failures, round(extract(epoch FROM due_at - now()) / 60)::int AS minutes FROM tidemark.cells`;
+    for (const failures of [5, 6]) {
+      await until(
+        `SELECT FROM tidemark.cells c JOIN tidemark.groups g ON g.id = group_id WHERE state = 'quarantined' AND failures = ${failures} AND holder IS NULL`,
+      );
+      expect(await ask(facts)).toEqual([{ failures, minutes: 60 }]);
+      // The worker looks for what is due once more.
+      if (failures === 5) await delay(3_000);
+      expect(await ask(facts)).toEqual([{ failures, minutes: 60 }]);
+      await due();
+    }
+    const status = await fleet('status', '--failing');
+    expect(status.code).toBe(1);
+    expect(status.stdout).toContain('quarantined');
+    service.quirks.length = 0;
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    await due();
+    await until(`SELECT FROM tidemark.cells WHERE state = 'active' AND failures = 0`);
+    only.child.kill('SIGTERM');
+    const lines = (await only.ended).stderr.split('\n');
+    expect(lines.filter((line) => line.includes('is quarantined, and tried once an hour'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('is quarantined no longer'))).toHaveLength(1);
+  };
+
+  it('of one name refuse the second, and take over the name of one that was killed, and others quarantine a cell that fails five times, tell it once, and release it when it works', async () => {
+    await Promise.all([ofOneName(), quarantined()]);
+  });
+
+  it('leave a cell to others whose key they do not have, and what is known of the requests of the key as it was', async () => {
     const { worker, until, ask } = await cells('acme');
+    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
+    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
     const poor = worker('w1', { CELL_KEY: '' });
     await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
+    expect(
+      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
+    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
     worker('w2');
     await until(RUN(1));
     expect(await ask('SELECT worker FROM tidemark.runs')).toEqual([{ worker: 'w2' }]);
@@ -309,18 +412,6 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     poor.child.kill('SIGTERM');
     const { stderr } = await poor.ended;
     expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
-  });
-
-  it('leave what was known of the requests of a key as it was, where they do not have the key', async () => {
-    const { worker, until, ask } = await cells('acme');
-    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
-    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
-    worker('w1', { CELL_KEY: '' });
-    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
-    expect(
-      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
-    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
   });
 
   it('tell the next holder of requests whose run was cut short', async () => {
@@ -397,31 +488,6 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.runs WHERE worker = 'w3' AND outcome = 'complete'`);
   });
 
-  it('of one name refuse the second, and take over the name of one that was killed', async () => {
-    const { worker, until, ask, config, passHeartbeat } = await cells('acme');
-    const first = worker('w1');
-    await until(RUN(1));
-    const [before] = await ask('SELECT started_at::text AS at FROM tidemark.workers');
-    // A cache of its own, as on another machine: only the registry knows of both.
-    const settings = readFileSync(config, 'utf8');
-    writeFileSync(config, settings.replace('/cache"', '/other-cache"'));
-    const second = worker('w1');
-    const { code, stderr } = await second.ended;
-    expect(code, stderr).toBe(1);
-    expect(stderr).toContain('a worker with the name w1 runs on');
-    expect(stderr).toContain('--name');
-    expect(await ask('SELECT name FROM tidemark.workers')).toEqual([{ name: 'w1' }]);
-    first.child.kill('SIGKILL');
-    await first.ended;
-    writeFileSync(config, settings);
-    const third = worker('w1');
-    await third.says('waiting whether it is there still');
-    await passHeartbeat();
-    await until(`SELECT FROM tidemark.workers WHERE started_at::text <> '${String(before?.['at'])}'`);
-    third.child.kill('SIGTERM');
-    expect((await third.ended).code).toBe(0);
-  });
-
   it('refuse at their start a storage whose bucket does not exist, and wait for one that does not answer', async () => {
     const { worker, until, directory, config } = await cells('acme');
     const settings = readFileSync(config, 'utf8');
@@ -441,51 +507,6 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.workers WHERE name = 'w1'`);
     waiting.child.kill('SIGTERM');
     expect((await waiting.ended).code).toBe(0);
-  });
-
-  it('say once that storage is missing, whatever the number of cells, and go on when it is there', async () => {
-    const { worker, until, directory } = await cells('acme', 'globex', 'initech');
-    rmSync(join(directory, 'storage'), { recursive: true });
-    const only = worker('w1');
-    await until(`SELECT FROM tidemark.cells WHERE error_code = 'file_system' HAVING count(*) = 3`);
-    mkdirSync(join(directory, 'storage'));
-    await until(`SELECT FROM tidemark.runs HAVING count(*) = 3`);
-    only.child.kill('SIGTERM');
-    const lines = (await only.ended).stderr.split('\n');
-    expect(lines.filter((line) => line.includes('storage does not exist'))).toHaveLength(1);
-    expect(lines.filter((line) => line.includes('mirrors are stored again'))).toHaveLength(1);
-  });
-
-  it('quarantine a cell that fails five times, tell it once, and release it when it works', async () => {
-    const { worker, until, ask, due, service, fleet } = await cellsWith({}, 'acme');
-    service.quirks.push((_request, response) => {
-      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
-      return true;
-    });
-    await ask('UPDATE tidemark.cells SET failures = 3');
-    const only = worker('w1');
-    const facts = `SELECT failures, round(extract(epoch FROM due_at - now()) / 60)::int AS minutes FROM tidemark.cells`;
-    for (const failures of [5, 6]) {
-      await until(
-        `SELECT FROM tidemark.cells c JOIN tidemark.groups g ON g.id = group_id WHERE state = 'quarantined' AND failures = ${failures} AND holder IS NULL`,
-      );
-      expect(await ask(facts)).toEqual([{ failures, minutes: 60 }]);
-      // The worker looks for what is due once more.
-      if (failures === 5) await delay(3_000);
-      expect(await ask(facts)).toEqual([{ failures, minutes: 60 }]);
-      await due();
-    }
-    const status = await fleet('status', '--failing');
-    expect(status.code).toBe(1);
-    expect(status.stdout).toContain('quarantined');
-    service.quirks.length = 0;
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
-    await due();
-    await until(`SELECT FROM tidemark.cells WHERE state = 'active' AND failures = 0`);
-    only.child.kill('SIGTERM');
-    const lines = (await only.ended).stderr.split('\n');
-    expect(lines.filter((line) => line.includes('is quarantined, and tried once an hour'))).toHaveLength(1);
-    expect(lines.filter((line) => line.includes('is quarantined no longer'))).toHaveLength(1);
   });
 
   it("follow PostgreSQL's clock where their own is off, and say so once", async () => {
@@ -559,36 +580,6 @@ globalThis.Date.now = () => real() + off;\n`,
     await connections.close();
   });
 
-  it('remove cached mirrors of cells that were retired, once storage has them', async () => {
-    const { worker, until, ask, directory } = await cells('acme', 'globex');
-    const first = worker('w1');
-    await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
-    first.child.kill('SIGTERM');
-    await first.ended;
-    const files = (): string[] =>
-      readdirSync(join(directory, 'cache'), { recursive: true, encoding: 'utf8' })
-        .filter((name) => name.endsWith('.db'))
-        .map((name) => basename(name));
-    expect(files().toSorted()).toEqual(['acme.db', 'globex.db']);
-    const start = async (isRemoved: boolean): Promise<void> => {
-      const again = worker('w1');
-      await again.says('worker started');
-      // The cache is looked at first.
-      await (isRemoved ? again.says('left the cache') : delay(1_000));
-      again.child.kill('SIGTERM');
-      await again.ended;
-    };
-    await ask(
-      `UPDATE tidemark.cells SET state = 'retired', due_at = NULL, stored_run = 0 WHERE name = 'acme'`,
-    );
-    await start(false);
-    expect(files().toSorted()).toEqual(['acme.db', 'globex.db']);
-    await ask(`UPDATE tidemark.cells SET stored_run = last_run WHERE name = 'acme'`);
-    await start(true);
-    expect(files()).toEqual(['globex.db']);
-  });
-
   it('go on where PostgreSQL was away, with one line at its beginning and one at its end', async () => {
     const { worker, until, due } = await cells('acme');
     const only = worker('w1');
@@ -606,64 +597,15 @@ globalThis.Date.now = () => real() + off;\n`,
     expect(lines.filter((line) => line.includes('the registry can be reached again'))).toHaveLength(1);
   });
 
-  it('set a baseline in all cells, or in some, and say of which it cannot be', async () => {
-    const { worker, until, fleet, ask, due } = await cells('acme', 'globex', 'initech');
+  it('have no cell that a person checked out, until it is checked in with what was done, and set baselines of the others', async () => {
+    const { worker, until, fleet, directory, ask, due, config } = await cells('acme', 'globex');
     // Nothing was published yet, and nobody works.
     const early = await fleet('baseline', 'good');
-    expect(early.code, early.stdout).toBe(1);
-    expect(early.stdout).toBe('good is the baseline of 0 of 3 cells: 0 set now, 0 already set\n');
-    expect(early.stderr).toContain('  no run was published yet: acme, globex, initech\n');
-    const one = worker('w1');
-    await until(`SELECT FROM tidemark.runs HAVING count(*) = 3`);
-    expect((await fleet('baseline', '--cell', 'nothing-*')).code).toBe(4);
-    const some = await fleet('baseline', 'good', '--cell', '*e*');
-    expect(some).toMatchObject({
-      code: 0,
-      stdout: 'good is the baseline of 3 of 3 cells: 3 set now, 0 already set\n',
+    expect(early).toMatchObject({
+      code: 1,
+      stdout: 'good is the baseline of 0 of 2 cells: 0 set now, 0 already set\n',
     });
-    const again = await fleet('baseline', 'good', '--json');
-    expect(JSON.parse(again.stdout)).toMatchObject({ set: 0, already: 3, not_possible: 0 });
-    expect(await ask('SELECT FROM tidemark.cells WHERE finding_count = 0')).toHaveLength(3);
-    expect(await ask('SELECT FROM tidemark_query.cells WHERE baseline_run = 1')).toHaveLength(3);
-
-    // It moves to the newest run of each, but for one that a person has, and one whose storage lacks the state.
-    await due();
-    await until(`SELECT FROM tidemark.runs WHERE run = 2 HAVING count(*) = 3`);
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
-    await ask(
-      `UPDATE tidemark.cells SET state = 'checked_out', checkout_holder = 'somebody' WHERE name = 'acme'`,
-    );
-    const moved = await fleet('baseline', 'better');
-    expect(moved).toMatchObject({
-      code: 3,
-      stdout: 'better is the baseline of 2 of 3 cells: 2 set now, 0 already set\n',
-    });
-    expect(moved.stderr).toContain('not possible: 1 cell\n  checked out by somebody: acme\n');
-    await ask(`UPDATE tidemark.cells SET state = 'active' WHERE name = 'acme'`);
-    const past = await fleet('baseline', 'before-all', '2020-01-01T00:00Z', '--cell', 'globex');
-    expect(past.code).toBe(1);
-    expect(past.stderr).toMatch(/not possible: 1 cell\n {2}.*2020-01-01.*: globex\n/);
-    const listed = await fleet('baseline');
-    expect(listed.stdout).toMatch(/acme +good +1\nglobex +better +2 .*2020.*\ninitech +better +2\n/);
-
-    // Without waiting it is done by whoever works next.
-    one.child.kill('SIGTERM');
-    await one.ended;
-    const unwatched = await fleet('baseline', 'good', '--no-wait');
-    expect(unwatched).toMatchObject({
-      code: 0,
-      stdout:
-        'good is the baseline of 1 of 3 cells: 0 set now, 1 already set\n2 cells: workers set it with their next job on each\n',
-    });
-    const idle = await fleet('baseline', 'good');
-    expect(idle.code).toBe(3);
-    expect(idle.stderr).toContain('no worker is running (`tidemark fleet work --config');
-    worker('w2');
-    await until(`SELECT FROM tidemark.cells WHERE baseline = 'good' HAVING count(*) = 3`);
-  });
-
-  it('have no cell that a person checked out, until it is checked in with what was done', async () => {
-    const { worker, until, fleet, directory, ask, due, config } = await cells('acme', 'globex');
+    expect(early.stderr).toContain('  no run was published yet: acme, globex\n');
     const one = worker('w1');
     await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
@@ -683,6 +625,11 @@ globalThis.Date.now = () => real() + off;\n`,
       code: 1,
       stderr: expect.stringContaining('is checked out by') as string,
     });
+    // One is a person's, and the key of the other is with it: nothing is waited for.
+    const held = await fleet('baseline', 'good');
+    expect(held.code).toBe(1);
+    expect(held.stderr).toMatch(/not set yet: 1 cell\n {2}its key is in use by a checkout of \S+: globex\n/);
+    expect(held.stderr).toMatch(/not possible: 1 cell\n {2}checked out by \S+: acme\n/);
     await due();
     // Longer than the worker waits between two looks.
     await delay(3_000);
@@ -739,6 +686,20 @@ globalThis.Date.now = () => real() + off;\n`,
       ),
     ).toEqual([{ is_worker: true }, { is_worker: false }, { is_worker: true }]);
 
+    // What was asked for meanwhile was set in the other cell. It moves to the newest runs, of all or of some.
+    await until(`SELECT FROM tidemark_query.cells WHERE baseline = 'good' HAVING count(*) = 2`);
+    expect(await fleet('baseline', 'better', '--cell', 'g*b*')).toMatchObject({
+      code: 0,
+      stdout: 'better is the baseline of 1 of 1 cell: 1 set now, 0 already set\n',
+    });
+    const some = await fleet('baseline', 'better', '--json');
+    expect(JSON.parse(some.stdout)).toMatchObject({ set: 1, already: 1, not_possible: 0 });
+    const past = await fleet('baseline', 'before-all', '2020-01-01T00:00Z', '--cell', 'globex');
+    expect(past.code).toBe(1);
+    expect(past.stderr).toMatch(/not possible: 1 cell\n {2}.*2020-01-01.*: globex\n/);
+    expect((await fleet('baseline')).stdout).toMatch(/\nacme +better +3.*\nglobex +better +\d .*2020/);
+    expect((await fleet('baseline', '--cell', 'x*')).code).toBe(4);
+
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
     expect((await fleet('checkout', 'acme', '--wait')).code).toBe(0);
     expect((await fleet('checkin', 'acme', '--discard')).code).toBe(0);
@@ -748,5 +709,14 @@ globalThis.Date.now = () => real() + off;\n`,
     });
     one.child.kill('SIGTERM');
     expect((await one.ended).code).toBe(0);
+    // Without waiting it is left to whoever works next.
+    expect(await fleet('baseline', 'good', '--no-wait')).toMatchObject({
+      code: 0,
+      stdout:
+        'good is the baseline of 0 of 2 cells: 0 set now, 0 already set\n2 cells: workers set it with their next job on each\n',
+    });
+    const idle = await fleet('baseline', 'good');
+    expect(idle.code).toBe(1);
+    expect(idle.stderr).toContain('no worker is running (`tidemark fleet work --config');
   });
 });
