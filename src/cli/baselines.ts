@@ -1,4 +1,4 @@
-/** The baseline of many mirrors at once: what became of each, counted; of those without it, why. */
+/** The baseline of many mirrors at once: how many have it, and why the others do not. */
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { type CommandContext, print, printReason } from './context.ts';
@@ -20,9 +20,9 @@ export interface BaselineRow {
 const NAMES_SHOWN = 10;
 
 /**
- * Prints what became of a baseline, and why not of all.
+ * Prints how many have a baseline, and why the others do not.
  * @param one what a row is about
- * @returns 0 where all have it or will have it, 3 where some have not, 1 where none has
+ * @returns 0 if all have it or will have it, 3 if some do not, 1 if none has it
  */
 export async function reportBaselines(
   context: CommandContext,

@@ -29,7 +29,7 @@ const LOOK_MS = 1_000;
 /** A worker that was not heard of for longer is not waited for. */
 const SILENT_MS = 120_000;
 
-/** Exit codes as of `reportBaselines`. Without a name it lists: 0 where all have a baseline, 3 where some have none, 1 where none has. */
+/** Exit codes as of `reportBaselines`. Without a name it lists: 0 if all have a baseline, 3 if some do not, 1 if none has one. */
 export async function fleetBaseline(context: CommandContext, options: BaselineOptions): Promise<ExitCode> {
   const { name, reference, wait = true, as } = options;
   const time = reference === undefined ? null : timeOf(reference);
@@ -60,7 +60,7 @@ export async function fleetBaseline(context: CommandContext, options: BaselineOp
   });
 }
 
-/** @throws TidemarkError `usage` for what is no state of every cell */
+/** @throws TidemarkError `usage` for what does not name a state of every cell */
 function timeOf(text: string): string | null {
   const reference = parseReference(text, systemClock.now(), OF_MIRROR);
   if (reference.form === 'latest') return null;
@@ -113,14 +113,14 @@ async function waitFor(
   const isNoWorker = (await registry.workers()).every(({ seenAgeMs }) => seenAgeMs > SILENT_MS);
   if (!isNoWorker) {
     printNote(context, [
-      `waiting for the workers to set it in ${plural(names.length, 'cell')}, for 15 min at most; they go on with it if this command is stopped`,
+      `waiting for the workers to set it in ${plural(names.length, 'cell')}, for 15 min at most; stopping this command does not stop them`,
     ]);
   }
   for (;;) {
     const cells = await registry.overview({ cells: names });
     const isOpen = cells.some(
-      ({ baselineOrder, holder, overdueMs }) =>
-        baselineOrder !== null && (holder !== null || (overdueMs ?? -1) >= 0),
+      ({ baselineOrder, groupCheckedOutBy, holder, overdueMs }) =>
+        baselineOrder !== null && groupCheckedOutBy === null && (holder !== null || (overdueMs ?? -1) >= 0),
     );
     if (!isOpen || isNoWorker || systemClock.monotonicMs() > until)
       return cells.map((cell) => after(cell, baseline, isNoWorker));
@@ -129,16 +129,19 @@ async function waitFor(
 }
 
 function after(cell: CellOverview, baseline: string, isNoWorker: boolean): BaselineRow {
-  const { name, baselineOrder, baselineError, baselineRun, holder } = cell;
+  const { name, baselineOrder, baselineError, baselineRun, groupCheckedOutBy, holder } = cell;
   if (baselineOrder === null && baselineError === null && cell.baseline === baseline)
     return { name, outcome: 'set', run: baselineRun, reason: null };
   if (baselineOrder === null)
     return { name, outcome: 'not_possible', run: null, reason: baselineError ?? 'it was changed meanwhile' };
-  const why = isNoWorker
-    ? 'no worker is running (`tidemark fleet work` starts one)'
-    : holder === null
-      ? problemOf(cell) || 'no worker has taken it yet'
-      : `${holder} is at work on it`;
+  const why =
+    groupCheckedOutBy !== null
+      ? `its key is in use by a checkout of ${groupCheckedOutBy}`
+      : isNoWorker
+        ? 'no worker is running (`tidemark fleet work` starts one)'
+        : holder === null
+          ? problemOf(cell) || 'no worker has taken it yet'
+          : `worker ${holder} is working on it`;
   return { name, outcome: 'waiting', run: null, reason: why };
 }
 

@@ -77,7 +77,7 @@ export async function fleetStatus(
 }
 
 /**
- * The cells of these names, in which `*` stands for any text; all that are not retired where none is given.
+ * The cells of these names, in which `*` stands for any text; all that are not retired if no name is given.
  * @throws TidemarkError `usage` for a name that no cell has
  */
 export async function chosenCells(

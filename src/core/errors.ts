@@ -46,6 +46,7 @@ export type ErrorCode =
   | 'registry_newer'
   | 'registry_version' // made by other migrations, or changed by somebody
   | 'registry_failed'
+  | 'clock_skew' // this machine's clock is not PostgreSQL's
   | 'cell_held' // a worker is working on it, or a person checked it out
   | 'unsafe_plan'
   | 'interrupted'

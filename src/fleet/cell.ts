@@ -164,7 +164,7 @@ export interface CellReport {
   readonly projection: Projection | null;
   /** Open findings; null where there is no baseline. */
   readonly findings: { readonly count: number; readonly rows: readonly CellFinding[] } | null;
-  /** The snapshot that drift is measured from; null where there is none. */
+  /** The snapshot that drift is measured from; null without one. */
   readonly baseline: { readonly name: string; readonly run: number } | null;
   /** Why the baseline that was asked for cannot be set; null where it was, or none was asked for. */
   readonly baselineError: string | null;

@@ -110,7 +110,7 @@ export function publicationOf(
   };
 }
 
-/** It counts once the mirror with it is in storage: another worker goes on from there. */
+/** It counts once the mirror with it is in storage: another worker continues from there. */
 function baselineDone(
   { baselineOrder }: Cell,
   { baselineError, storage }: CellReport,

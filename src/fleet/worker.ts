@@ -214,7 +214,7 @@ export class Worker {
     }
     const how = this.#clockAheadMs > 0 ? 'behind' : 'ahead of';
     const error = new TidemarkError(
-      'internal',
+      'clock_skew',
       `this machine's clock is ${duration(off)} ${how} PostgreSQL's, which counts`,
       { hint: 'let a time service set the clocks' },
     );

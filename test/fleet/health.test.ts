@@ -5,7 +5,14 @@ import { problemOf } from '../../src/fleet/serve/health.ts';
 const KEY_MISSING = 'this worker has no variable ORG_21_KEY';
 
 function problem(facts: Partial<CellOverview>): string {
-  const usual = { failures: 0, errorCode: null, error: null, overdueMs: null, lastOutcome: null };
+  const usual = {
+    failures: 0,
+    errorCode: null,
+    error: null,
+    overdueMs: null,
+    lastOutcome: null,
+    isStored: true,
+  };
   return problemOf({ ...usual, ...facts } as CellOverview);
 }
 
@@ -20,6 +27,9 @@ it('says why a cell has no run yet, is late, or waits although it is fine', () =
   );
   expect(problem({ health: 'fine', overdueMs: 1000, error: KEY_MISSING })).toBe(KEY_MISSING);
   expect(problem({ health: 'fine', overdueMs: -1000, error: KEY_MISSING })).toBe('');
+  expect(problem({ health: 'fine', isStored: false })).toBe(
+    'not in storage: only the worker that made the last run has it',
+  );
 });
 
 it('is one line of a length that a table can show', () => {

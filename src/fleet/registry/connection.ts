@@ -139,7 +139,7 @@ const PROBLEMS: Readonly<Record<string, DatabaseProblem>> = {
   '3D000': {
     code: 'registry_missing',
     what: 'does not exist: {message}',
-    hint: 'create the database, or correct fleet.database; `tidemark fleet apply` creates the tables',
+    hint: 'create the database, or correct fleet.database; `tidemark fleet apply FILE --yes` creates the tables',
   },
   '42501': {
     code: 'registry_denied',

@@ -61,7 +61,9 @@ export interface CellOverview {
   readonly holder: string | null;
   readonly root: string | null;
   readonly checkoutHolder: string | null;
-  /** Name of the snapshot that drift is measured from, and its run; null where there is none. */
+  /** Person who has its group, with this cell or another one of the same key; null for none. */
+  readonly groupCheckedOutBy: string | null;
+  /** Name of the snapshot that drift is measured from, and its run; null without one. */
   readonly baseline: string | null;
   readonly baselineRun: number | null;
   /** The one that it is to have, and that no worker has set yet. */
@@ -118,6 +120,9 @@ export async function cellOverviews(
       holder: groups.holder,
       root: cells.root,
       checkoutHolder: cells.checkoutHolder,
+      groupCheckedOutBy: sql<
+        string | null
+      >`case when ${groups.checkedOutCell} is not null then ${groups.holder} end`,
       baseline: cells.baseline,
       baselineRun: cells.baselineRun,
       baselineOrder: cells.baselineOrder,

@@ -136,7 +136,7 @@ export const cells = registrySchema.table(
     recordCount: number('record_count').notNull().default(0),
     /** Open findings of drift; `findings` may hold fewer. NULL if drift was not determined. */
     findingCount: integer('finding_count'),
-    /** Name of the snapshot that drift is measured from, and its run, as of the newest publication; NULL where there is none. */
+    /** Name of the snapshot that drift is measured from, and its run, as of the newest publication; NULL without one. */
     baseline: text('baseline'),
     baselineRun: integer('baseline_run'),
     /** What `fleet baseline` asked for and no worker has done yet; NULL for nothing. */

@@ -30,6 +30,7 @@ export function problemOf({
   error,
   overdueMs,
   lastOutcome,
+  isStored,
 }: CellOverview): string {
   const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
   const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
@@ -46,7 +47,8 @@ export function problemOf({
       return `${HEALTH_TEXT.new}${cause}`;
     case 'fine':
       // Due, and a worker could not work on it: the error of a cell that is not due is over.
-      return (overdueMs ?? -1) >= 0 ? why : '';
+      if ((overdueMs ?? -1) >= 0 && why !== '') return why;
+      return isStored ? '' : 'not in storage: only the worker that made the last run has it';
     case 'checked_out':
     case 'retired':
       return '';
