@@ -2,7 +2,7 @@
  * A fleet under measurement, with real processes: PostgreSQL, S3-compatible storage, a sandbox, and workers.
  *
  *   node bench/fleet.ts throughput [--cells 1000]        wall time a cell, statements a run
- *   node bench/fleet.ts chaos [--minutes 10]             workers are killed and frozen at random
+ *   node bench/fleet.ts chaos [--minutes 10] [--cells 120]   workers are killed and frozen at random
  *   node bench/fleet.ts away [--seconds 60]              PostgreSQL, then storage, goes away
  *   node bench/fleet.ts silent                           one cell in 200 never answers
  *
@@ -468,10 +468,11 @@ async function oldestDuring(world: World, work: Promise<unknown>): Promise<numbe
   return oldest;
 }
 
-async function chaos(minutes: number): Promise<void> {
+/** With fewer cells it shows their freshness on a machine that does other things as well. */
+async function chaos(minutes: number, cells: number): Promise<void> {
   const world = new World();
-  const [cells, perGroup, heartbeatS, intervalS] = [120, 3, 10, 120];
-  const keys = cells / perGroup;
+  const [perGroup, heartbeatS, intervalS] = [3, 10, 120];
+  const keys = Math.ceil(cells / perGroup);
   const limits = { perMinute: 150, perHour: 5000, concurrency: 4 };
   try {
     await world.start(keys, 2_000);
@@ -671,7 +672,7 @@ const { positionals, values } = parseArgs({
 Object.assign(process.env, { AWS_ACCESS_KEY_ID: 'bench', AWS_SECRET_ACCESS_KEY: 'bench' });
 if (POSTGRES === undefined) console.log('skipped: PostgreSQL is not installed');
 else if (positionals[0] === 'throughput') await throughput(Number(values.cells ?? 1000));
-else if (positionals[0] === 'chaos') await chaos(Number(values.minutes ?? 10));
+else if (positionals[0] === 'chaos') await chaos(Number(values.minutes ?? 10), Number(values.cells ?? 120));
 else if (positionals[0] === 'away') await away(Number(values.seconds ?? 60));
 else if (positionals[0] === 'silent') await silent();
 else throw new Error('throughput, chaos, away or silent');

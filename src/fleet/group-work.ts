@@ -262,8 +262,12 @@ export class GroupWork {
       if (storage.error !== null) {
         this.#noteStorage(storage.error);
         const behind = new TidemarkError(storage.error.code, `backup_behind: ${storage.error.message}`);
-        this.#shared.problems.begin('storage', behind, 'warn');
-      } else if (storage.stored !== null) this.#shared.problems.end('storage', 'mirrors are stored again');
+        // Apart from `storage`: that cells without a cached mirror were left to others does not say it.
+        this.#shared.problems.begin('backup_behind', behind, 'warn');
+      } else if (storage.stored !== null) {
+        this.#shared.problems.end('storage', 'mirrors are stored again');
+        this.#shared.problems.end('backup_behind', 'backup_behind is over: mirrors are stored again');
+      }
     }
     if (isNewlyQuarantined) {
       log.error(

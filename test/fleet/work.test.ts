@@ -253,31 +253,6 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
       ).toEqual([]);
   });
 
-  it('take over from one that was killed, which loses no run and doubles none', async () => {
-    const { worker, until, service, ask, due, passHeartbeat } = await cells('acme');
-    const first = worker('w1');
-    await until(RUN(1));
-    // It dies while it reads: its process with it.
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
-    const stalled = stall(service);
-    await due();
-    await stalled.begun();
-    first.child.kill('SIGKILL');
-    await first.ended;
-    stalled.end();
-    service.set(KIND, [{ id: 'r1', name: 'Changed' }]);
-    expect(await ask(`SELECT FROM tidemark.groups WHERE holder = 'w1'`)).toHaveLength(1);
-    await passHeartbeat();
-    worker('w2');
-    await until(RUN(2));
-    expect(
-      await ask('SELECT run, worker, changed FROM tidemark.runs WHERE root IS NOT NULL ORDER BY run'),
-    ).toEqual([
-      { run: 1, worker: 'w1', changed: 0 },
-      { run: 2, worker: 'w2', changed: 1 },
-    ]);
-  });
-
   // What these wait for passes in real time, once for both: each has a world of its own.
 
   const frozen = async (): Promise<void> => {
@@ -316,16 +291,33 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   };
 
   const withoutStorage = async (): Promise<void> => {
-    const { worker, until, directory } = await cells('acme', 'globex', 'initech');
+    const { worker, until, due, directory } = await cells('acme', 'globex', 'initech');
     rmSync(join(directory, 'storage'), { recursive: true });
     const only = worker('w1');
     await until(`SELECT FROM tidemark.cells WHERE error_code = 'file_system' HAVING count(*) = 3`);
     mkdirSync(join(directory, 'storage'));
-    await until(`SELECT FROM tidemark.runs HAVING count(*) = 3`);
+    await until(`SELECT FROM tidemark.cells WHERE stored_run = 1 HAVING count(*) = 3`);
+    // With the mirrors in its cache it continues without a storage, which is another line.
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    rmSync(join(directory, 'storage'), { recursive: true });
+    await due();
+    await until(`SELECT FROM tidemark.runs HAVING count(*) = 6`);
+    mkdirSync(join(directory, 'storage'));
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    await due();
+    await until(`SELECT FROM tidemark.cells WHERE stored_run = 3 HAVING count(*) = 3`);
     only.child.kill('SIGTERM');
     const lines = (await only.ended).stderr.split('\n');
-    expect(lines.filter((line) => line.includes('storage does not exist'))).toHaveLength(1);
-    expect(lines.filter((line) => line.includes('mirrors are stored again'))).toHaveLength(1);
+    for (const text of [
+      'storage does not exist: left to other workers',
+      '"mirrors are stored again"',
+      'backup_behind: ',
+      'backup_behind is over',
+    ])
+      expect(
+        lines.filter((line) => line.includes(text)),
+        text,
+      ).toHaveLength(1);
   };
 
   it('take over from one that is frozen, which then publishes and sends nothing, and others say once that storage is missing, whatever the number of cells, and go on when it is there', async () => {
@@ -393,28 +385,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await Promise.all([ofOneName(), quarantined()]);
   });
 
-  it('leave a cell to others whose key they do not have, and what is known of the requests of the key as it was', async () => {
-    const { worker, until, ask } = await cells('acme');
-    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
-    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
-    const poor = worker('w1', { CELL_KEY: '' });
-    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
-    expect(
-      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
-    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
-    worker('w2');
-    await until(RUN(1));
-    expect(await ask('SELECT worker FROM tidemark.runs')).toEqual([{ worker: 'w2' }]);
-    expect(await ask('SELECT failures, error_code FROM tidemark.cells')).toEqual([
-      { failures: 0, error_code: null },
-    ]);
-    poor.child.kill('SIGTERM');
-    const { stderr } = await poor.ended;
-    expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
-  });
-
-  it('tell the next holder of requests whose run was cut short', async () => {
+  const cutShort = async (): Promise<void> => {
     const rate = { perMinute: 1000, perHour: 10_000 };
     const { worker, until, service, ask } = await cellsWith(
       { rate, stopTimeout: '1s', isHeld: true },
@@ -448,9 +419,9 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.cells WHERE failures = 1 AND error LIKE '%was ended by SIGKILL'`);
     const [after] = (await ask(count)) as [{ n: number }];
     expect(after.n).toBeGreaterThanOrEqual(service.seen.length - before);
-  });
+  };
 
-  it('let what is under way end when they are drained, whatever it takes, and cut it short at SIGTERM', async () => {
+  const drained = async (): Promise<void> => {
     const { worker, until, service, ask, fleet } = await cellsWith(
       { stopTimeout: '1s', isHeld: true },
       'acme',
@@ -486,9 +457,38 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     once.end();
     worker('w3');
     await until(`SELECT FROM tidemark.runs WHERE worker = 'w3' AND outcome = 'complete'`);
+  };
+
+  it('tell the next holder of requests whose run was cut short, and others let what is under way end when they are drained, whatever it takes, and cut it short at SIGTERM', async () => {
+    await Promise.all([cutShort(), drained()]);
   });
 
-  it('refuse at their start a storage whose bucket does not exist, and wait for one that does not answer', async () => {
+  const killed = async (): Promise<void> => {
+    const { worker, until, service, ask, due, passHeartbeat } = await cells('acme');
+    const first = worker('w1');
+    await until(RUN(1));
+    // It dies while it reads: its process with it.
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    const stalled = stall(service);
+    await due();
+    await stalled.begun();
+    first.child.kill('SIGKILL');
+    await first.ended;
+    stalled.end();
+    service.set(KIND, [{ id: 'r1', name: 'Changed' }]);
+    expect(await ask(`SELECT FROM tidemark.groups WHERE holder = 'w1'`)).toHaveLength(1);
+    await passHeartbeat();
+    worker('w2');
+    await until(RUN(2));
+    expect(
+      await ask('SELECT run, worker, changed FROM tidemark.runs WHERE root IS NOT NULL ORDER BY run'),
+    ).toEqual([
+      { run: 1, worker: 'w1', changed: 0 },
+      { run: 2, worker: 'w2', changed: 1 },
+    ]);
+  };
+
+  const refusedByStorage = async (): Promise<void> => {
     const { worker, until, directory, config } = await cells('acme');
     const settings = readFileSync(config, 'utf8');
     const storage = await startFauxqs({ port: 0, logger: false });
@@ -507,6 +507,31 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.workers WHERE name = 'w1'`);
     waiting.child.kill('SIGTERM');
     expect((await waiting.ended).code).toBe(0);
+  };
+
+  it('take over from one that was killed, which loses no run and doubles none, and others refuse at their start a storage whose bucket does not exist, and wait for one that does not answer', async () => {
+    await Promise.all([killed(), refusedByStorage()]);
+  });
+
+  it('leave a cell to others whose key they do not have, and what is known of the requests of the key as it was', async () => {
+    const { worker, until, ask } = await cells('acme');
+    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
+    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
+    const poor = worker('w1', { CELL_KEY: '' });
+    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
+    expect(
+      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
+    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
+    worker('w2');
+    await until(RUN(1));
+    expect(await ask('SELECT worker FROM tidemark.runs')).toEqual([{ worker: 'w2' }]);
+    expect(await ask('SELECT failures, error_code FROM tidemark.cells')).toEqual([
+      { failures: 0, error_code: null },
+    ]);
+    poor.child.kill('SIGTERM');
+    const { stderr } = await poor.ended;
+    expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
   });
 
   it("follow PostgreSQL's clock where their own is off, and say so once", async () => {
