@@ -120,6 +120,20 @@ function toRunHere({ options }: Pick<CommandContext, 'options'>): (line: string)
   return (line) => withConfigOption(line, options.config);
 }
 
+/** True where one terminal shows stdout and stderr: what results say in full, the reason need not say again. */
+export function isOneTerminal({
+  stdout,
+  stderr,
+  options,
+}: Pick<CommandContext, 'stdout' | 'stderr' | 'options'>): boolean {
+  return stdout.isTTY === true && stderr.isTTY === true && options.json !== true;
+}
+
+/** `printReason` of what the results on stdout name too, in the lines that begin with a space: one terminal has those once. */
+export function printShownReason(context: CommandContext, lines: readonly string[]): void {
+  printReason(context, isOneTerminal(context) ? lines.filter((line) => !line.startsWith(' ')) : lines);
+}
+
 /** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the configuration file that was given. */
 export function withConfigOption(text: string, config: string | undefined): string {
   if (config === undefined) return text;

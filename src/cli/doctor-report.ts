@@ -57,7 +57,8 @@ export function reachReport(
   const total = new Set(kinds.map(({ kind }) => kind)).size;
   const parts = [
     `${counted('readable') + counted('empty')} of ${plural(total, 'kind')} readable`,
-    plural(organizationCount ?? organizations.length, 'organization'),
+    // Those that the mirror knows, where the service named none.
+    ...(fatal === null ? [plural(organizationCount ?? organizations.length, 'organization')] : []),
     plural(requests, 'request'),
   ];
   const unread = kinds.filter(({ state }) => state !== 'readable' && state !== 'empty');
@@ -120,6 +121,8 @@ function shape({ probes }: KindReach): string {
 
 function note(row: KindReach): string {
   const { probes, state, collections, definition } = row;
+  // No permission helps a key that is refused.
+  if (probes.some(({ error }) => error?.code === 'unauthorized')) return 'the key was refused';
   if (state === 'denied') return `needs ${permissionOf(row)}`;
   if (state === 'failing') return probes.find(({ error }) => error !== null)?.error?.message ?? '';
   const parts = [

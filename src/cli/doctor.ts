@@ -7,7 +7,7 @@ import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { isInteractive, lineOptions, print, printReason, type CommandContext } from './context.ts';
+import { isInteractive, lineOptions, print, printShownReason, type CommandContext } from './context.ts';
 import {
   doctorDocument,
   inspectMirror,
@@ -81,7 +81,7 @@ export async function doctor(
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
     }
     const code = doctorExitCode(reaches, problems);
-    if (code !== EXIT.done) printReason(context, problemReason(problems));
+    if (code !== EXIT.done) printShownReason(context, problemReason(problems));
     return code;
   } finally {
     opened.mirror?.close();

@@ -1,6 +1,9 @@
 /** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; worst first. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { activityKinds, scopeKey } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Severity } from '../catalog/definition.ts';
+import type { Config } from '../config/config.ts';
+import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -8,11 +11,12 @@ import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
-import type { SourceDrift } from '../state/drift.ts';
+import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -80,7 +84,11 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
         signal,
         ...(options.id === undefined ? {} : { typedIds: options.id }),
       });
-      return driftReport(context, options, opener, found, to.form === 'latest');
+      const isOfLatest = to.form === 'latest';
+      return driftReport(context, options, opener, found, {
+        isOfLatest,
+        unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
+      });
     });
     return await deliver(context, options, results);
   } finally {
@@ -93,18 +101,28 @@ function driftReport(
   options: DriftOptions,
   opener: StateOpener,
   all: FoundDrift,
-  isOfLatest: boolean,
+  { isOfLatest, unmirrored }: { readonly isOfLatest: boolean; readonly unmirrored: ReadonlySet<Kind> },
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
   const mirror = opener.mirrorIfAny();
   const beside = comparisonNotes(document, definitions);
+  const leftOut = document.left_out ?? [];
+  const activity = new Set(context.options.verbose === true ? [] : kindsOutsideDrift(filterOf(options)));
+  const isActivityLeftOut = leftOut.some(({ kind }) => activity.has(kind) && !unmirrored.has(kind));
+  // A line in each drift would be noise: without --verbose, a word after the counts stands for it.
+  const noted = { ...document, left_out: leftOut.filter(({ kind }) => !activity.has(kind)) };
+  const besideHere = comparisonNotes(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
-  printNote(context, isForPeople ? beside : [...all.warnings, ...beside]);
+  printNote(context, isForPeople ? besideHere : [...all.warnings, ...besideHere]);
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const unread = failed === null ? [] : failedRunLines(failed);
-  const notes = [...all.warnings, ...unread.slice(0, 1), ...driftNotes(found, below, options)];
+  const notes = (isActivityNamed: boolean): string[] => [
+    ...all.warnings,
+    ...unread.slice(0, 1),
+    ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
+  ];
   const shared = {
     definitions,
     severityOf,
@@ -130,10 +148,22 @@ function driftReport(
         ...shared,
         notes:
           format === 'text' && options.output === undefined
-            ? notes
-            : [...notes, ...forgottenNotes(document), ...beside],
+            ? notes(false)
+            : [...notes(true), ...forgottenNotes(document), ...beside],
       }),
   };
+}
+
+/** Activity data that the configuration excludes and the mirror never held: nobody takes it for compared. */
+function neverMirrored(config: Config, mirror: Mirror | null, source: string): ReadonlySet<Kind> {
+  const configured = config.sources.find(({ name }) => name === source);
+  const latest = mirror?.runs.latest(source);
+  if (mirror === null || configured === undefined || latest === undefined) return new Set();
+  const mirrored = mirroredKinds(configured);
+  const excluded = activityKinds().filter((kind) => !mirrored.has(kind));
+  const counts = mirror.records.countsAt(latest.run, { sources: [source], kinds: excluded });
+  const held = new Set(counts.filter(({ records }) => records > 0).map(({ kind }) => kind));
+  return new Set(excluded.filter((kind) => !held.has(kind)));
 }
 
 /** The newest attempt to read the source failed: its latest state is older than that. */
@@ -173,13 +203,15 @@ function driftNotes(
   { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,
   { severity: threshold, showSecrets }: DriftOptions,
+  isActivityLeftOut: boolean,
 ): string[] {
   const nameOf = (finding: Finding): string =>
     nameText(showSecrets === true ? finding.name : withMaskedId(finding, definitions(finding.kind)).name);
   const reopened = open.filter((finding) => finding.reopened !== undefined);
   return [
     `${plural(open.length, 'finding')} open${recordsText(open)}, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
-      (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`),
+      (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`) +
+      (isActivityLeftOut ? '; activity data not compared' : ''),
     ...reopened.map((finding) => {
       const { kind, path, reopened: again } = finding;
       const why = again?.because === 'expired' ? 'its acceptance expired' : 'its value changed again';

@@ -104,7 +104,7 @@ function needsLines({ snapshot }: StatusFacts): string[] {
       const { source, message, hint } = need;
       const since = sinceOf(need);
       return [
-        `  ${source === null ? '' : `${source}: `}${message}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
+        `  ${source === null ? '' : `${source}: `}${message.replace(/\.$/, '')}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
         ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
       ];
     }),

@@ -24,7 +24,14 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { type SourceStatus, sourceDocuments } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
-import { isColoured, print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import {
+  isColoured,
+  print,
+  printReason,
+  printShownReason,
+  type CommandContext,
+  terminalWidth,
+} from './context.ts';
 import { progressInDaemon } from './daemon-requests.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
@@ -74,7 +81,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     }
     const own = statuses.filter(({ isConfigured }) => isConfigured);
     const code = exitCode(own);
-    if (code !== EXIT.done) printReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
+    if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
     return code;
   } finally {
     mirror.close();

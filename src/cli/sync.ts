@@ -12,6 +12,7 @@ import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {
   isInteractive,
+  isOneTerminal,
   print,
   printNote,
   printReason,
@@ -39,9 +40,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
   const reports = await printed(context, config, synced);
-  // One terminal shows both outputs.
-  const { stdout, stderr, options: global } = context;
-  const isShown = stdout.isTTY === true && stderr.isTTY === true && global.json !== true;
+  const isShown = isOneTerminal(context);
   printReason(
     context,
     synced.runs.flatMap((run) => runReason(run, { isShown })),

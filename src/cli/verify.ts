@@ -13,7 +13,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
-import { isInteractive, print, printReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printReason, printShownReason, type CommandContext } from './context.ts';
 import { listBackups } from '../backup/list.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
@@ -117,7 +117,7 @@ async function verifyConfigured(
     }
     await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
     if (problems.length > 0) {
-      printReason(context, [
+      printShownReason(context, [
         `${problems.every(({ about }) => about !== undefined) ? `${mirror.path} does not match its audit log` : `the contents of ${mirror.path} do not match the stored hashes`}: ${plural(problems.length, 'problem')}`,
         ...problemLines(problems)
           .slice(0, PLACES)

@@ -190,7 +190,8 @@ function isYetToCome({ action, request }: PlanStep): boolean {
   return action === 'create' || (action === 'act' && request?.path.includes('{id of step') === true);
 }
 
-function verbOf({ action, request, kind }: PlanStep): string {
+/** What a step does, in a word: `create`, `pause`, `invite`. */
+export function verbOf({ action, request, kind }: PlanStep): string {
   if (action === 'act') return request?.act ?? 'act on';
   // Another kind's request creates the record: an invite for a member.
   return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;

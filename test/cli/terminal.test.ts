@@ -133,6 +133,16 @@ describe('words of commands', () => {
     const piped = await commandLine(['sync'], { env, cwd: directory });
     expect(piped.stdout).toContain('the key was refused');
     expect(piped.stderr).toContain('the key was refused');
+
+    // Likewise what status says of it, and the age behind a message that ends in a period has no second one.
+    const state = await both('status');
+    expect(state.stderr).toBe('tidemark: no run of default was published yet\n');
+    expect(state.stdout.replaceAll(/\s+/g, ' ')).toContain('Invalid API key, just now');
+    expect((await commandLine(['status'], { env, cwd: directory })).stderr).toContain('→ run `tidemark sync');
+    const looked = await both('doctor');
+    expect(looked.stdout).toMatch(/organizations +DENIED .* the key was refused\n/);
+    expect(looked.stdout).not.toMatch(/needs organization|\d organizations?,/);
+    expect(`${looked.stdout}${looked.stderr}`.match(/check apiKey of the source/g)).toHaveLength(1);
   });
 
   it('a key that is refused everywhere is said once', async () => {

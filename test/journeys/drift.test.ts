@@ -210,8 +210,12 @@ describe('drift', () => {
     await expectRun(0, 'sync', '--quiet');
     const found = await drift(0);
     expect(found.left_out.map(({ kind }) => kind)).toEqual(['session_recordings', 'recording_sharing']);
-    expect((await expectRun(0, 'drift')).stderr).toContain(
-      'left out: session recordings, recording sharings',
+    expect(await expectRun(0, 'drift')).toMatchObject({
+      stdout: expect.stringContaining('0 ignored by rule; activity data not compared\n') as string,
+      stderr: '',
+    });
+    expect((await expectRun(0, 'drift', '-v')).stderr).toContain(
+      'left out: session recordings, recording sharings: activity data; use --kind to include them',
     );
     expect(told((await drift(2, '--kind', 'session_recordings')).findings)).toEqual(['low rec added']);
     const from = service.seen.length;
@@ -220,7 +224,13 @@ describe('drift', () => {
   });
 
   it('names the configuration as the reason where it excludes those kinds, since --kind would not add them', async () => {
-    const { drift } = await baselined({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' });
+    const { drift, expectRun } = await baselined({
+      TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing',
+    });
+    const told = await expectRun(0, 'drift');
+    expect(told.stdout).not.toContain('activity data');
+    expect(told.stderr).toBe('');
+    expect((await expectRun(0, 'drift', '-v')).stderr).toContain('excluded by `kinds` in the configuration');
     expect((await drift(0)).left_out).toMatchObject([
       { kind: 'session_recordings', reason: 'excluded by `kinds` in the configuration' },
       { kind: 'recording_sharing', reason: 'excluded by `kinds` in the configuration' },

@@ -67,7 +67,8 @@ function runHtml(facts: ChangesFacts, { run, previous, changes, summary }: RunCh
   const link = markup`<span>Run <a href="/runs/${run.run}">${run.run}</a></span>`;
   const heading = markup`<h2>${link}${source}${when}</h2>`;
   if (previous === null) {
-    const text = `that is kept of ${run.source}: ${plural(summary.added, 'record')}, all new.`;
+    const kept = mirror.retention.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
+    const text = `of ${run.source}${kept}: ${plural(summary.added, 'record')}, all new.`;
     return markup`<section>${heading}${emptyHtml('The first run', text)}</section>`;
   }
   if (changes === null) {

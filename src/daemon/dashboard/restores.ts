@@ -6,9 +6,10 @@ import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
+import { verbOf } from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
-import { type Plan, type PlanStep, isExecutable } from '../../restore/plan/plan.ts';
+import { type Plan, type PlanStep, isExecutable, readPlan } from '../../restore/plan/plan.ts';
 import type { PageRestore } from '../http/restores.ts';
 import { tookMs } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
@@ -135,14 +136,12 @@ const ACTION_STYLE = {
   manual: 'medium',
 } as const;
 
-function stepHtml(
-  { n, action, kind, name, id, fields, reason, request }: PlanStep,
-  definitions: DefinitionOf,
-): Html {
+function stepHtml(step: PlanStep, definitions: DefinitionOf): Html {
+  const { n, action, kind, name, id, fields, reason, request } = step;
   const { title } = definitions(kind);
   const sent = request === null ? NOTHING : markup`<p><code>${request.method} ${request.path}</code></p>`;
   return markup`<article class="record"><header><h3>${nameHtml(nameText(name))}</h3>
-<span class="tag ${ACTION_STYLE[action]}">${n}. ${action}</span></header>
+<span class="tag ${ACTION_STYLE[action]}">${n}. ${verbOf(step)}</span></header>
 <p class="faint">${title.one} <span class="id">${nameText(id)}</span></p>${sent}
 ${reason === null ? NOTHING : markup`<p>${reason}</p>`}
 ${fieldListHtml(maskedFields(fields, definitions(kind)), action === 'update' ? FIELDS_SHOWN : 0)}</article>`;
@@ -192,6 +191,14 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const found = restoreReport(mirror, Number(number));
   const definitions = definitionsFor(config, found.source);
   const report = maskedRestore(found, definitions);
+  const row = mirror.restores.get(found.restore);
+  const planned = new Map(row === undefined ? [] : readPlan(row.plan).steps.map((step) => [step.n, step]));
+  // The outcome beside it says whether a step is blocked, or to be done by hand.
+  const verb = ({ n, action }: RestoreReport['steps'][number]): string => {
+    const step = planned.get(n);
+    if (action === 'blocked' || action === 'manual') return '';
+    return `${step === undefined ? action : verbOf(step)} `;
+  };
   const {
     restore,
     outcome,
@@ -220,7 +227,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     .slice(0, STEPS_SHOWN)
     .map((step) => [
       String(step.n),
-      markup`${step.action} ${definitions(step.kind).title.one} <strong>${nameHtml(nameText(step.name))}</strong>`,
+      markup`${verb(step)}${definitions(step.kind).title.one} <strong>${nameHtml(nameText(step.name))}</strong>`,
       badge(...stepTone(step)),
       step.status === null ? '' : String(step.status),
       markup`${step.new_id === null ? NOTHING : markup`new id <span class="id">${nameText(step.new_id)}</span> `}${step.error?.message ?? step.warning ?? step.reason ?? ''}`,

@@ -255,15 +255,16 @@ function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead
 }
 
 function changesHtml(
-  { run, changes }: RunFacts,
+  { mirror, run, changes }: RunFacts,
   definitions: DefinitionOf,
   place: (scope: SweepRow['scope']) => string,
 ): Html {
   if (changes === null) {
+    const isHistoryKept = mirror.retention.forgottenBefore(run.run) === undefined;
     const why =
       run.root === null
         ? 'This run published nothing.'
-        : 'It was the first of its source that is kept: all of it was new.';
+        : `It was the first of its source${isHistoryKept ? '' : ' that is kept'}: all of it was new.`;
     return emptyHtml('Nothing to compare with.', why);
   }
   if (changes.changes.length === 0) return emptyHtml('Nothing changed.', '');
@@ -299,7 +300,23 @@ function sweepsHtml(
   const sorted = sweeps.toSorted(
     (a, b) => Number(a.outcome === 'complete') - Number(b.outcome === 'complete'),
   );
-  const rows = sorted.slice(0, SWEEPS_SHOWN).map((sweep) => {
+  // One cause kept all of them from being read: a row for each would say it again and again.
+  const alike = [...Map.groupBy(sweeps, ({ outcome, error }) => `${outcome} ${error ?? ''}`).values()].filter(
+    ([first, ...others]) => first?.outcome === 'skipped' && others.length > 0,
+  );
+  const together = new Set(alike.flat());
+  const single = sorted.filter((sweep) => !together.has(sweep));
+  const grouped = alike.map((group) => {
+    const kinds = new Set(group.map(({ kind }) => kind)).size;
+    return [
+      markup`${plural(group.length, 'collection')} ${faint(`of ${plural(kinds, 'kind')}`)}`,
+      outcomeBadge('skipped'),
+      '',
+      ...['', '', '', ''],
+      faint(group[0]?.error ?? ''),
+    ];
+  });
+  const listed = single.slice(0, SWEEPS_SHOWN).map((sweep) => {
     const note = noteText(sweep, newHere.get(collectionKey(sweep)));
     return [
       markup`${definitions(sweep.kind).title.many} ${faint(place(sweep.scope))}`,
@@ -322,7 +339,10 @@ function sweepsHtml(
     { head: 'Removed', style: 'num spare' },
     { head: 'Note', style: 'wide below' },
   ];
-  const more = sweeps.length - rows.length;
+  const isTrouble = ({ outcome }: SweepRow): boolean => outcome !== 'complete';
+  const first = single.slice(0, SWEEPS_SHOWN).filter(isTrouble).length;
+  const rows = [...listed.slice(0, first), ...grouped, ...listed.slice(first)];
+  const more = single.length - listed.length;
   const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING;
   return markup`${tableHtml('Collections of the run', columns, rows)}${rest}`;
 }
