@@ -1,6 +1,7 @@
 /** `tidemark fleet apply FILE`: the cells of a fleet as a file declares them; a plan first, and with `--yes` the doing. */
 import { resolve } from 'node:path';
 import { type CellDeclaration, readCells } from '../config/cells.ts';
+import { namesOf } from '../config/mirrors.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { type CellStep, type CellsPlan, checkRetirements, planCells } from '../fleet/cells-plan.ts';
@@ -18,6 +19,7 @@ interface ApplyOptions {
 export async function fleetApply(context: CommandContext, options: ApplyOptions): Promise<ExitCode> {
   const declared = readCells(resolve(context.cwd, options.file));
   const { database } = fleetConfig(context);
+  printNote(context, readTwice(declared));
   const { version, latest } = await Registry.schema(database);
   if (version < latest && options.yes !== true) {
     printNote(context, [tablesNote(version, latest)]);
@@ -40,6 +42,26 @@ export async function fleetApply(context: CommandContext, options: ApplyOptions)
   } finally {
     await registry.close();
   }
+}
+
+/** Groups of cells that a note names. */
+const TWICE_NAMED = 5;
+
+/** Cells that read the same under another name: all is well with that, but it is seldom meant. */
+function readTwice(declared: readonly CellDeclaration[]): string[] {
+  const byPlace = Map.groupBy(declared, ({ address, secret, organizations, document }) =>
+    JSON.stringify([address, secret, organizations?.toSorted() ?? null, document.source ?? {}]),
+  );
+  const same = [...byPlace.values()].filter((cells) => cells.length > 1);
+  const lines = same
+    .slice(0, TWICE_NAMED)
+    .map(
+      (cells) =>
+        `${namesOf(cells.map(({ name }) => name))} have the same address, key and organizations: their records are read and stored ${plural(cells.length, 'time')}`,
+    );
+  return same.length > lines.length
+    ? [...lines, `and ${same.length - lines.length} more such groups`]
+    : lines;
 }
 
 function tablesNote(version: number, latest: number): string {

@@ -315,6 +315,15 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
           stderr: '',
         });
       expect(await run('apply', 'missing.yaml')).toMatchObject({ code: 4 });
+      const twice = write(
+        'twice.yaml',
+        'cells:\n  - { name: acme, address: "https://a.example.com", secret: env:ACME }\n  - { name: copy, address: "https://a.example.com", secret: env:ACME }\n',
+      );
+      expect(await run('apply', twice)).toMatchObject({
+        code: 2,
+        stderr:
+          'tidemark: acme and copy have the same address, key and organizations: their records are read and stored 2 times\n',
+      });
       const status = await run('status', '--json');
       expect(status.code).toBe(1);
       expect(JSON.parse(status.stdout)).toMatchObject({
