@@ -248,8 +248,9 @@ export class MirrorConnections {
       signal.throwIfAborted();
       try {
         this.#requireNotGone();
-        if (!mayCreate) openMirror(this.#config(), 'read', command).close();
-        else if (!this.isThere()) {
+        // A reader throws what is to be said of an empty or missing file.
+        if (!mayCreate && isEmpty(this.#config().mirror)) openMirror(this.#config(), 'read', command).close();
+        else if (mayCreate && !this.isThere()) {
           log.info(
             { mirror: this.#config().mirror },
             'there is no mirror: a new one is created, without history',
@@ -289,6 +290,11 @@ function waiting(error: TidemarkError): TidemarkError {
 function fileIdentity(path: string): string {
   const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
+}
+
+/** Whether opening it for writing would begin a new mirror. */
+function isEmpty(path: string): boolean {
+  return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
 }
 
 /** Waits for another one's end, or for the signal. */

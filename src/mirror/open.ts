@@ -62,14 +62,18 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   const path = realMirrorPath(name);
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
+  let reader: ReaderConnection | null = null;
   try {
+    // What is not ours must not be touched, and opening for writing may already do that: so look first.
+    if (fileSize(path) > 0) reader = translated(path, () => lookAt(path, holder));
     writer = translated(path, () => openWriter(path));
     if (options.isTemporary === true) writer.pragma('synchronous = OFF');
-    const reader = translated(path, () => openReader(path, holder));
+    reader ??= translated(path, () => openReader(path, holder));
     const access = new MirrorAccess(path, options, reader, { connection: writer, lock });
     access.change((connection) => endDeadRestores(connection, access.actor, holder.since));
     return new Mirror('write', access);
   } catch (error) {
+    reader?.close();
     writer?.close();
     lock.release();
     throw error;
@@ -109,10 +113,8 @@ export function createMirrorFile(path: string): Connection {
   }
 }
 
-/** The writer's connection. The caller holds the writer lock. */
+/** The writer's connection. The caller holds the writer lock, and knows that the file is empty or a mirror. */
 function openWriter(path: string): Connection {
-  // What is not ours must not be touched, and opening for writing may already do that: so look first.
-  if (fileSize(path) > 0) lookAt(path);
   createPrivateFile(path);
   const connection = connect(path, { isReadonly: false });
   try {
@@ -176,14 +178,24 @@ function fileSize(path: string): number {
   );
 }
 
-/** Refuses foreign and newer files without changing a byte. */
-function lookAt(path: string): void {
+/**
+ * Refuses foreign and newer files without changing a byte. Returns the connection that looked, as the mirror's reader, since
+ * SQLite reads the schema for each connection; null where the schema is yet to be made or upgraded.
+ */
+function lookAt(path: string, holder: LockHolder): ReaderConnection | null {
   const connection = connect(path, { isReadonly: true });
   try {
-    schemaVersion(connection, path);
-  } finally {
+    const { version, latest } = schemaVersion(connection, path);
+    if (version === latest) {
+      configure(connection, READER_CACHE_KIB);
+      return readerOf(connection, path, holder);
+    }
+  } catch (error) {
     connection.close();
+    throw error;
   }
+  connection.close();
+  return null;
 }
 
 /**
@@ -221,17 +233,16 @@ function connectReader(path: string, holder: LockHolder): ReaderConnection {
     configure(connection, READER_CACHE_KIB);
     // The first read opens the log.
     connection.prepare('SELECT count(*) FROM sqlite_master').get();
-    const opened = connection;
-    return {
-      connection: opened,
-      another: () => openReader(path, holder),
-      close: () => void opened.close(),
-    };
+    return readerOf(connection, path, holder);
   } catch (error) {
     connection?.close();
     if (!/^SQLITE_(CANTOPEN|READONLY)/.test(sqliteCode(error) ?? '')) throw error;
     return readBackup(takePrivateCopy(path));
   }
+}
+
+function readerOf(connection: Connection, path: string, holder: LockHolder): ReaderConnection {
+  return { connection, another: () => openReader(path, holder), close: () => void connection.close() };
 }
 
 /** All readers of one copy share it; the last one that closes deletes it. */
