@@ -1,6 +1,5 @@
-/** How wide text is on a terminal, and lines of it broken between words. The one door to string-width and wrap-ansi. */
-import stringWidth from 'string-width';
-import wrapAnsi from 'wrap-ansi';
+/** How wide text is on a terminal, and lines of it broken between words. The one door to fast-string-width. */
+import stringWidth from 'fast-string-width';
 
 /** Columns that a line takes; colours take none. */
 export function textWidth(text: string): number {
@@ -11,10 +10,10 @@ const LEAST_ROOM = 10; // columns that text gets on the narrowest terminal
 
 // Neither is in a text for a terminal: `escapeControlCharacters` writes both out.
 const SPACE_OF_CODE = '\ufffe'; // one column
-const BREAK = '\u2060'; // no column; before a space of ours
+const BREAK = '\u0001'; // no column; before a space of ours
 
 /** Code spans with what adheres to them. */
-const CODE = /(?:[^ `]*`[^`]*`)+[^ `]*/g;
+const CODE = /(?:[^ `]*`[^`]*`)+[^ ]*/g;
 
 /**
  * A text in lines of at most `width` columns, each with the colours that it had. Broken at spaces; inside a code span only
@@ -28,10 +27,56 @@ export function wrapText(text: string, width: number): string[] {
   const breakable = kept.replaceAll(/[^ ]+/g, (word) =>
     textWidth(word) <= width ? word : word.replaceAll(/[,/]/g, `$&${BREAK} `),
   );
-  return wrapAnsi(breakable, width)
-    .replaceAll(new RegExp(`${BREAK} ?`, 'g'), '')
-    .replaceAll(SPACE_OF_CODE, ' ')
-    .split('\n');
+  const rows = rowsOf(breakable, width).map((row) =>
+    row.replaceAll(new RegExp(`${BREAK} ?`, 'g'), '').replaceAll(SPACE_OF_CODE, ' '),
+  );
+  return withColours(rows);
+}
+
+/** Broken at spaces. */
+function rowsOf(text: string, width: number): string[] {
+  const rows: string[] = [];
+  let [row, columns] = ['', 0];
+  for (const word of text.split(' ')) {
+    const more = textWidth(word);
+    if (columns > 0 && more > 0 && columns + 1 + more > width) {
+      rows.push(row.trimEnd());
+      [row, columns] = [word, more];
+    } else {
+      const space = columns > 0 ? ' ' : '';
+      row += space + word;
+      columns += space.length + more;
+    }
+  }
+  return [...rows, row.trimEnd()];
+}
+
+const COLOUR = /\u001b\[(\d+)m/g;
+
+/**
+ * Each row with the colours that are on where it begins, which end where it ends. Not by wrap-ansi: it loads string-width,
+ * whose regular expressions take 40 ms of the processor at each start.
+ */
+function withColours(rows: readonly string[]): string[] {
+  let on: readonly { readonly start: string; readonly end: number }[] = [];
+  return rows.map((row) => {
+    const before = on.map(({ start }) => start).join('');
+    for (const [start, code] of row.matchAll(COLOUR)) {
+      const end = endOf(Number(code));
+      on = end === null ? on.filter((each) => each.end !== Number(code)) : [...on, { start, end }];
+    }
+    const after = on.toReversed().map(({ end }) => `\u001b[${end}m`);
+    return before + row + after.join('');
+  });
+}
+
+/** The code that ends what this one begins, such as 39 for a colour; null for one that ends. */
+function endOf(code: number): number | null {
+  if (code === 1 || code === 2) return 22;
+  if (code > 2 && code < 10) return code + 20;
+  if ((code >= 30 && code < 38) || (code >= 90 && code < 98)) return 39;
+  if ((code >= 40 && code < 48) || (code >= 100 && code < 108)) return 49;
+  return null;
 }
 
 const START = /^(?:\u001b\[[\d;]*m| )*/;
