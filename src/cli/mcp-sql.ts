@@ -17,8 +17,8 @@ interface SqlOptions {
   readonly limit?: number;
 }
 
-/** Generous for a question: a mirror of a million recordings is counted in a second. */
-const LIMITS: WatchdogLimits = { ms: 10_000, residentBytes: 768 * 1024 * 1024 };
+/** Generous for a question: a mirror of a million recordings is counted in a second. @internal */
+export const LIMITS: WatchdogLimits = { ms: 10_000, residentBytes: 768 * 1024 * 1024 };
 const USUAL_ROWS = 100;
 const MOST_CHARACTERS = 500_000;
 

@@ -25,7 +25,7 @@ export interface MirrorOptions {
   readonly pid?: number;
   /** Who does what is recorded with a name; the user of this process if omitted. */
   readonly actor?: Actor;
-  /** Deleted when it is closed: nothing of it waits for the disk, and its log is never emptied. */
+  /** Deleted when it is closed: nothing of it waits for the disk, its log is never emptied, and it has no views of kinds. */
   readonly isTemporary?: boolean;
 }
 

@@ -4,7 +4,6 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
-import { nodeFlags } from '../tools/node-flags.ts';
 import { commandLine, type Ended } from './command-line.ts';
 
 /** The program as it ships, built once for all tests (`test/tools/build-program.ts`). */
@@ -15,7 +14,10 @@ export type { Ended };
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Options for Node itself, before the program. */
+  /**
+   * Options for Node itself, before the program: those that it ships with (`nodeFlags`) where the test is about memory. With
+   * another growth factor V8 does not accept the code that Node brings compiled, 50 ms of the processor at each start.
+   */
   readonly node?: readonly string[];
 }
 
@@ -29,7 +31,7 @@ export function start(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, [...nodeFlags(), ...(options.node ?? []), program, ...args], {
+  const child = spawn(process.execPath, [...(options.node ?? []), program, ...args], {
     env: { ...inheritedEnvironment(), ...options.env },
     cwd: options.cwd ?? tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],

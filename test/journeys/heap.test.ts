@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
+import { nodeFlags } from '../tools/node-flags.ts';
 import { environment, scratch, runProgram } from './harness.ts';
 import { FakeService } from './service.ts';
 
@@ -22,7 +23,7 @@ it('holds the young generation, by the flags that the program is started with, t
   const told = join(directory, 'young');
   const { code, stderr } = await runProgram(['sync', '--quiet'], {
     env: { ...environment(service.url, directory), YOUNG_GENERATION_FILE: told },
-    node: ['--import', fileURLToPath(new URL('young-generation.ts', import.meta.url))],
+    node: [...nodeFlags(), '--import', fileURLToPath(new URL('young-generation.ts', import.meta.url))],
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(Number(readFileSync(told, 'utf8'))).toBeLessThan(MOST_BYTES);

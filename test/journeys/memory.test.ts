@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { nodeFlags } from '../tools/node-flags.ts';
 import { environment, scratch, runProgram } from './harness.ts';
 import { ORG } from './service.ts';
 
@@ -80,7 +81,10 @@ async function peaks(count: number): Promise<Peaks> {
     PEAK_MEMORY_FILE: told,
   });
   const peak = async (args: readonly string[]): Promise<number> => {
-    const { code, stderr } = await runProgram(args, { env, node: ['--import', probe] });
+    const { code, stderr } = await runProgram(args, {
+      env,
+      node: [...nodeFlags(), '--import', probe],
+    });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return Number(readFileSync(told, 'utf8'));
   };

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { inject } from 'vitest';
-import { nodeFlags } from './node-flags.ts';
 
 export interface MadeDemo {
   /** Its `--output`: to be copied, not to be written to. */
@@ -43,7 +42,7 @@ function isFirst(place: string): boolean {
 
 async function make(place: string, { directory, printed }: MadeDemo): Promise<void> {
   try {
-    const args = [...nodeFlags(), inject('program'), 'demo', '--output', directory];
+    const args = [inject('program'), 'demo', '--output', directory];
     const { stdout } = await execute(process.execPath, args, {
       cwd: place,
       env: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'], TZ: 'UTC', NO_COLOR: '1' },
