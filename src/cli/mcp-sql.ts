@@ -17,7 +17,7 @@ interface SqlOptions {
   readonly limit?: number;
 }
 
-/** Generous for a question: a mirror of a million recordings is counted in a second. @internal */
+/** Generous for a question: a mirror of a million recordings is counted in a second. */
 export const LIMITS: WatchdogLimits = { ms: 10_000, residentBytes: 768 * 1024 * 1024 };
 const USUAL_ROWS = 100;
 const MOST_CHARACTERS = 500_000;
