@@ -50,11 +50,11 @@ export async function buildProgram(directory: string): Promise<void> {
  */
 const httpByRequire: Plugin = {
   name: 'http-by-require',
-  setup: ({ onResolve, onLoad }) => {
-    onResolve({ filter: /^(node:)?https?$/ }, ({ path, namespace }) =>
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^(node:)?https?$/ }, ({ path, namespace }) =>
       namespace === 'required' ? { path, external: true } : { path, namespace: 'required' },
     );
-    onLoad({ filter: /.*/, namespace: 'required' }, ({ path }) => ({
+    bundler.onLoad({ filter: /.*/, namespace: 'required' }, ({ path }) => ({
       contents: `module.exports = require('${path}')`,
     }));
   },
