@@ -177,8 +177,12 @@ function problemLines(unread: readonly SweepReport[]): string[] {
   const groups = groupAlike(unread, ({ outcome, error }) =>
     JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
   );
+  const said = new Set<string>();
   return groups.flatMap((sweeps) => {
     const [{ outcome, error }] = sweeps;
+    if (error !== null && said.has(error.message))
+      return [`${collectionsText(sweeps)}: ${outcome} for the same reason`];
+    if (error !== null) said.add(error.message);
     return [
       `${collectionsText(sweeps)}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
       ...(error === null || error.hint === null ? [] : [`  → ${withLocalTimes(error.hint)}`]),
@@ -188,14 +192,17 @@ function problemLines(unread: readonly SweepReport[]): string[] {
 
 const NARROW = 80; // columns of a terminal that has no room for the number of collections
 
-/** One row per kind, its collections summed up; without `isVerbose`, of kinds with changes or problems. */
+/**
+ * One row per kind, its collections summed up; without `isVerbose`, of kinds with changes or problems of their own: what was
+ * skipped is one line below the table.
+ */
 function kindTable(
   sweeps: readonly SweepReport[],
   isVerbose: boolean,
   width: number | undefined,
 ): string | null {
   const isNews = ({ added, changed, removed, outcome }: SweepReport): boolean =>
-    added + changed + removed > 0 || outcome !== 'complete';
+    added + changed + removed > 0 || (outcome !== 'complete' && outcome !== 'skipped');
   const kinds = groupAlike(sweeps, ({ kind }) => kind).filter((of) => isVerbose || of.some(isNews));
   if (kinds.length === 0) return null;
   const isNarrow = width !== undefined && width <= NARROW;

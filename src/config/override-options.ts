@@ -33,7 +33,7 @@ const FIELD = t.section('One field of the records.', {
     example: true,
   }),
   volatile: z.boolean().optional().meta({
-    description: 'Changes though nobody configured anything: never a change, never a revision.',
+    description: 'Changes by itself, without configuration: never a change, never a revision.',
     example: false,
   }),
   secret: z.boolean().optional().meta({

@@ -123,6 +123,7 @@ describe('a restore from the dashboard', () => {
     expect(ended).toContain('href="/restores/1"');
     const journal = await get('/restores/1');
     expect(journal).toContain('>verified</span>');
+    expect(journal).toMatch(/update organization <strong>/);
     expect(journal).toContain('Ada');
     expect(await get('/restores')).toMatch(/href="\/restores\/1">1<\/a>/);
     const listed = await tidemark(['restores', '--json'], { env });

@@ -1,0 +1,20 @@
+/** The page of one run: what kept it from reading is said once, however many collections it skipped. */
+import { expect, it } from 'vitest';
+import { World } from '../http/world.ts';
+
+it('a run that one cause kept from reading has a row for all that was skipped', async () => {
+  const world = await World.create();
+  await world.sync();
+  await world.sync('a-key-that-the-service-does-not-know');
+  const { url } = await world.listen();
+  const text = async (path: string): Promise<string> =>
+    (await (await fetch(url + path)).text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+  const failed = await text('/runs/2');
+  expect(failed).toMatch(/organizations denied .* \d+ collections of \d+ kinds skipped/);
+  // Once each: the run, its organizations, all others.
+  expect(failed.match(/the key was refused/g)).toHaveLength(3);
+  expect(failed).toContain('Nothing to compare with. This run published nothing.');
+  const first = await text('/runs/1');
+  expect(first).toContain('It was the first of its source: all of it was new.');
+  expect(first).toMatch(/roles organization Kittiwake/);
+});
