@@ -33,7 +33,7 @@ const FIELD = t.section('One field of the records.', {
     example: true,
   }),
   volatile: z.boolean().optional().meta({
-    description: 'Changes by itself, without configuration: never a change, never a revision.',
+    description: 'Changes without a change of configuration: never a change, never a revision.',
     example: false,
   }),
   secret: z.boolean().optional().meta({
