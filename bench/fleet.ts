@@ -4,7 +4,7 @@
  *   node bench/fleet.ts throughput [--cells 1000]        wall time a cell, statements a run
  *   node bench/fleet.ts chaos [--minutes 10] [--cells 120]   workers are killed and frozen at random
  *   node bench/fleet.ts away [--seconds 60]              PostgreSQL, then storage, goes away
- *   node bench/fleet.ts silent                           one cell in 200 never answers
+ *   node bench/fleet.ts silent [--cells 200] [--minutes 9]   one cell never answers
  *
  * It runs the built program (`npm run build`), and skips where PostgreSQL is not installed.
  */
@@ -635,8 +635,7 @@ async function away(awaySeconds: number): Promise<void> {
   }
 }
 
-async function silent(): Promise<void> {
-  const cells = 200;
+async function silent(cells: number, minutes: number): Promise<void> {
   const ages = async (withSilent: boolean): Promise<number> => {
     const world = new World();
     try {
@@ -645,7 +644,7 @@ async function silent(): Promise<void> {
         withSilent && cell === 7 ? world.silentUrl : world.url,
       );
       for (const name of ['w1', 'w2']) world.worker(name, cells, { slots: 2 });
-      const time = delay(9 * 60_000);
+      const time = delay(minutes * 60_000);
       let oldest = 0;
       const over = { is: false };
       void time.then(() => (over.is = true));
@@ -661,8 +660,10 @@ async function silent(): Promise<void> {
       await world.stop();
     }
   };
-  console.log(`oldest of the 199 others, without a silent cell: ${(await ages(false)).toFixed(0)} s`);
-  console.log(`oldest of the 199 others, with one: ${(await ages(true)).toFixed(0)} s`);
+  console.log(
+    `oldest of the ${cells - 1} others, without a silent cell: ${(await ages(false)).toFixed(0)} s`,
+  );
+  console.log(`oldest of the ${cells - 1} others, with one: ${(await ages(true)).toFixed(0)} s`);
 }
 
 const { positionals, values } = parseArgs({
@@ -674,5 +675,5 @@ if (POSTGRES === undefined) console.log('skipped: PostgreSQL is not installed');
 else if (positionals[0] === 'throughput') await throughput(Number(values.cells ?? 1000));
 else if (positionals[0] === 'chaos') await chaos(Number(values.minutes ?? 10), Number(values.cells ?? 120));
 else if (positionals[0] === 'away') await away(Number(values.seconds ?? 60));
-else if (positionals[0] === 'silent') await silent();
+else if (positionals[0] === 'silent') await silent(Number(values.cells ?? 200), Number(values.minutes ?? 9));
 else throw new Error('throughput, chaos, away or silent');

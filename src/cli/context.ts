@@ -172,6 +172,7 @@ export function lineOptions(
   readonly width: number;
   readonly tableWidth: number | undefined;
   readonly isVerbose: boolean;
+  readonly toRun: (line: string) => string;
 } {
   const columns = isFile ? undefined : terminalWidth(context);
   return {
@@ -179,6 +180,7 @@ export function lineOptions(
     colors: createColors(!isFile && isColoured(context)),
     width: columns ?? FILE_WIDTH,
     tableWidth: columns,
+    toRun: isFile ? (line) => line : toRunHere(context),
   };
 }
 

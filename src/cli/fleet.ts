@@ -382,10 +382,14 @@ export async function fleetDrift(
         [],
         { width: terminalWidth(context), least: ['since'] },
       );
+      const [least] = severities.slice(-1);
+      const all = cells.reduce((sum, { findings }) => sum + (findings ?? 0), 0);
+      const none =
+        least === 'low' || all === 0 ? '' : `of severity ${least} or higher, ${count(all)} below it`;
       await print(
         context,
         found.total === 0
-          ? 'no open findings\n'
+          ? `no open findings${none === '' ? '' : ` ${none}`}\n`
           : `${table}\n${moreText({ shown: found.rows.length, total: found.total }, 'finding')}`,
       );
     }

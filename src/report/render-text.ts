@@ -36,6 +36,8 @@ interface LineOptions {
   readonly tableWidth?: number | undefined;
   /** True shows what removed records held; left out, each is a line. */
   readonly isVerbose?: boolean;
+  /** Makes the commands in a line such that they can be run as they are. */
+  readonly toRun?: (line: string) => string;
 }
 
 interface TextOptions extends LineOptions {
@@ -51,7 +53,7 @@ const INDENT = ' '.repeat(6);
 
 /** The report as lines of text, the last one ended; summary first. */
 export function renderText(document: ReportDocument, options: TextOptions): string {
-  const { colors } = options;
+  const { colors, toRun = (line: string) => line } = options;
   const { title, textTitle, states, summary, tone, detail, facts = [], notes = [], next = [] } = document;
   const paint = tone === undefined ? colors.bold : toned(tone, colors);
   const shownTitle = colors.bold(escapeControlCharacters(title));
@@ -64,7 +66,7 @@ export function renderText(document: ReportDocument, options: TextOptions): stri
     ...factLines(facts, colors),
     ...notes.map(escapeControlCharacters),
     ...partLines(document.parts, options),
-    ...(next.length === 0 ? [] : ['', ...next.map(plainText)]),
+    ...(next.length === 0 ? [] : ['', ...next.map((line) => toRun(plainText(line)))]),
   ];
   return `${lines.join('\n')}\n`;
 }

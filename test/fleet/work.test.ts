@@ -513,28 +513,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await Promise.all([killed(), refusedByStorage()]);
   });
 
-  it('leave a cell to others whose key they do not have, and what is known of the requests of the key as it was', async () => {
-    const { worker, until, ask } = await cells('acme');
-    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
-    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
-    const poor = worker('w1', { CELL_KEY: '' });
-    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
-    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
-    expect(
-      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
-    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
-    worker('w2');
-    await until(RUN(1));
-    expect(await ask('SELECT worker FROM tidemark.runs')).toEqual([{ worker: 'w2' }]);
-    expect(await ask('SELECT failures, error_code FROM tidemark.cells')).toEqual([
-      { failures: 0, error_code: null },
-    ]);
-    poor.child.kill('SIGTERM');
-    const { stderr } = await poor.ended;
-    expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
-  });
-
-  it("follow PostgreSQL's clock where their own is off, and say so once", async () => {
+  const ofAnotherClock = async (): Promise<void> => {
     const { worker, until, ask, directory } = await cellsWith({}, 'acme');
     const shift = join(directory, 'shift.mjs');
     writeFileSync(
@@ -558,9 +537,9 @@ globalThis.Date.now = () => real() + off;\n`,
     worker('w2');
     await until(`SELECT FROM tidemark.runs WHERE worker = 'w2' HAVING count(*) > 1`);
     for (const none of [beyond, ages, far]) expect(await ask(none), none).toEqual([]);
-  });
+  };
 
-  it('of two neighbouring versions work side by side, and one that is too old says so', async () => {
+  const ofTwoVersions = async (): Promise<void> => {
     const { url, worker, until, ask } = await cellsWith({}, 'acme');
     // What the next version may do: add to the registry's tables, and bring a queue with one more migration.
     const connections = openConnections(url, 1);
@@ -603,6 +582,31 @@ globalThis.Date.now = () => real() + off;\n`,
       update,
     ]);
     await connections.close();
+  };
+
+  it("follow PostgreSQL's clock where their own is off, and say so once, and others of two neighbouring versions work side by side, and one that is too old says so", async () => {
+    await Promise.all([ofAnotherClock(), ofTwoVersions()]);
+  });
+
+  it('leave a cell to others whose key they do not have, and what is known of the requests of the key as it was', async () => {
+    const { worker, until, ask } = await cells('acme');
+    const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
+    await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
+    const poor = worker('w1', { CELL_KEY: '' });
+    await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
+    expect(
+      await ask(`SELECT rate_log, rate_log_at < now() - interval '50 s' AS is_old FROM tidemark.groups`),
+    ).toEqual([{ rate_log: JSON.parse(known) as unknown, is_old: true }]);
+    worker('w2');
+    await until(RUN(1));
+    expect(await ask('SELECT worker FROM tidemark.runs')).toEqual([{ worker: 'w2' }]);
+    expect(await ask('SELECT failures, error_code FROM tidemark.cells')).toEqual([
+      { failures: 0, error_code: null },
+    ]);
+    poor.child.kill('SIGTERM');
+    const { stderr } = await poor.ended;
+    expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
   });
 
   it('go on where PostgreSQL was away, with one line at its beginning and one at its end', async () => {

@@ -14,7 +14,11 @@ const HOSTILE = '<script>alert(1)</script>\u001b[31m\u202eevil `@everyone` |';
 const INVITE_ID = 'b7c0ffee-1111-4222-8333-444455556666';
 const TOKEN = 'tok_3f9a8c1e77';
 const options = { definitions: svc };
-const text = { ...options, colors: createColors(false), width: 100 };
+const text: typeof options & Parameters<typeof renderText>[1] = {
+  ...options,
+  colors: createColors(false),
+  width: 100,
+};
 
 const renderPlanText = (plan: Plan, options: typeof text): string =>
   renderText(planReport(plan, options), options);
@@ -230,6 +234,14 @@ describe('what became of a restore', () => {
     const masked = JSON.stringify(maskedRestore(report, svc));
     expect(masked).not.toContain(INVITE_ID);
     expect(masked).not.toContain(TOKEN);
+  });
+
+  it('names commands that can be run as they are', () => {
+    const applied = { ...report, summary: { ...report.summary, applied: 1 } };
+    const toRun = (line: string): string => line.replaceAll(/(`tidemark [^`]*)`/g, '$1 --config other.yaml`');
+    const shown = renderRestoreText(applied, { ...text, toRun });
+    expect(shown).toContain('to undo it: `tidemark undo 7 --config other.yaml`');
+    expect(shown).toContain('`tidemark sync --config other.yaml` brings the mirror up to date');
   });
 
   it('of nothing sent says so', () => {
