@@ -29,8 +29,9 @@ export interface Metrics {
 /** How often the event loop is measured: each measurement wakes an idle process. */
 const RESOLUTION_MS = 1000;
 
-/** For how long the first scrape waits for the targets of backups: Prometheus gives up after 10 s. */
+/** For how long a scrape waits for targets of backups that are read, the first one, and later ones: Prometheus gives up after 10 s. */
 const FIRST_WAIT_MS = 5000;
+const WAIT_MS = 1000;
 
 /** A separate registry, without metrics of other parts of the process. */
 export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
@@ -51,7 +52,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
       const [only, ...others] = cells.cells();
       // Without it the first scrape would know no target, and pending alerts would begin again. Of many mirrors none is opened.
       if (only !== undefined && others.length === 0 && !cells.isPerSource())
-        await lookAtBackups(only, isFirst ? FIRST_WAIT_MS : undefined);
+        await lookAtBackups(only, isFirst ? FIRST_WAIT_MS : WAIT_MS);
       isFirst = false;
       const snapshot = cells.snapshot(now);
       const views = cells.cells();
