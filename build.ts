@@ -5,7 +5,7 @@
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { build, type Metafile, type Plugin } from 'esbuild';
+import { build, type Metafile } from 'esbuild';
 import { COMMANDS } from './src/cli/command-table.ts';
 import { manPage } from './src/cli/man.ts';
 import { programVersion } from './src/core/package-root.ts';
@@ -27,7 +27,6 @@ export async function buildProgram(directory: string): Promise<void> {
     target: 'node22',
     chunkNames: 'chunks/[name]-[hash]',
     external: ['better-sqlite3'],
-    plugins: [httpByRequire],
     minifyWhitespace: true,
     minifySyntax: true,
     sourcemap: true,
@@ -43,22 +42,6 @@ export async function buildProgram(directory: string): Promise<void> {
   writeFileSync(join(directory, 'man/tidemark.1'), manPage(programVersion(), COMMANDS));
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licensesOf(metafile));
 }
-
-/**
- * Node's HTTP is required, by us and by dependencies. Where it is imported, Node evaluates all that it exports, `WebSocket`
- * too, and loads its copy of undici for that: 60 ms of the processor at each start.
- */
-const httpByRequire: Plugin = {
-  name: 'http-by-require',
-  setup: (bundler) => {
-    bundler.onResolve({ filter: /^(node:)?https?$/ }, ({ path, namespace }) =>
-      namespace === 'required' ? { path, external: true } : { path, namespace: 'required' },
-    );
-    bundler.onLoad({ filter: /.*/, namespace: 'required' }, ({ path }) => ({
-      contents: `module.exports = require('${path}')`,
-    }));
-  },
-};
 
 /** The licenses of the packages in the bundle: most of them have to go with every copy of the code. */
 function licensesOf({ inputs }: Metafile): string {

@@ -54,8 +54,9 @@ function rowsOf(text: string, width: number): string[] {
 const COLOUR = /\u001b\[(\d+)m/g;
 
 /**
- * Each row with the colours that are on where it begins, which end where it ends. Not by wrap-ansi: it loads string-width,
- * whose regular expressions take 40 ms of the processor at each start.
+ * Each row with the colours that are on where it begins, which end where it ends. Not by wrap-ansi, which loads string-width:
+ * its regular expressions take 40 ms of the processor at each start. Not by fast-wrap-ansi, which forgets one of two
+ * colours where a line is broken (test/core/wrap.test.ts, "colours within colours").
  */
 function withColours(rows: readonly string[]): string[] {
   let on: readonly { readonly start: string; readonly end: number }[] = [];
