@@ -310,10 +310,10 @@ class RunningDaemon implements Daemon {
   #hasNotices(name: string, config: Config): boolean {
     const mirror = this.#effects.openMirror(config, 'read', 'daemon');
     try {
-      const states = mirror.daemon.noticeStates();
+      const pending = mirror.daemon.pendingDeliveries().map(({ about }) => about);
+      const known = [...mirror.daemon.noticeStates(), ...pending];
       // Of several sources: it is another configuration's.
-      if (states.some(({ source }) => source !== '' && source !== name)) return false;
-      return states.length + mirror.daemon.pendingDeliveries().length > 0;
+      return known.length > 0 && known.every(({ source }) => source === '' || source === name);
     } finally {
       mirror.close();
     }

@@ -193,6 +193,21 @@ describe('a source with an open incident that leaves the configuration', () => {
     expect(given.rig.loud().filter((line) => line.includes('other'))).toEqual([]);
   });
 
+  it('is not mistaken for a mirror of several sources that lies beside', async () => {
+    const given = await world();
+    given.configure(['a', 'b'], 'mirror.db');
+    given.refused.add('b');
+    await given.start();
+    await given.rig.advanceMinutes(3);
+    expect(given.sent).toEqual(['key_refused tidemark/b/run']);
+    await given.rig.daemon.stop();
+    given.configure(['a', 'c']);
+    await given.start();
+    await given.rig.advanceMinutes(1);
+    expect(given.sent).toHaveLength(1);
+    expect(statesIn(given, 'mirror')).toHaveLength(1);
+  });
+
   it('has it resolved by a daemon with --once', async () => {
     const given = await withIncident(true);
     given.configure(['a']);
