@@ -130,7 +130,7 @@ describe('Slack', () => {
   });
 
   it('shows what got better as good, however grave it was, and nothing else', () => {
-    const better = /_(recovered|on_time|settled|resolved|back)$/;
+    const better = /_(recovered|on_time|settled|resolved|back)$|^source_removed$/;
     const shown = NOTICE_EVENTS.map((event) => [
       event,
       payload({ ...message('x'), event, severity: 'critical' }).text.startsWith('🟢'),
