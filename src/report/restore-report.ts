@@ -34,7 +34,7 @@ const VALUE_LIMIT = 100; // characters of a value that the service keeps in anot
 export function resultReport(whole: RestoreReport, options: RestoreOptions): ReportDocument {
   const { definitions, plan, isWhole } = options;
   const report = maskedRestore(whole, definitions);
-  const { steps, outcome, undoes, skipped = [] } = report;
+  const { steps, outcome, undoes, skipped = [], by_hand: byHand = [] } = report;
   const numbers = shownNumbers((plan ?? whole).steps);
   const part = (heading: string, belongs: (step: StepReport) => boolean): Part[] =>
     recordsPart(heading, stepItems(steps.filter(belongs), numbers, options));
@@ -59,13 +59,19 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...obstructedPart('blocked', unsent('blocked'), options),
     ...secretsPart(steps, options),
     ...obstructedPart(MANUAL, unsent('manual'), options),
+    ...listPart('still to do by hand', handLines(report, options)),
     ...listPart('new ids', newIds(steps, options)),
   ];
   return {
     title: `restore ${report.restore} of ${report.source}${isWhole === true && 'by' in report ? ` by ${nameText(report.by)}` : ''}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
     textTitle: 'label',
     summary: restoreSummary(report),
-    tone: outcome === 'complete' && skipped.length === 0 ? 'good' : outcome === 'failed' ? 'bad' : 'warning',
+    tone:
+      outcome === 'failed'
+        ? 'bad'
+        : outcome === 'complete' && skipped.length + byHand.length === 0
+          ? 'good'
+          : 'warning',
     parts,
     next: nextLines(report),
   };
@@ -73,7 +79,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
 
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */
 function restoreSummary(report: RestoreReport): string {
-  const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
+  const { steps, summary, outcome, this_time: now = summary, undone_by: undo, by_hand: byHand = [] } = report;
   const { applied, unverified, failed, skipped, blocked, manual, open } = now;
   const unread = Math.min(
     unverified,
@@ -98,6 +104,7 @@ function restoreSummary(report: RestoreReport): string {
     ...(outcome === 'interrupted' ? ['interrupted'] : []),
     parts.length === 0 ? nothing : parts.join(', '),
     ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
+    ...(byHand.length === 0 ? [] : [`${formatInteger(byHand.length)} to complete by hand`]),
     ...(undo === undefined ? [] : [`undone by restore ${undo}`]),
   ].join('; ');
 }
@@ -157,6 +164,18 @@ function secretsPart(steps: readonly StepReport[], { plan, definitions }: Restor
     ...lines.slice(0, SECRET_LINES_SHOWN),
     ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`tidemark restore\` shows them all`] : []),
   ]);
+}
+
+/** E.g. `pipeline destination Leads (105): enter its settings …`: what the API does not offer of a created record. */
+export function handLines(
+  { by_hand: byHand = [] }: Pick<RestoreReport, 'by_hand'>,
+  { definitions }: Pick<RestoreOptions, 'definitions'>,
+): string[] {
+  return byHand.map(({ kind, id, name, reason }) => {
+    const definition = definitions(kind);
+    const place = isSecretId(definition) ? '' : ` (${nameText(id)})`;
+    return `${definition.title.one} ${nameText(name)}${place}: ${reason}`;
+  });
 }
 
 function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {

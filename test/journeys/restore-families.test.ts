@@ -1,5 +1,9 @@
 /** Kinds that show the same record: planned whichever of them is named, and one history under all of them. */
 import { expect, it, describe } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { journalPage } from '../../src/daemon/dashboard/restores.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { type Body, type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 interface DiffJson {
@@ -18,6 +22,18 @@ async function lost(): Promise<{ story: Story; id: string; name: string }> {
 async function differences(story: Story, code: number, ...args: string[]): Promise<DiffJson> {
   const { stdout } = await story.expectRun(code, 'diff', ...args, '--json');
   return JSON.parse(stdout) as DiffJson;
+}
+
+/** The dashboard's page of a restore. */
+function journal(story: Story, restore: number): string {
+  const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
+  try {
+    const config: Pick<Config, 'configured'> = { configured: [] };
+    const facts = { mirror, config: config as Config, now: systemClock.now() };
+    return journalPage(facts, String(restore)).body.text;
+  } finally {
+    mirror.close();
+  }
 }
 
 function created(plan: PlanJson): string[] {
@@ -58,8 +74,25 @@ describe('a record that two kinds show', () => {
       expect(plain.split(heading), format).toHaveLength(2);
       expect(plain.split('enter them by hand, and check'), format).toHaveLength(2);
     }
+    // The result says what is left, now and later: the plan may be out of sight.
+    const { stdout: result } = await story.expectRun(0, 'restore', 'run:1', '--apply', '--yes', '--quiet');
+    expect(result.split('applied and verified')[1]).toContain('2 to complete by hand');
+    const { stdout: later } = await story.expectRun(0, 'restores', 'show', '1');
+    for (const text of [result.split('applied and verified')[1], later]) {
+      expect(text).toContain('still to do by hand');
+      expect(text).toContain(`pipeline destination ${String(other?.['name'])} (`);
+    }
+    const { stdout: json } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    const { by_hand: byHand } = JSON.parse(json) as { by_hand: Body[] };
+    const now = await story.named('pipeline_destinations', String(other?.['name']));
+    expect(byHand).toHaveLength(2);
+    expect(byHand).toContainEqual(
+      expect.objectContaining({ kind: 'pipeline_destinations', id: String(now['id']), reason }),
+    );
+    const page = journal(story, 1);
+    expect(page).toContain('Still to do by hand');
+    expect(page).toContain(`pipeline destination ${String(other?.['name'])} (${String(now['id'])}): `);
     // Neither where it is only changed, nor for another kind.
-    await story.applied(0, 'restore', 'run:1', '--apply');
     const [there] = await story.list('pipeline_frontend_apps');
     await story.call('PATCH', `${ORGANIZATION}pipeline_frontend_apps/${String(there?.['id'])}/`, {
       description: 'altered',

@@ -7,6 +7,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { verbOf } from '../../report/plan-report.ts';
+import { handLines } from '../../report/restore-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, readPlan } from '../../restore/plan/plan.ts';
@@ -54,11 +55,11 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
 <p class="faint">For ${nameHtml(source)}, by ${nameText(by)}, ${ageHtml(madeAt, now)}.</p>
 <pre class="body command" tabindex="0">${commandText(args)}</pre>`;
   const isWorking = state === 'planning' || state === 'applying';
-  const body = markup`${head}${stateHtml(restore, mirror)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions)}`;
+  const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions)}`;
   return { title: 'Restore plan', body, isWorking };
 }
 
-function stateHtml(restore: PageRestore, mirror: Mirror): HtmlPart {
+function stateHtml(restore: PageRestore, mirror: Mirror, definitions: DefinitionOf): HtmlPart {
   const { state, plan, exitCode, message } = restore;
   const lines = message.trim().split('\n');
   const said =
@@ -82,7 +83,11 @@ function stateHtml(restore: PageRestore, mirror: Mirror): HtmlPart {
     exitCode === EXIT.done
       ? badge('good', 'Applied and verified')
       : badge('warn', `Ended with ${exitCode ?? '?'}`);
-  return [markup`<p>${result}</p>`, journal, said];
+  const left =
+    own === undefined
+      ? NOTHING
+      : handHtml(maskedRestore(restoreReport(mirror, own.restore), definitions), definitions);
+  return [markup`<p>${result}</p>`, journal, left, said];
 }
 
 function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
@@ -230,7 +235,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
       markup`${verb(step)}${definitions(step.kind).title.one} <strong>${nameHtml(nameText(step.name))}</strong>`,
       badge(...stepTone(step)),
       step.status === null ? '' : String(step.status),
-      markup`${step.new_id === null ? NOTHING : markup`new id <span class="id">${nameText(step.new_id)}</span> `}${step.error?.message ?? step.warning ?? step.reason ?? ''}`,
+      markup`${step.new_id === null ? NOTHING : markup`new id <span class="id">${nameText(step.new_id)}</span> `}${step.error?.message ?? step.warning ?? step.reason ?? step.note ?? ''}`,
     ]);
   const columns = [
     { head: 'Step' },
@@ -245,8 +250,20 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
       ? NOTHING
       : markup`<p class="hint faint"><code>tidemark undo ${restore}</code> plans what takes it back${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}</code> continues it` : NOTHING}.</p>`;
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${undo}
-${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
+${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
+}
+
+/** What the restore left to a person. */
+function handHtml(report: RestoreReport, definitions: DefinitionOf): HtmlPart {
+  const lines = handLines(report, { definitions });
+  if (lines.length === 0) return NOTHING;
+  return section(
+    'by-hand',
+    'Still to do by hand',
+    NOTHING,
+    markup`<ul>${lines.map((line) => markup`<li>${line}</li>`)}</ul>`,
+  );
 }
 
 function stepTone({ outcome, verified }: RestoreReport['steps'][number]): [Tone, string] {

@@ -99,6 +99,18 @@ export interface RestoreReport {
   readonly skipped?: readonly Skipped[];
   /** As in the plan: records that no step is about though the states differ, and why; left out without any. */
   readonly left?: readonly UntouchedRecords[];
+  /** Records that were created without what the API does not offer of them: left to do by a person; left out without any. */
+  readonly by_hand?: readonly HandWork[];
+}
+
+/** What is left to do by hand at a record that the restore created. */
+interface HandWork {
+  readonly n: number;
+  readonly kind: Kind;
+  /** The one that the service gave; the recorded one where that is not known. */
+  readonly id: string;
+  readonly name: string;
+  readonly reason: string;
 }
 
 interface RestoreSummary {
@@ -158,6 +170,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
   const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
   const undo = undoOf(mirror, row.source, restore);
+  const byHand = handWork(plan, steps);
   return {
     schema: 'tidemark.restore/1',
     restore,
@@ -173,7 +186,19 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     ...(undo === undefined ? {} : { undone_by: undo }),
     ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
     ...(plan.left.length === 0 ? {} : { left: plan.left }),
+    ...(byHand.length === 0 ? {} : { by_hand: byHand }),
   };
+}
+
+function handWork({ lacking = [] }: Plan, steps: readonly StepReport[]): HandWork[] {
+  const reasons = new Map(
+    lacking.flatMap(({ kinds, reason }) => kinds.map((kind) => [kind, reason] as const)),
+  );
+  return steps.flatMap(({ n, action, outcome, kind, id, new_id: newId, name }) => {
+    const reason = reasons.get(kind);
+    if (action !== 'create' || outcome !== 'applied' || reason === undefined) return [];
+    return [{ n, kind, id: newId ?? id, name, reason }];
+  });
 }
 
 /** The report of a plan that has nothing to send: no restore was started or journaled. */
