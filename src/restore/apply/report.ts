@@ -50,7 +50,7 @@ export interface StepReport {
   /** The live id; for a creation the desired record's. */
   readonly id: string;
   readonly name: string;
-  /** `planned`: not reached when the restore was interrupted. `sent`: it may or may not have been done. */
+  /** `planned`: not begun. `sent`: it may or may not have been done. `skipped`: see `as_desired` and `needs_failed`. */
   readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
   /** HTTP status of the last answer; null if none came. */
   readonly status: number | null;
@@ -81,8 +81,9 @@ export interface RestoreReport {
   /** The restore that this one undoes; null for an ordinary one. */
   readonly undoes: number | null;
   /**
-   * `complete`: every step was applied and verified. `partial`: only some were. `failed`: there were requests to send,
-   * and none was applied. `interrupted`: some steps were not reached; `restore --resume` continues.
+   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there
+   * were requests to send, and none was applied. `interrupted`: a signal or an error of this machine ended it;
+   * `restore --resume` continues.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;

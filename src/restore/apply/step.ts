@@ -4,12 +4,16 @@
  * state, which returns the next state. That of `planned` also sends, so that nothing comes between check and request:
  *
  * - `planned`: nothing was sent, or what was sent had no effect. It is journaled as `sent`, except for a creation, and the
- *   live record is checked. Next: `checked`, or an end state if the live record is not as planned.
+ *   live record is checked. Next: `checked`; an end state if the live record is not as planned; `applied` for a removal
+ *   whose record disappeared when its replacement was created.
  * - `checked`: the live record is as the write expects it. It is journaled as `sent`, unless it is already, and sent.
- *   Next: `answered`; `planned` again if the write was delayed so long that the check is outdated.
- * - `answered`: the request ended, with or without a response. Next: `applied`, `unanswered` or `failed`.
+ *   Next: `answered`. If the write was delayed so long that the check is outdated: `planned` again, or `unanswered` after
+ *   an earlier request. `interrupted` by a signal.
+ * - `answered`: the request ended, with or without a response. Next: `applied`, `unanswered` or `failed`. If a repeated
+ *   update, action or removal is refused, or the record to be removed is not found, the live record is read before:
+ *   `applied` if it is as desired, `unknown` if it cannot be read, `interrupted` by a signal.
  * - `unanswered`: the request may have been executed; the live record shows whether. Next: `applied`, `checked` to send
- *   it again, or an end state.
+ *   it again, or an end state: `failed` also for a removal if records were created below its record meanwhile.
  * - `applied`: the request was executed and journaled as such. It is read back. Next: `done`.
  */
 import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
