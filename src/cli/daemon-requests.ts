@@ -1,5 +1,4 @@
 /** Requests of the command line to the daemon on this machine, with the token from its private file. */
-import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
@@ -44,8 +43,6 @@ interface DaemonAnswer {
 const TIMEOUT_MS = 10_000;
 /** A status does not wait for numbers that may as well be missing. */
 const PROGRESS_TIMEOUT_MS = 2_000;
-/** Under NODE_USE_ENV_PROXY the global agent would send the token through HTTP_PROXY, even to this machine. */
-const NO_PROXY = new Agent({ proxyEnv: {} });
 
 /**
  * Asks for runs.
@@ -164,7 +161,7 @@ function documentIn(text: string, card: DaemonLockfile): Record<string, unknown>
   }
 }
 
-function call(
+async function call(
   card: DaemonLockfile,
   signal: AbortSignal,
   method: 'GET' | 'POST',
@@ -172,15 +169,18 @@ function call(
   body: string | null,
   timeoutMs = TIMEOUT_MS,
 ): Promise<DaemonAnswer> {
-  if (card.url === null) return Promise.reject(daemonUnreachable(card, 'it answers no HTTP'));
+  if (card.url === null) throw daemonUnreachable(card, 'it answers no HTTP');
   const url = new URL(path, card.url);
-  return new Promise((resolve, reject) => {
+  // Loaded here: with node:http, Node also loads its fetch, and most commands ask no daemon.
+  const { Agent, request } = await import('node:http');
+  return await new Promise((resolve, reject) => {
     const fail = (error: Error): void => reject(daemonUnreachable(card, error.message, { cause: error }));
     const sent = request(
       url,
       {
         method,
-        agent: NO_PROXY,
+        // Under NODE_USE_ENV_PROXY the global agent would send the token through HTTP_PROXY, even to this machine.
+        agent: new Agent({ proxyEnv: {} }),
         headers: {
           authorization: `Bearer ${card.token.reveal()}`,
           ...(body === null
