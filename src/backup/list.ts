@@ -212,10 +212,13 @@ export class BackupCatalog {
     this.#clock = clock;
   }
 
-  /** Waits a moment where targets have to be read. Those that have not answered yet are left out. */
+  /**
+   * Waits a moment where targets have to be read. Those that have not answered yet are left out.
+   * @param mirror null where it cannot be read: what a target holds is shown then, if it is all of one mirror
+   */
   async look(
     targets: readonly TargetConfig[],
-    mirror: Mirror,
+    mirror: Mirror | null,
     waitMs = WAIT_MS,
   ): Promise<readonly TargetShown[]> {
     const reading = targets.flatMap((target) => this.#refresh(target, mirror) ?? []);
@@ -235,10 +238,10 @@ export class BackupCatalog {
   }
 
   /** Null while what is known is fresh: not outdated, and no backup job has ended since. */
-  #refresh(target: TargetConfig, mirror: Mirror): Promise<void> | null {
+  #refresh(target: TargetConfig, mirror: Mirror | null): Promise<void> | null {
     const key = JSON.stringify(target);
     const known = this.#known.get(key);
-    const job = mirror.daemon.jobs({ name: 'backup', limit: 1 })[0]?.job ?? null;
+    const job = mirror?.daemon.jobs({ name: 'backup', limit: 1 })[0]?.job ?? null;
     const isFresh = known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type];
     if (isFresh && known.job === job) return null;
     const reading =
@@ -253,20 +256,27 @@ export class BackupCatalog {
   }
 }
 
-/** @param mirror whose backups are shown */
-async function readShown(config: TargetConfig, mirror: Mirror, clock: Clock): Promise<TargetShown> {
+/** @param mirror whose backups are shown; null where it cannot be read */
+async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clock): Promise<TargetShown> {
   let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
   try {
-    const owner = mirrorId(mirror);
+    const owner = mirror === null ? null : mirrorId(mirror);
     const target = await openTarget(config, clock);
     ({ address } = target);
-    const own = (await listBackups(target)).filter(
-      ({ manifest }) => manifest === null || manifest.mirror === owner,
+    const all = await listBackups(target);
+    const owners = new Set(all.flatMap(({ manifest }) => manifest?.mirror ?? []));
+    if (owner === null && owners.size > 1)
+      throw new TidemarkError(
+        'usage',
+        'it has backups of several mirrors, and which are of this one is not known',
+      );
+    const own = all.filter(
+      ({ manifest }) => manifest === null || owner === null || manifest.mirror === owner,
     );
     const whole = own.filter(({ state }) => state === 'whole');
     // One of the future, made before the clock stepped back, would hide for long that none is made.
     const newest = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now()) ?? null;
-    const volume = await volumeOf(config, mirror);
+    const volume = mirror === null ? null : await volumeOf(config, mirror);
     return { address, whole, damaged: own.length - whole.length, problem: null, newest, volume };
   } catch (error) {
     const problem = asTidemarkError(error).message;

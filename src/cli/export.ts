@@ -9,6 +9,7 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { namesOf } from '../config/mirrors.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -150,7 +151,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is not JSON`, {
-      hint: 'run `tidemark verify`; restore a backup of the file, or move it away and run `tidemark sync`',
+      hint: `run \`tidemark verify\`; ${RESTORE_HINT}, or move it away and run \`tidemark sync\``,
       cause: error,
     });
   } finally {
@@ -465,7 +466,7 @@ class ExportContent {
       'mirror_corrupt',
       `${this.#mirror.path} is damaged: ${expected} records are counted, ${found} could be read`,
       {
-        hint: 'run `tidemark verify`; restore a backup of the file, or move it away and run `tidemark sync`',
+        hint: `run \`tidemark verify\`; ${RESTORE_HINT}, or move it away and run \`tidemark sync\``,
       },
     );
   }

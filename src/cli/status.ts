@@ -15,8 +15,9 @@ import { type Answer, driftCounts, fiveAnswers } from '../daemon/http/five-answe
 import {
   type HealthSnapshot,
   type HealthView,
+  healthFrom,
   lookAtBackups,
-  readHealthSnapshot,
+  readHealthInputs,
 } from '../daemon/http/health-snapshot.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
@@ -97,7 +98,7 @@ interface HealthShown {
   readonly hasDaemon: boolean;
 }
 
-/** The mirror's health, of the sources that are asked for. */
+/** The mirror's health, of the sources that are asked for. @throws TidemarkError what reading the mirror throws */
 async function lookAtHealth(
   context: CommandContext,
   config: Config,
@@ -109,11 +110,13 @@ async function lookAtHealth(
   const view = healthView(config, mirror, now, hasDaemon);
   // Before the snapshot, which has what is known of them then.
   const backups = await lookAtBackups(view);
-  const snapshot = readHealthSnapshot(view, now, {
+  // A mirror that cannot be read is this command's error: nothing is known then.
+  const inputs = readHealthInputs(view, mirror, now, {
     // Without a configured source, the mirror itself knows whose records it holds.
     sources: configured.length > 0 ? configured : mirror.runs.sources(),
     ...(context.options.source === undefined ? {} : { others: [] }),
   });
+  const snapshot = { now, health: healthFrom(view, inputs, now), mirror, ...inputs };
   return { view, snapshot, backups, hasDaemon };
 }
 
@@ -202,7 +205,7 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
     ['source', ...questions.map(({ question }) => question.toLowerCase()), 'records'],
     ordered.map(({ source, answers, records }) => [
       source,
-      ...questions.map((_question, index) => answers[index]?.word ?? 'No mirror'),
+      ...questions.map((_question, index) => answers[index]?.word ?? 'Unknown'),
       count(records),
     ]),
     ['left', ...questions.map(() => 'left' as const), 'right'],

@@ -1,4 +1,5 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
+import { RESTORE_HINT } from '../core/hints.ts';
 import { formatInteger } from '../core/wording.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -44,7 +45,7 @@ export function mirrorProblems(
       'error',
       'mirror_corrupt',
       `${path} is damaged: ${damage[0] ?? ''}`,
-      '`tidemark verify` says what is; keep the file, and restore a backup',
+      `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
     );
   else if (error !== null && isThere)
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');

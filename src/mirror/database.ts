@@ -15,6 +15,7 @@ import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 
 export type Connection = Database.Database;
 export type Statement<Parameters extends unknown[], Row> = Database.Statement<Parameters, Row>;
@@ -141,7 +142,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
       return foreignFile(path, cause);
     case 'SQLITE_CORRUPT':
       return new TidemarkError('mirror_corrupt', `${path} is damaged`, {
-        hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+        hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
         cause,
       });
     case 'SQLITE_IOERR':
@@ -166,7 +167,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         )
       ) {
         return new TidemarkError('mirror_corrupt', `${path} is damaged: ${(thrown as Error).message}`, {
-          hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+          hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
           cause,
         });
       }
@@ -183,10 +184,12 @@ function defect(path: string, code: string, thrown: unknown): TidemarkError {
   });
 }
 
-/** The error for a file that Tidemark did not make. */
+/** The error for a file that Tidemark did not make. `cause`: it is no database, which a mirror is too whose first page is overwritten. */
 export function foreignFile(path: string, cause?: unknown): TidemarkError {
+  const orDamaged =
+    cause === undefined ? '' : `; if the mirror was there, its beginning is damaged: ${RESTORE_HINT}`;
   return new TidemarkError('mirror_foreign', `${path} is not a mirror of Tidemark; it was left as it is`, {
-    hint: 'set `mirror` (or TIDEMARK_MIRROR) to another path',
+    hint: `set \`mirror\` (or TIDEMARK_MIRROR) to another path${orDamaged}`,
     cause,
   });
 }
@@ -199,7 +202,7 @@ function primaryCode(code: string): string {
 export function asReadingError(thrown: unknown, path: string): unknown {
   if (!(thrown instanceof SyntaxError)) return asMirrorError(thrown, path);
   return new TidemarkError('mirror_corrupt', `${path} is damaged: ${thrown.message}`, {
-    hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+    hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
     cause: thrown,
   });
 }
@@ -219,7 +222,7 @@ export function translated<T>(path: string, work: () => T): T {
 function replaceHint(path: string): string {
   const kept = keptCopy(path);
   return (
-    'restore a backup of the file, or move it away and run `tidemark sync` for a new one (without history)' +
+    `${RESTORE_HINT}, or move it away and run \`tidemark sync\` for a new one (without history)` +
     (kept === undefined ? '' : `; an upgrade kept a copy from before it: ${kept}`)
   );
 }

@@ -3,6 +3,7 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 
 /** Only what the catalog has was ever written. @throws TidemarkError `mirror_corrupt` */
 export function knownKind(kind: string): Kind {
@@ -24,7 +25,7 @@ function damagedName(what: string, text: string, cause?: unknown): TidemarkError
     'mirror_corrupt',
     `the mirror is damaged: there is no ${what} ${JSON.stringify(text)}`,
     {
-      hint: '`tidemark verify` says what else is; restore a backup of the file',
+      hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
       cause,
     },
   );

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { zstdCompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { overwriteTable } from '../mirror/overwrite-table.ts';
 import { environment, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -104,6 +105,44 @@ describe('somebody else in the mirror', () => {
     expect((await tidemark(['verify'], { env })).code).toBe(0);
     expect((await tidemark(['sync'], { env })).code).toBe(0);
     expect(await domains()).toContain('new.example');
+  });
+});
+
+describe('a mirror with overwritten pages', () => {
+  it.each(['runs', 'collections'])(
+    '%s: status says that it is damaged and what to do, not that nothing was synced',
+    async (table) => {
+      const service = await FakeService.start();
+      const directory = scratch();
+      const path = join(directory, 'mirror.db');
+      const env = environment(service.url, directory);
+      expect((await tidemark(['sync'], { env })).code).toBe(0);
+      overwriteTable(path, table);
+      const ended = await tidemark(['status'], { env });
+      expectClear(ended);
+      expect(ended.stdout).toBe('');
+      expect(ended.stderr).toContain(`${path} is damaged\n`);
+      expect(ended.stderr).toContain('`tidemark verify`');
+      expect(ended.stderr).toContain('`tidemark backup restore latest --to ');
+      const json = await tidemark(['status', '--json'], { env });
+      expect([json.code, errorCode(json)]).toEqual([1, 'mirror_corrupt']);
+    },
+  );
+
+  it('its beginning: what looks like no mirror may be one, and a backup is the way back', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const path = join(directory, 'mirror.db');
+    const env = environment(service.url, directory);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const bytes = readFileSync(path);
+    bytes.fill(0xa5, 0, 4096);
+    writeFileSync(path, bytes);
+    const ended = await tidemark(['status'], { env });
+    expectClear(ended);
+    expect(ended.stderr).toContain('is not a mirror of Tidemark');
+    expect(ended.stderr).toContain('its beginning is damaged');
+    expect(ended.stderr).toContain('`tidemark backup restore latest --to ');
   });
 });
 

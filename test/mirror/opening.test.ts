@@ -168,7 +168,9 @@ describe('opening a mirror for writing', () => {
     expect(found).toMatchObject({ hint: expect.stringContaining(`${mirror.path}.before-3`) as string });
     expect(failure('verify')).toMatchObject({
       code: 'mirror_corrupt',
-      hint: expect.stringMatching(/^restore a backup of the file, or move it away/) as string,
+      hint: expect.stringMatching(
+        /^restore a backup \(`tidemark backup restore latest --to \S+`\), or move it away/,
+      ) as string,
     });
   });
 

@@ -17,6 +17,7 @@ import {
   type Need,
   driftCounts,
   fiveAnswers,
+  isUnreadable,
   needsOf,
   sinceOf,
   verdictText,
@@ -90,11 +91,13 @@ ${noticesSection(snapshot)}`;
   return { title: snapshot.health.state === 'failing' ? '✕ Failing' : open, body, isWorking };
 }
 
-function summaryLine(view: DaemonView, { sourceStatuses, now }: HealthSnapshot): string {
+function summaryLine(view: DaemonView, snapshot: HealthSnapshot): string {
+  const { sourceStatuses, now } = snapshot;
   const records = sourceStatuses.reduce((sum, each) => sum + each.records, 0);
   const [first, ...others] = view.config().sources.map(({ name }) => name);
   const names = others.length === 0 ? (first ?? '') : plural(others.length + 1, 'source');
-  return `${names}, ${plural(records, 'record')}; ${workText(view, now)}.`;
+  const held = isUnreadable(snapshot) ? 'the mirror cannot be read' : plural(records, 'record');
+  return `${names}, ${held}; ${workText(view, now)}.`;
 }
 
 function workText(view: DaemonView, now: number): string {
@@ -211,7 +214,8 @@ function scheduleSection(view: DaemonView, { now }: HealthSnapshot): Html {
   return section('plan', 'Scheduled', NOTHING, content);
 }
 
-function jobsSection({ lastJobs, now }: HealthSnapshot): Html {
+function jobsSection(snapshot: HealthSnapshot): Html {
+  const { lastJobs, now } = snapshot;
   const rows = JOB_NAMES.flatMap((name) =>
     lastJobs
       .of(name)
@@ -228,10 +232,10 @@ function jobsSection({ lastJobs, now }: HealthSnapshot): Html {
     { head: 'When' },
     { head: 'Took', style: 'num spare' },
   ];
-  const content =
-    rows.length === 0
-      ? emptyHtml('Nothing done yet.', 'The latest jobs of the daemon appear here.')
-      : tableHtml('Latest jobs', columns, rows);
+  const empty = isUnreadable(snapshot)
+    ? emptyHtml('Not known.', 'The mirror, which records them, cannot be read.')
+    : emptyHtml('Nothing done yet.', 'The latest jobs of the daemon appear here.');
+  const content = rows.length === 0 ? empty : tableHtml('Latest jobs', columns, rows);
   return section('done', 'Recent jobs', NOTHING, content);
 }
 

@@ -41,6 +41,10 @@ export function fiveAnswers(
   drift: DriftCounts | null,
   isConfigured = true,
 ): Answer[] {
+  if (isUnreadable(snapshot)) {
+    const unknown: Answered = { tone: 'bad', word: 'Unknown', line: 'the mirror cannot be read' };
+    return QUESTIONS.map((question) => ({ question, ...unknown }));
+  }
   return [
     { question: 'Fresh', ...fresh(snapshot, isConfigured) },
     { question: 'Complete', ...complete(snapshot) },
@@ -51,6 +55,12 @@ export function fiveAnswers(
 }
 
 type Answered = Omit<Answer, 'question'>;
+const QUESTIONS = ['Fresh', 'Complete', 'Verified', 'Restorable', 'Drift'] as const;
+
+/** Nothing is known of the mirror then; where it is still to be made, there is nothing to know. */
+export function isUnreadable({ health }: Pick<HealthSnapshot, 'health'>): boolean {
+  return health.reasons.some(({ code }) => code === 'mirror_unreadable');
+}
 
 function fresh({ health, now }: HealthSnapshot, isConfigured: boolean): Answered {
   if (health.sources.length === 0)

@@ -209,7 +209,7 @@ export function readFreshness(
   }
 }
 
-/** The backups in their directory, after a short wait; null if unknown. */
+/** The backups in their directory, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
 export async function lookAtBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
@@ -217,7 +217,7 @@ export async function lookAtBackups(view: HealthView, waitMs?: number): Promise<
     return backupsShown(await view.backups.look(backup.targets, view.mirror(), waitMs));
   } catch {
     // Health reports why the mirror cannot be read; a target that cannot be read is part of what `look` returns.
-    return null;
+    return backupsShown(await view.backups.look(backup.targets, null, waitMs));
   }
 }
 

@@ -11,6 +11,7 @@ import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
 import { BackupCatalog } from '../../../src/backup/list.ts';
 import type { TargetConfig } from '../../../src/config/config.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
+import { overwriteTable } from '../../mirror/overwrite-table.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
 
 const ends: (() => Promise<void>)[] = [];
@@ -38,15 +39,15 @@ afterAll(async () => {
 });
 
 /** The page without its marks. */
-async function words(): Promise<string> {
-  const html = await (await fetch(`${url}/`, { headers: { accept: 'text/html' } })).text();
+async function words(at = url): Promise<string> {
+  const html = await (await fetch(`${at}/`, { headers: { accept: 'text/html' } })).text();
   return html
     .replace(/<style>.*?<\/style>|<script>.*?<\/script>/gs, '')
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ');
 }
 
-function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}): void {
+function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}, into = directory): void {
   const file = backupName(madeAt, 1, false);
   const manifest: BackupManifest = {
     schema: MANIFEST_SCHEMA,
@@ -66,8 +67,8 @@ function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}): void {
     versions: { tidemark: '0.0.0', schema: 1 },
     ...more,
   };
-  writeFileSync(join(directory, file), 'x'.repeat(2300));
-  writeFileSync(join(directory, manifestName(file)), manifestText(manifest));
+  writeFileSync(join(into, file), 'x'.repeat(2300));
+  writeFileSync(join(into, manifestName(file)), manifestText(manifest));
 }
 
 describe('the overview', () => {
@@ -218,6 +219,33 @@ describe('the overview', () => {
     expect(await patient.look([targetAt(gone)], world.mirror())).toEqual([empty]);
     const [away] = await patient.look([targetAt(join(gone, 'away'))], world.mirror());
     expect(away?.problem).toContain('does not exist');
+  });
+});
+
+describe('the overview of a mirror that cannot be read', () => {
+  it('says so in every answer, and shows the backups', async () => {
+    const target = mkdtempSync(join(tmpdir(), 'tidemark-backup-'));
+    onTestFinished(() => rmSync(target, { recursive: true, force: true }));
+    const damaged = await World.create({
+      TIDEMARK_KINDS_INCLUDE: 'organizations,domains',
+      TIDEMARK_BACKUP_TARGETS: target,
+    });
+    await damaged.sync();
+    writeBackup(damaged.clock.at - 60 * MINUTE_MS, {}, target);
+    overwriteTable(damaged.mirrorPath, 'runs');
+    const shown = await words((await damaged.listen()).url);
+    expect(shown).toContain('default, the mirror cannot be read; next sync');
+    for (const question of ['Fresh', 'Complete', 'Verified', 'Restorable', 'Drift'])
+      expect(shown).toContain(`${question} Unknown the mirror cannot be read`);
+    expect(shown).toContain(`the mirror cannot be read: ${damaged.mirrorPath} is damaged`);
+    expect(shown).toContain('tidemark backup restore latest --to');
+    expect(shown).toContain('Off-site backups Latest 60 min ago , as of run 1');
+    expect(shown).not.toMatch(/No baseline|no complete run yet|0 records|Nothing done yet|has not answered/);
+
+    writeBackup(damaged.clock.at - 30 * MINUTE_MS, { mirror: 'another' }, target);
+    damaged.clock.passedMs += MINUTE_MS;
+    const doubtful = await words((await damaged.listen()).url);
+    expect(doubtful).toContain('backups of several mirrors, and which are of this one is not known');
   });
 });
 
