@@ -260,7 +260,7 @@ export class BackupCatalog {
 async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clock): Promise<TargetShown> {
   let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
   try {
-    const owner = mirror === null ? null : mirrorId(mirror);
+    const owner = ownerOf(mirror);
     const target = await openTarget(config, clock);
     ({ address } = target);
     const all = await listBackups(target);
@@ -281,6 +281,16 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
   } catch (error) {
     const problem = asTidemarkError(error).message;
     return { address, whole: [], damaged: 0, problem, newest: null, volume: null };
+  }
+}
+
+/** Null where it cannot be read. */
+function ownerOf(mirror: Mirror | null): string | null {
+  try {
+    return mirror === null ? null : mirrorId(mirror);
+  } catch {
+    // The damage is reported by whatever else reads the mirror; the backups are the way out of it.
+    return null;
   }
 }
 

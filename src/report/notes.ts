@@ -3,7 +3,7 @@ import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeText } from '../catalog/catalog.ts';
+import { collectionKey, scopeText } from '../catalog/catalog.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, plural } from '../core/wording.ts';
 import {
@@ -61,6 +61,12 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
 /** True if something could not be compared, or not in its present state: exit code 3. */
 export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
   return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
+}
+
+/** How many collections put it in doubt. */
+export function uncomparedCollections(document: Pick<DiffDocument, 'skipped' | 'stale'>): number {
+  const collections = [...document.skipped, ...readingsThatMayHideChanges(document)];
+  return new Set(collections.map(collectionKey)).size;
 }
 
 // Notes on collections, a line for each reason.

@@ -227,6 +227,31 @@ describe('status', () => {
     });
   });
 
+  it('drift: what could not be compared is counted, and no drift in the rest is not "None"', async () => {
+    const service = await FakeService.start();
+    service.set('domains', [{ id: 'd1', domain: 'x' }]);
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    expect((await run('sync')).code).toBe(0);
+    expect((await run('snapshots', 'pin', 'approved', '--baseline')).code).toBe(0);
+    expect((await run('status')).stdout).toMatch(/Drift +None +as of run 1, /);
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/domains/') || path.endsWith('/roles/') ? forbidden(response, 'x:read') : false,
+    );
+    expect((await run('sync')).code).toBe(3);
+    const { stdout } = await run('status');
+    expect(stdout).toMatch(/Drift +None found +2 collections could not be compared, as of run 2, /);
+    // Held removals are of the same sort: the records may be gone.
+    service.quirks.length = 0;
+    service.set('domains', []);
+    expect((await run('sync')).code).toBe(3);
+    expect((await run('status')).stdout).toMatch(
+      /Drift +None found +1 collection could not be compared, as of run 3, /,
+    );
+  });
+
   it('several sources: one whole, one never synced, one denied, one no longer configured', async () => {
     const service = await FakeService.start();
     const directory = scratch();

@@ -10,7 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
 import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
-import { formLine, FORMS_HEADING } from '../../report/notes.ts';
+import { formLine, FORMS_HEADING, uncomparedCollections } from '../../report/notes.ts';
 import { isSecretId } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { fieldLine } from '../../report/value-text.ts';
@@ -160,6 +160,12 @@ interface ShownSource {
 export function noDriftHtml({ document }: SourceDrift, now: number): Html {
   const { run, at } = document.to;
   const when = at === undefined ? '' : `, ${age(at, now)}`;
+  const uncompared = uncomparedCollections(document);
+  if (uncompared > 0)
+    return emptyHtml(
+      'No drift in what could be compared.',
+      `${plural(uncompared, 'collection')} could not be.`,
+    );
   return emptyHtml('No drift', run === undefined ? 'as of the latest run.' : `as of run ${run}${when}.`);
 }
 

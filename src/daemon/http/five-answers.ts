@@ -5,6 +5,7 @@
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
+import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { summaryOf } from '../jobs/summaries.ts';
@@ -20,6 +21,10 @@ export interface DriftCounts {
   readonly run: number | null;
   /** When that run ended, ISO 8601. */
   readonly at: string | null;
+  /** Collections that could not be compared, or not in their present state: each may hide drift. */
+  readonly uncompared: number;
+  /** Why the drift of a source is not known at all, neither from now nor from an earlier job; null where it is of all. */
+  readonly unknown: string | null;
 }
 
 /** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
@@ -170,7 +175,13 @@ function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
 function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
   if (drift === null) return { tone: 'plain', word: 'No baseline', line: 'nothing to compare with' };
   const run = drift.run === null ? 'the latest runs' : `run ${drift.run}`;
-  const when = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
+  const as = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
+  const missing =
+    drift.uncompared === 0 ? '' : `${plural(drift.uncompared, 'collection')} could not be compared, `;
+  const when = `${missing}${as}`;
+  if (drift.open === 0 && drift.unknown !== null)
+    return { tone: 'warn', word: 'Unknown', line: drift.unknown };
+  if (drift.open === 0 && missing !== '') return { tone: 'warn', word: 'None found', line: when };
   if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
   const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
   return {
@@ -191,6 +202,9 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if (needs > 1) return `${count(needs)} things need you`;
   if ((drift?.open ?? 0) > 0) return 'The backup is current; the service has drifted';
   const untested = [
+    ...((drift?.uncompared ?? 0) > 0
+      ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared with the baseline`]
+      : []),
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
     ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill yet'] : []),
   ];
@@ -213,13 +227,20 @@ export function driftCounts(snapshot: HealthSnapshot, { drifts, problem }: Found
   };
   for (const { open } of drifts) add(severityCounts(open));
   const compared = new Set(drifts.map(({ source }) => source));
+  let uncompared = drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0);
+  let earlier = 0;
+  const { sourceStatuses } = snapshot;
   for (const job of problem.length === 0 ? [] : snapshot.lastJobs.finished('drift')) {
     const summary = summaryOf('drift', job);
-    if (summary !== null && !compared.has(job.source ?? '')) add(summary.severities);
+    if (summary === null || compared.has(job.source ?? '')) continue;
+    add(summary.severities);
+    uncompared += summary.skipped;
+    if (sourceStatuses.some(({ source }) => source === job.source)) earlier += 1;
   }
+  const unknown = earlier < problem.length ? (problem[0] ?? null) : null;
   const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
   const only = drifts.length === 1 && problem.length === 0 ? drifts[0]?.document.to : undefined;
-  return { open, severities, run: only?.run ?? null, at: only?.at ?? null };
+  return { open, severities, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
 }
 
 export interface Need extends HealthReason {

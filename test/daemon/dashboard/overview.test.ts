@@ -12,7 +12,7 @@ import { BackupCatalog } from '../../../src/backup/list.ts';
 import type { TargetConfig } from '../../../src/config/config.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { overwriteTable } from '../../mirror/overwrite-table.ts';
-import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
+import { DAY_MS, HeldClock, MINUTE_MS, NARROW_KEY, World } from '../http/world.ts';
 
 const ends: (() => Promise<void>)[] = [];
 let directory: string;
@@ -231,7 +231,9 @@ describe('the overview of a mirror that cannot be read', () => {
       TIDEMARK_BACKUP_TARGETS: target,
     });
     await damaged.sync();
-    writeBackup(damaged.clock.at - 60 * MINUTE_MS, {}, target);
+    const own = damaged.write(mirrorId);
+    writeBackup(damaged.clock.at - 60 * MINUTE_MS, { mirror: own }, target);
+    writeBackup(damaged.clock.at - 30 * MINUTE_MS, { mirror: 'another' }, target);
     overwriteTable(damaged.mirrorPath, 'runs');
     const shown = await words((await damaged.listen()).url);
     expect(shown).toContain('default, the mirror cannot be read; next sync');
@@ -242,10 +244,33 @@ describe('the overview of a mirror that cannot be read', () => {
     expect(shown).toContain('Off-site backups Latest 60 min ago , as of run 1');
     expect(shown).not.toMatch(/No baseline|no complete run yet|0 records|Nothing done yet|has not answered/);
 
-    writeBackup(damaged.clock.at - 30 * MINUTE_MS, { mirror: 'another' }, target);
-    damaged.clock.passedMs += MINUTE_MS;
-    const doubtful = await words((await damaged.listen()).url);
-    expect(doubtful).toContain('backups of several mirrors, and which are of this one is not known');
+    // Of a file that cannot even be opened, nothing says whose backups they are.
+    const [doubtful] = await new BackupCatalog(damaged.clock).look([targetAt(target)], null);
+    expect(doubtful?.problem).toContain('backups of several mirrors');
+    rmSync(join(target, manifestName(backupName(damaged.clock.at - 30 * MINUTE_MS, 1, false))));
+    const [only] = await new BackupCatalog(damaged.clock).look([targetAt(target)], null);
+    expect(only).toMatchObject({ problem: null, damaged: 1, whole: [{ run: 1 }] });
+  });
+});
+
+describe('the drift of what was read in part', () => {
+  it('is not called none, and not shown as good', async () => {
+    const partial = await World.create({ TIDEMARK_KINDS_INCLUDE: 'organizations,projects,batch_exports' });
+    const run = await partial.sync();
+    partial.write((mirror) => {
+      mirror.snapshots.pin('as-approved', run);
+      mirror.snapshots.setBaseline('as-approved');
+    });
+    await partial.sync(NARROW_KEY);
+    const { url: at } = await partial.listen();
+    const html = await (await fetch(`${at}/`)).text();
+    expect(html).toContain(
+      '<li class="warn"><h2><a href="/drift">Drift</a></h2><div><b>None found</b></div>',
+    );
+    const shown = await words(at);
+    expect(shown).toMatch(/None found \d+ collections? could not be compared, as of run 2, /);
+    expect(shown).toMatch(/No drift in what could be compared\. \d+ collections? could not be\./);
+    expect(shown).not.toContain('No drift as of');
   });
 });
 
