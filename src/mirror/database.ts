@@ -184,7 +184,7 @@ function defect(path: string, code: string, thrown: unknown): TidemarkError {
   });
 }
 
-/** The error for a file that Tidemark did not make. `cause`: it is no database, which a mirror is too whose first page is overwritten. */
+/** The error for a file that Tidemark did not make. `cause`: it is not a database at all, as a mirror whose first page is overwritten. */
 export function foreignFile(path: string, cause?: unknown): TidemarkError {
   const orDamaged =
     cause === undefined ? '' : `; if the mirror was there, its beginning is damaged: ${RESTORE_HINT}`;
