@@ -174,6 +174,24 @@ export interface GitSummary {
   readonly removed: number;
 }
 
+export interface BackupSummary {
+  readonly job: 'backup';
+  /** Null where no backup was due; then only `job` is there beside it. */
+  readonly file: string | null;
+  readonly run?: number;
+  /** As stored, and before it was packed. */
+  readonly bytes?: number;
+  readonly plainBytes?: number;
+  readonly isEncrypted?: boolean;
+  /** Old backups that retention removed. */
+  readonly removed?: number;
+  /** Those in which one was due: null where it was stored, else why it could not be. */
+  readonly targets?: readonly { readonly address: string; readonly error: string | null }[];
+  /** How the command after a backup ended; null without one. */
+  readonly command?: string | null;
+  readonly durationMs?: number;
+}
+
 /** A job that failed before it had a summary stores an empty object. @internal */
 export interface SummaryByJob {
   readonly sync: SyncSummary;
@@ -182,6 +200,7 @@ export interface SummaryByJob {
   readonly forget: ForgetSummary;
   readonly drill: DrillSummary;
   readonly git: GitSummary;
+  readonly backup: BackupSummary;
 }
 
 /** The summary of a job of that name; null for another job, one without an end, and one without a summary. */

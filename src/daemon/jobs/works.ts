@@ -130,11 +130,10 @@ function resultOf(made: BackupOutcome | null): JobResult {
   };
 }
 
-/** Keys may be added, never renamed: rows of older versions stay in the mirror. */
 function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValue>> {
-  if (made === null) return { job: 'backup', file: null };
+  if (made === null) return storedSummary({ job: 'backup', file: null });
   const { manifest, targets, hook, seconds } = made;
-  return {
+  return storedSummary({
     job: 'backup',
     file: manifest.file,
     run: manifest.run,
@@ -145,5 +144,5 @@ function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValu
     targets: targets.map(({ address, error }) => ({ address, error: error?.message ?? null })),
     command: hook?.outcome ?? null,
     durationMs: Math.round(seconds * 1000),
-  };
+  });
 }

@@ -29,44 +29,66 @@ export function transitionsOf(states: readonly NoticeState[], seen: JobObservati
 
 // Transitions of the jobs beside sync: whether they did their work at all, and what verify and drill found.
 
-/** Subject `job:NAME`: `failed` while the job cannot do its work. Problems that a verification found are its work done. */
+/**
+ * Subject `job:NAME`: `failed` while the job cannot do its work. Problems that a verification found are its work done. A
+ * backup that is missing in one of its targets has failed, although the others have it; another failing target is news.
+ */
 function workTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   const source = job.source ?? '';
   const subject = `job:${job.name}`;
   const before = stateOf(states, source, subject);
   const hasFound = (summaryOf('verify', job)?.problems ?? 0) > 0;
-  const isFailed = (job.outcome === 'failed' || job.outcome === 'refused') && !hasFound;
-  if (isFailed === (before !== undefined)) return NO_TRANSITION;
+  const failing = failedTargets(job);
+  const isFailed =
+    failing.length > 0 || ((job.outcome === 'failed' || job.outcome === 'refused') && !hasFound);
   const shared = { job: job.name, run: job.run };
   const topic = job.name === 'backup' ? 'backup' : 'job';
   if (!isFailed) {
+    // A job that had no backup to make proves nothing.
+    if (before === undefined || summaryOf('backup', job)?.file === null) return NO_TRANSITION;
     const recovered = noticeOf(
       { at, source, subject, event: `${topic}_recovered` },
       {
         ...shared,
         severity: 'low',
         title: `${subjectName(source)}: ${job.name} works again`,
-        lines: before === undefined ? [] : [`it had failed since ${before.since}`],
+        lines: [`it had failed since ${before.since}`],
       },
     );
     return { states: [], cleared: [{ source, subject }], notices: [recovered] };
   }
+  const known = (before?.detail['targets'] ?? []) as readonly string[];
+  const added = failing.filter(({ address }) => !known.includes(address));
+  if (before !== undefined && added.length === 0) return NO_TRANSITION;
+  const title =
+    failing.length === 0
+      ? `${job.name} failed`
+      : `${job.name} failed in ${failing.map(({ address }) => address).join(', ')}`;
+  const reasons = failing.length === 0 ? [job.error ?? ''] : failing.map(({ error }) => error);
   const failed = noticeOf(
     { at, source, subject, event: `${topic}_failed` },
     {
       ...shared,
       severity: 'high',
-      title: `${subjectName(source)}: ${job.name} failed`,
-      lines: job.error === null ? [] : [job.error],
+      title: `${subjectName(source)}: ${title}`,
+      lines: reasons.filter((reason) => reason !== ''),
       error: job.error === null ? null : { code: job.errorCode, message: job.error },
     },
   );
+  const targets = failing.map(({ address }) => address);
   return {
-    states: [{ source, subject, state: 'failed', since: at, detail: {} }],
+    states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail: { targets } }],
     cleared: [],
-    notices: [failed],
+    // A job that failed as a whole was reported, and names its targets only now.
+    notices: before !== undefined && known.length === 0 ? [] : [failed],
   };
+}
+
+/** The targets that a backup could not be stored in. A target stays due until it has one, so that each backup tries it again. */
+function failedTargets(job: JobObservation['job']): readonly { address: string; error: string }[] {
+  const targets = summaryOf('backup', job)?.targets ?? [];
+  return targets.flatMap(({ address, error }) => (error === null ? [] : [{ address, error }]));
 }
 
 /** Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than before are reported again. */

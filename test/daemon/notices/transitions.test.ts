@@ -189,6 +189,21 @@ const drill = (score: number): JobObservation =>
       summary: { job: 'drill', score, from: 3, kinds: [] } as unknown as JobRow['summary'],
     }),
   );
+/** A backup in the targets a and b, of which some fail. */
+const backup = (failing: string, error: string | null): JobObservation => {
+  const targets = ['a', 'b'].map((address) => ({
+    address,
+    error: failing.includes(address) ? error : null,
+  }));
+  const isPartial = targets.some((each) => each.error !== null);
+  return seen(
+    job('backup', isPartial ? 'partial' : 'done', {
+      error: isPartial ? error : null,
+      summary: { job: 'backup', file: 'x', targets } as unknown as JobRow['summary'],
+    }),
+  );
+};
+const NO_BACKUP_DUE = seen(job('backup', 'done', { summary: { job: 'backup', file: null } }));
 
 describe('the other jobs', () => {
   it.each<[string, JobObservation[], string[][]]>([
@@ -210,6 +225,23 @@ describe('the other jobs', () => {
         seen(job('backup', 'failed')),
         seen(job('backup', 'done')),
       ],
+      [['backup_failed'], [], ['backup_recovered']],
+    ],
+    [
+      'a backup that fails in one of its targets, in another one too, and in none',
+      [
+        backup('a', null),
+        backup('a', 'full'),
+        backup('a', 'full'),
+        backup('ab', 'away'),
+        NO_BACKUP_DUE,
+        backup('', null),
+      ],
+      [[], ['backup_failed'], [], ['backup_failed'], [], ['backup_recovered']],
+    ],
+    [
+      'a backup that failed as a whole is no better while one target still fails',
+      [seen(job('backup', 'failed', { error: 'away' })), backup('b', 'away'), backup('b', null)],
       [['backup_failed'], [], ['backup_recovered']],
     ],
     [
