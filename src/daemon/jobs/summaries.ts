@@ -174,7 +174,7 @@ export interface GitSummary {
   readonly removed: number;
 }
 
-export interface BackupSummary {
+interface BackupSummary {
   readonly job: 'backup';
   /** Null where no backup was due; then only `job` is there beside it. */
   readonly file: string | null;
