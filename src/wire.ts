@@ -5,8 +5,14 @@
  */
 import { hostname } from 'node:os';
 import type { Config } from './config/config.ts';
-import { loadConfig } from './config/load.ts';
-import { type LoadedConfig, onlyMirrorConfig } from './config/mirrors.ts';
+import { loadConfig, locateMirror } from './config/load.ts';
+import {
+  hasMirrorPerSource,
+  type LoadedConfig,
+  mirrorOf,
+  onlyMirrorConfig,
+  sourcesWithMirror,
+} from './config/mirrors.ts';
 import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
@@ -63,6 +69,18 @@ export function readLoadedConfig(
     );
   }
   return { ...config, sources: config.sources.filter(({ name }) => choice.source?.includes(name)) };
+}
+
+/**
+ * The paths of the mirrors on which the daemon may be found, also where the configuration has mistakes.
+ * @throws TidemarkError where they are not known: the mirror's path is wrong, or the file cannot be read
+ */
+export function locateMirrors(surroundings: Surroundings, choice: ConfigChoice): readonly string[] {
+  const { config: file, source: asked } = choice;
+  const { env, cwd } = surroundings;
+  const mirrorPath = locateMirror({ ...(file === undefined ? {} : { file }), env, cwd });
+  if (!hasMirrorPerSource({ mirrorPath })) return [mirrorPath];
+  return (asked ?? sourcesWithMirror({ mirrorPath })).map((source) => mirrorOf({ mirrorPath }, source));
 }
 
 /** The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process). */

@@ -2,10 +2,10 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Config } from '../config/config.ts';
-import { type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
+import { type LoadedConfig, mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { backupWork } from '../daemon/jobs/works.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
@@ -13,7 +13,7 @@ import type { DaemonEffects, StartJob } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
-import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
+import { locateMirrors, openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printReason } from './context.ts';
 import { daemonEffects, daemonLog, daemonUnreachable } from './daemon-effects.ts';
 import { Agent, request } from 'node:http';
@@ -184,21 +184,22 @@ const STATUS_BY_STATE: Readonly<Record<string, number>> = {
  * @throws TidemarkError `unreachable` where no daemon is running on this mirror, or it does not answer
  */
 async function daemonCheck(context: CommandContext): Promise<ExitCode> {
-  const loaded = readLoadedConfig(context, context.options, 'unused');
+  const { mirrors, names, mistake } = mirrorsToAsk(context);
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   // A daemon of many mirrors is beside each of them, but not beside one that could not be taken.
-  const card = mirrorConfigs(loaded).reduce<DaemonLockfile | null>(
-    (found, { mirror }) => found ?? findDaemon(mirror, looker),
+  const card = mirrors.reduce<DaemonLockfile | null>(
+    (found, mirror) => found ?? findDaemon(mirror, looker),
     null,
   );
   if (card === null) {
-    throw new TidemarkError(
-      'unreachable',
-      `no daemon is running on ${loaded.mirrorPath}, or this user may not see it`,
-      {
-        hint: 'start one with `tidemark daemon`; ask as the user that it runs as, with the same configuration',
-      },
-    );
+    const none = `no daemon is running on ${names}, or this user may not see it`;
+    throw new TidemarkError('unreachable', mistake === null ? none : `${none}; ${mistake.message}`, {
+      cause: mistake,
+      hint:
+        mistake === null
+          ? 'start one with `tidemark daemon`; ask as the user that it runs as, with the same configuration'
+          : 'correct the configuration, then start one with `tidemark daemon`',
+    });
   }
   const isJson = context.options.json === true;
   const accept = isJson ? 'application/json' : 'text/plain';
@@ -217,6 +218,42 @@ async function daemonCheck(context: CommandContext): Promise<ExitCode> {
   if (state !== 'failing') return EXIT.done;
   printReason(context, failingReason(text, isJson));
   return EXIT.failed;
+}
+
+interface MirrorsToAsk {
+  readonly mirrors: readonly string[];
+  /** The mirrors in a sentence. */
+  readonly names: string;
+  /** What is wrong with the configuration: a daemon that runs works on without it, and says so itself. */
+  readonly mistake: TidemarkError | null;
+}
+
+/** @throws TidemarkError `unreachable` where the configuration does not tell where a mirror is */
+function mirrorsToAsk(context: CommandContext): MirrorsToAsk {
+  const { options } = context;
+  let mistake: TidemarkError;
+  try {
+    const loaded = readLoadedConfig(context, options, 'unused');
+    const mirrors = mirrorConfigs(loaded).map(({ mirror }) => mirror);
+    return { mirrors, names: loaded.mirrorPath, mistake: null };
+  } catch (error) {
+    mistake = asTidemarkError(error);
+    if (mistake.code !== 'config_invalid' && mistake.code !== 'config_missing') throw error;
+  }
+  try {
+    const mirrors = locateMirrors(context, options);
+    return { mirrors, names: namesOf(mirrors), mistake };
+  } catch (error) {
+    const { message, hint } = asTidemarkError(error);
+    throw new TidemarkError(
+      'unreachable',
+      `no daemon can be found without the path of its mirror: ${message}`,
+      {
+        cause: error,
+        ...(hint === undefined ? {} : { hint }),
+      },
+    );
+  }
 }
 
 /** What fails, out of the answer in either form. */

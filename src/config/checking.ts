@@ -34,12 +34,14 @@ export interface Checking {
   readonly definitions: Map<FoundProfile, readonly ResourceDefinition[]>;
 }
 
+type Surrounding = Pick<Checking, 'tree' | 'cwd' | 'fileDirectory'>;
+
 /** Where relative paths at a place start: from a variable at the current directory, else at the file's. */
-export function directoryOf({ tree, cwd, fileDirectory }: Checking, path: Path): string {
+export function directoryOf({ tree, cwd, fileDirectory }: Surrounding, path: Path): string {
   return isFromVariable(tree, path) ? cwd : fileDirectory;
 }
 
-export function absolutePath(checking: Checking, path: Path, configured: string): string {
+export function absolutePath(checking: Surrounding, path: Path, configured: string): string {
   return resolve(directoryOf(checking, path), configured);
 }
 

@@ -12,6 +12,9 @@ const PREFIX = 'TIDEMARK_';
 /** Names the configuration file where `--config` does not. */
 export const CONFIG_VARIABLE = 'TIDEMARK_CONFIG';
 
+/** Says where the mirror is, whatever the file says. */
+export const MIRROR_VARIABLE = 'TIDEMARK_MIRROR';
+
 interface OptionRow {
   /** Keys that lead to it; `[]` stands for every element of a list. */
   readonly keys: readonly string[];

@@ -29,7 +29,7 @@ import {
   SCHEDULE_NAMES,
 } from './config.ts';
 import { type Environment, readDocument } from './document.ts';
-import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
+import { applyEnvironment, CONFIG_VARIABLE, MIRROR_VARIABLE, unknownVariables } from './environment.ts';
 import { Mistakes, place } from './mistakes.ts';
 import { type ParsedOptions, OPTIONS } from './options.ts';
 import { parseTree, typeInterpolations } from './parse.ts';
@@ -122,6 +122,38 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   }
   mistakes.throwIfAny();
   return deepFrozen(config);
+}
+
+/**
+ * The path of the mirror, whatever else is wrong with the configuration: enough to find the daemon, which works on with
+ * the configuration that it had. Of a file that is not YAML, the line of the mirror counts.
+ * @throws TidemarkError as `loadConfig`, where the mirror itself is what is wrong, or the file cannot be read
+ */
+export function locateMirror(options: LoadOptions): string {
+  const { env, cwd } = options;
+  const mistakes = new Mistakes();
+  const isInEnvironment = (env[MIRROR_VARIABLE] ?? '') !== '';
+  const read: FileRead = isInEnvironment
+    ? { file: null, tree: emptyTree(null), usedVariables: new Set() }
+    : readFile(options, mistakes, new FilesRead());
+  const { file } = read;
+  const tree = file !== null && mistakes.hasTextMistake ? mirrorLine(file, options, mistakes) : read.tree;
+  applyEnvironment(tree, env, read.usedVariables, mistakes);
+  const { mirror } = parseTree(OPTIONS, tree, mistakes);
+  if (mistakes.covers(tree, ['mirror'])) mistakes.throwIfAny();
+  return absolutePath({ tree, cwd, fileDirectory: file === null ? cwd : dirname(file) }, ['mirror'], mirror);
+}
+
+/** A tree of nothing but the line that begins with `mirror:`; empty without such a line. */
+function mirrorLine(file: string, { env, cwd }: LoadOptions, mistakes: Mistakes): Tree {
+  const text = readTextFile(file);
+  const line = 'mistake' in text ? undefined : /^mirror:.*$/m.exec(text.text)?.[0];
+  const label = labelOf(file, cwd);
+  if (line === undefined) return emptyTree(label);
+  const own = new Mistakes();
+  const { tree } = readDocument(line, label, env, own);
+  if (own.count > 0) mistakes.throwIfAny();
+  return tree;
 }
 
 interface FileRead {

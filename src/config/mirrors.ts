@@ -68,14 +68,10 @@ export function unconfiguredMirrors(
 ): readonly { readonly source: string; readonly config: Config }[] {
   if (!hasMirrorPerSource(loaded)) return [];
   const { mirrorPath, ...common } = loaded;
-  const [before = ''] = mirrorPath.split(PLACEHOLDER);
-  const directory = before.endsWith(sep) ? before : dirname(before);
-  // What has the name of the source in it: the file, or a directory above it.
-  const [named = ''] = mirrorPath.slice(join(directory, sep).length).split(sep);
   const configured = new Set(loaded.configured.map(({ name }) => name));
-  return namesIn(directory, named).flatMap((source) => {
+  return sourcesWithMirror(loaded).flatMap((source) => {
+    if (configured.has(source)) return [];
     const mirror = mirrorOf(loaded, source);
-    if (configured.has(source) || !existsSync(mirror)) return [];
     const none = { sources: [], configured: [], schedules: NO_SCHEDULES, backup: null };
     return [
       {
@@ -84,6 +80,15 @@ export function unconfiguredMirrors(
       },
     ];
   });
+}
+
+/** Names of the sources whose own mirror exists, configured or not, where each has one. */
+export function sourcesWithMirror({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): readonly string[] {
+  const [before = ''] = mirrorPath.split(PLACEHOLDER);
+  const directory = before.endsWith(sep) ? before : dirname(before);
+  // What has the name of the source in it: the file, or a directory above it.
+  const [named = ''] = mirrorPath.slice(join(directory, sep).length).split(sep);
+  return namesIn(directory, named).filter((source) => existsSync(mirrorOf({ mirrorPath }, source)));
 }
 
 const NO_SCHEDULES = Object.freeze(

@@ -1,7 +1,8 @@
 /** What the command line asks the daemon on this machine goes to it alone, and only its own answer counts. */
 import { createServer, type RequestListener } from 'node:http';
 import { once } from 'node:events';
-import { dirname } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { type DaemonRegistration, registerDaemon } from '../../src/daemon/lockfile.ts';
@@ -80,6 +81,61 @@ describe('daemon --check', () => {
 
     await world.sync();
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
+  });
+
+  describe('with a mistake in the configuration, which the daemon does not take', () => {
+    const SOURCE = 'sources: [{ name: default, baseUrl: "http://127.0.0.1:1", apiKey: x }]\n';
+    /** The exit code and the texts, with a configuration file and no variables that say where the mirror is. */
+    async function checked(text: string, cwd: string) {
+      writeFileSync(join(cwd, 'tidemark.yaml'), text);
+      return await commandLine(['daemon', '--check'], { env: {}, cwd });
+    }
+
+    it.each([
+      ['a wrong value', 'backup: { every: 1q }\n'],
+      ['a variable that is not set', 'drift: { ignore: "${NOT_SET}" }\n'],
+      ['a text that is no YAML', 'drift: [\n\tno: {\n'],
+    ])('it is found with %s', async (_name, wrong) => {
+      const { world } = await announced();
+      const text = `mirror: ./${basename(world.mirrorPath)}\n${SOURCE}${wrong}`;
+      const ended = await checked(text, dirname(world.mirrorPath));
+      expect(ended, ended.stderr).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^(ok|degraded)\n/) as string,
+      });
+    });
+
+    it('it is found on the mirror of a source', async () => {
+      const { world } = await announced();
+      const pattern = basename(world.mirrorPath).replace(/[a-z]+/, '{source}');
+      const ended = await checked(
+        `mirror: ./${pattern}\n${SOURCE}backup: { every: 1q }\n`,
+        dirname(world.mirrorPath),
+      );
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    });
+
+    it('that no daemon is there is exit 1 with the mistake, also where the path of the mirror is what is wrong', async () => {
+      const { world } = await announced();
+      const cwd = dirname(world.mirrorPath);
+      const other = await checked(`mirror: ./other.db\n${SOURCE}backup: { every: 1q }\n`, cwd);
+      expect([other.code, other.stderr]).toEqual([
+        1,
+        expect.stringMatching(/no daemon is running on \S+other\.db[^]*backup\.every: expected a duration/),
+      ]);
+      const unknown = await checked(`mirror: [1]\n${SOURCE}`, cwd);
+      expect([unknown.code, unknown.stderr]).toEqual([
+        1,
+        expect.stringMatching(
+          /no daemon can be found without the path of its mirror: tidemark\.yaml:1: mirror/,
+        ),
+      ]);
+      const absent = await commandLine(['daemon', '--check', '--config', 'absent.yaml'], { env: {}, cwd });
+      expect([absent.code, absent.stderr]).toEqual([
+        1,
+        expect.stringContaining('no configuration file at') as string,
+      ]);
+    });
   });
 
   it.each([
