@@ -113,3 +113,8 @@ export function collectionText(kind: Kind, scope: Scope): string {
   const where = scopeText(scope);
   return where === '' ? kind : `${kind} (${where})`;
 }
+
+/** True where records are named by an e-mail address: who is named so is a person. */
+export function isPersonKind({ nameFrom }: ResourceDefinition): boolean {
+  return nameFrom.some((pointer) => pointer.includes('email'));
+}

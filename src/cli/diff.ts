@@ -8,7 +8,6 @@ import { mirrorConfigs } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
 import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -248,10 +247,9 @@ function lossNotes(
     definitions: definitionsFor(config, source),
   });
   if (loss === null || loss.removed === 0) return [];
-  const { run, before, removed } = loss;
-  const what = `${plural(removed, 'record')} removed`;
+  const { run, before, text } = loss;
   return [
-    `the latest run is equal to the live state; run ${run.run} (${age(run.finishedAt, now)}) recorded ${what}: ` +
+    `the latest run is equal to the live state; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
       `\`tidemark diff run:${before.run} live\` shows them`,
   ];
 }

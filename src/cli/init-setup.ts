@@ -304,6 +304,7 @@ export async function serviceFor(
   const mistake = check(given);
   if (mistake !== undefined) throw new TidemarkError('usage', `--service: ${given}: ${mistake}`);
   const path = resolve(context.cwd, given);
+  if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
   const { uid, gid, username } = userInfo();
   const isSystem = path.startsWith('/etc/');
   const text = serviceText(form, {

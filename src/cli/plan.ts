@@ -164,22 +164,28 @@ export async function consents(
 /** Steps that the question names before others where it cannot name all. */
 const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
 
-/** The riskiest steps, in the order, by the numbers and by the names of the plan above. */
-function riskiest(plan: Plan, definitions: RestoreSession['definitions']): string[] {
+/**
+ * The riskiest steps, in the order, by the numbers and by the names of the plan above; the others are counted.
+ * @internal
+ */
+export function riskiest(plan: Plan, definitions: RestoreSession['definitions']): string[] {
   const actions = plan.steps.filter(isExecutable).map(({ action }) => action);
   const rank = (number = 0): number => RISK_RANK[actions[number - 1] ?? ''] ?? 0;
   const items = sentItems(maskedPlan(plan, definitions), { definitions });
-  const shown = items
-    .toSorted((a, b) => rank(a.number) - rank(b.number))
-    .slice(0, RISKIEST_SHOWN)
-    .toSorted((a, b) => (a.number ?? 0) - (b.number ?? 0));
-  const more = items.length - shown.length;
+  // The line that counts the others takes the place of one.
+  const most = items.length <= RISKIEST_SHOWN + 1 ? items.length : RISKIEST_SHOWN;
+  const byRisk = items.toSorted((a, b) => rank(a.number) - rank(b.number));
+  const shown = byRisk.slice(0, most).toSorted((a, b) => (a.number ?? 0) - (b.number ?? 0));
+  const others = Map.groupBy(byRisk.slice(most), ({ operation = '' }) => operation);
+  const counts = [...others].map(([operation, own]) => `${formatInteger(own.length)} × ${operation}`);
   return [
     ...shown.map(
       ({ number, operation = '', name }) =>
         `${String(number).padStart(4)} ${operation} ${escapeControlCharacters(name)}`,
     ),
-    ...(more > 0 ? [`     and ${formatInteger(more)} more`] : []),
+    ...(counts.length > 0
+      ? [`     and ${formatInteger(items.length - most)} more: ${counts.join(', ')}`]
+      : []),
   ];
 }
 

@@ -4,6 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
+import { changesOnce } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { readPlan } from '../restore/plan/plan.ts';
@@ -21,7 +22,7 @@ interface RecordedLoss {
   readonly run: RunRow;
   /** The run before it: its state still has what was lost. */
   readonly before: RunRow;
-  /** `2 records removed, 1 record changed`. */
+  /** `2 records removed, 1 record changed, 3 records added`; empty without a loss. */
   readonly text: string;
   /** Records that the run found removed. */
   readonly removed: number;
@@ -88,13 +89,23 @@ function lossesIn(
   { changes }: Pick<DiffDocument, 'changes'>,
   isBack: (kind: Kind, id: string) => boolean,
 ): Pick<RecordedLoss, 'text' | 'removed'> {
-  const removed = changes.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
-  const changed = changes.filter(
+  // A component counts once, whatever kinds were compared.
+  const once = changesOnce(changes, undefined);
+  const removed = once.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
+  const changed = once.filter(
     ({ change, created_again: again }) => change === 'changed' && again === undefined,
   ).length;
-  const parts = [
-    ...(removed === 0 ? [] : [`${plural(removed, 'record')} removed`]),
-    ...(changed === 0 ? [] : [`${plural(changed, 'record')} changed`]),
-  ];
+  if (removed + changed === 0) return { removed, text: '' };
+  const added = once.filter(
+    ({ change, created_again: again }) => change === 'added' && again === undefined,
+  ).length;
+  const counts = [
+    [removed, 'removed'],
+    [changed, 'changed'],
+    [added, 'added'],
+  ] as const;
+  const parts = counts.flatMap(([count, what]) =>
+    count === 0 ? [] : [`${plural(count, 'record')} ${what}`],
+  );
   return { removed, text: parts.join(', ') };
 }

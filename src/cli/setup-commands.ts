@@ -53,7 +53,8 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--service <form>',
-        description: 'write what starts it: a systemd unit, a cron line or a compose file',
+        description:
+          'write what starts it: a systemd unit (as root /etc/systemd/system/tidemark.service, else in ~/.config/systemd/user), a cron line (as root /etc/cron.d/tidemark, else tidemark.cron beside the configuration) or compose.yaml beside it',
         choices: ['systemd', 'cron', 'compose'],
       },
       { flags: '--sync', description: 'run the first sync afterwards' },

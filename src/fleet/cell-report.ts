@@ -1,6 +1,6 @@
 /** What the work on a cell left in its mirror, as the registry is to know it: runs, changes, records, findings. */
 import { createHash } from 'node:crypto';
-import { activityKinds } from '../catalog/catalog.ts';
+import { activityKinds, isPersonKind } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -15,7 +15,7 @@ import { parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { isPersonKind, maskedAt, maskedBody, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
+import { maskedAt, maskedBody, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { driftBetween } from '../state/drift.ts';
 import { diffPoints, openMirrorState } from '../state/mirror-diff.ts';
 import { pointOf } from '../state/point.ts';

@@ -96,11 +96,6 @@ export function maskedPlace(place: string, definition: ResourceDefinition): stri
   return pointerTo(shown);
 }
 
-/** True where records are named by an e-mail address: who is named so is a person. */
-export function isPersonKind({ nameFrom }: ResourceDefinition): boolean {
-  return nameFrom.some((pointer) => pointer.includes('email'));
-}
-
 /** True where a kind's id is itself a secret (an invite's id is its sign-up link, wire-notes.md, Secrets). */
 export function isSecretId(definition: ResourceDefinition): boolean {
   const pointer = pointerTo(definition.idPath);

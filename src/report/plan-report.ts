@@ -212,12 +212,17 @@ export function planSummary({ summary, steps }: Plan): string {
     count(summary.create, 'to create'),
     count(summary.update, 'to update'),
     ...actCounts(steps),
-    count(summary.remove, 'to remove'),
+    count(summary.remove, `to remove${finalText(steps)}`),
     count(summary.blocked, 'blocked'),
     count(summary.manual, summary.manual === 1 ? 'needs manual work' : 'need manual work'),
   ].filter((part) => part !== null);
   const unchanged = `${formatInteger(summary.unchanged)} unchanged`;
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
+}
+
+function finalText(steps: readonly PlanStep[]): string {
+  const final = steps.filter((step) => step.final === true).length;
+  return final === 0 ? '' : ` (${formatInteger(final)} that undo could not create again)`;
 }
 
 function actCounts(steps: readonly PlanStep[]): string[] {

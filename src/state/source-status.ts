@@ -6,11 +6,11 @@ import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
+import { type NamedRemovals, lookCommands, namedRemovals, namesText } from './held-names.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
 
 /**
@@ -42,7 +42,7 @@ export interface SourceStatus {
   readonly lastComplete: RunRow | null;
   /** When the oldest known run began, ISO 8601. */
   readonly firstTriedAt: string | null;
-  readonly held: readonly HeldRemovals[];
+  readonly held: readonly NamedRemovals[];
   /** Kinds that are read a few records in each run, and not yet all of them. */
   readonly sampledKinds: readonly SampledKind[];
 }
@@ -77,7 +77,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean,
     lastPublished: mirror.runs.latest(source) ?? null,
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: mirror.runs.firstStartedAt(source),
-    held: mirror.runs.heldRemovals(source),
+    held: namedRemovals(mirror, source),
     sampledKinds: sampledOf(kinds),
   };
   return { ...known, state: stateOf(known, now) };
@@ -162,9 +162,11 @@ export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
   const ceiling = status.held.reduce((sum, { records, below }) => sum + records + below, 0);
   if (held > 0) {
     const them = held === 1 ? 'it' : 'them';
+    const { look, restore } = lookCommands(status.held, hasOthers ? status.source : null);
+    const names = status.held.map(namesText).filter((text) => text !== '');
     steps.push(
-      `the service no longer shows ${plural(held, 'record')}, more than are removed without approval: if ${them === 'it' ? 'it' : 'they'} really went, ` +
-        `remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
+      `the service no longer shows ${plural(held, 'record')}, more than are removed without approval${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
+        `${look} shows ${them}, ${restore} plans to put ${them} back; if ${them === 'it' ? 'it' : 'they'} really went, remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
     );
   }
   const codes = new Set(

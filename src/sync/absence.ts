@@ -163,7 +163,7 @@ export async function settleAbsences(
   // Records found absent long enough ago are confirmed by this run; only the others wait.
   const result = await removeAbsent(walked, { which: 'confirmed', heldBy });
   const held = await stage.decideAbsent('hold', waiting);
-  const error = result.error ?? heldError(context, stage.known, counts, dependents);
+  const error = result.error ?? heldError(walked, stage.known, counts, dependents);
   return { ...result, outcome: 'held', held, error };
 }
 
@@ -260,7 +260,7 @@ async function confirmEach(
 }
 
 function heldError(
-  context: SweepContext,
+  { context, definition: { kind } }: Walked,
   known: number,
   { absent, confirmed, replaced, firstHeldAt }: AbsentCounts,
   dependents: number,
@@ -288,6 +288,7 @@ function heldError(
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
     hint:
       `${isOne ? 'it goes' : 'they go'} if a run after ${confirmedAt} still does not find ${isOne ? 'it' : 'them'}, ` +
-      `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\``,
+      `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\`; ` +
+      `\`tidemark diff latest live --kind ${kind}\` shows ${isOne ? 'it' : 'them'}, \`tidemark restore --kind ${kind}\` plans to put ${isOne ? 'it' : 'them'} back`,
   });
 }

@@ -2,10 +2,10 @@ import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../src/cli/context.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { consents, requireConsent } from '../../src/cli/plan.ts';
+import { consents, requireConsent, riskiest } from '../../src/cli/plan.ts';
 import { askYesNo } from '../../src/cli/prompt.ts';
 import { restoreProgressLines } from '../../src/cli/restore-send.ts';
-import { inputOf, organization, withBody } from '../restore/states.ts';
+import { inputOf, organization, posthog, record, withBody } from '../restore/states.ts';
 import { planRestore } from '../../src/restore/plan/planner.ts';
 
 /** Keys as a terminal sends them. */
@@ -99,6 +99,20 @@ describe('consent', () => {
       }),
     ).toBe(true);
     expect(screen.text).toBe('');
+  });
+});
+
+describe('what is asked about', () => {
+  const named = (count: number): string => {
+    const roles = Array.from({ length: count }, (_none, n) =>
+      record('roles', `r${n}`, { id: `r${n}`, name: `Role ${n}` }),
+    );
+    return riskiest(planRestore(inputOf([organization, ...roles], [organization])), posthog).join('\n');
+  };
+
+  it('counts every step that it does not name, by what it does, and never leaves out a single one', () => {
+    expect(named(6)).toMatch(/6 create role Role 5$/);
+    expect(named(8)).toMatch(/5 create role Role 4\n *and 3 more: 3 × create role$/);
   });
 });
 

@@ -102,6 +102,10 @@ describe('status', () => {
     expect(text).toContain('last complete run: 1');
     const command = /`tidemark (sync --accept-removals \d+)`/.exec(text)?.[1] ?? '';
     expect(command).toBe('sync --accept-removals 23');
+    expect(text).toMatch(
+      /\(\S+; (\S+, ){4}\S+ and 15 more\): `tidemark diff latest live --kind roles --kind domains` shows them, `tidemark restore --kind/,
+    );
+    expect(document.sources[0]?.held_removals[0]).toMatchObject({ names: ['Readers'] });
     await tidemark(command.split(' '), { env });
     expect((await status(env)).document.sources[0]?.held_removals).toEqual([]);
   });

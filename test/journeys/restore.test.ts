@@ -323,11 +323,15 @@ describe('what cannot simply be sent', () => {
     const story = await Story.start();
     const { id } = await story.named('batch_exports', 'Events → BigQuery');
     await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    // The list of all plugins shows it as well: it counts once.
+    const [component] = await story.list('pipeline_destinations');
+    await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`);
+    await story.call('POST', `${ORGANIZATION}roles/`, { name: 'Interns' });
     await story.expectRun(0, 'sync', '--quiet');
     const { stdout, stderr } = await story.expectRun(0, 'restore');
     expect(stdout).toContain('nothing to do');
     expect(stderr).toContain('the latest run is equal to the live state; ');
-    expect(stderr).toContain('1 record removed');
+    expect(stderr).toContain('recorded 2 records removed, 1 record added\n');
     expect(stderr).toContain('`tidemark restore run:1`');
     const named = await story.expectRun(4, 'restore', '--id', 'Events → BigQuery');
     expect(named.stderr).toMatch(
@@ -335,7 +339,7 @@ describe('what cannot simply be sent', () => {
     );
     const same = await story.expectRun(0, 'diff', 'latest', 'live');
     expect(same.stderr).toMatch(
-      /the latest run is equal to the live state; run 2 \(just now\) recorded 1 record removed: `tidemark diff run:1 live` shows them/,
+      /the latest run is equal to the live state; run 2 \(just now\) recorded 2 records removed, 1 record added: `tidemark diff run:1 live` shows them/,
     );
     const elsewhere = await story.expectRun(0, 'diff', 'latest', 'live', '--kind', 'roles');
     const asJson = await story.expectRun(0, 'diff', 'latest', 'live', '--json');

@@ -3,6 +3,7 @@ import { EXIT } from '../../src/core/errors.ts';
 import { changedSincePlan } from '../../src/restore/apply/moved.ts';
 import { kindsToRead } from '../../src/restore/plan/dependents.ts';
 import { planExitCode, type PlanStep } from '../../src/restore/plan/plan.ts';
+import { planSummary } from '../../src/report/plan-report.ts';
 import { costOf, planRestore } from '../../src/restore/plan/planner.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import {
@@ -15,6 +16,7 @@ import {
   posthog,
   record,
   stateOf,
+  svc,
   withBody,
 } from './states.ts';
 
@@ -58,6 +60,37 @@ describe('removal', () => {
       },
     ]);
     expect(planExitCode(plan)).toBe(EXIT.done);
+  });
+
+  it('warns at what an undo could not create again, and the summary counts it', () => {
+    const live = [organization, ...roles(2)];
+    const closed = planOf([organization], live, { ...prune(2), definitions: svc });
+    expect(closed.steps).toMatchObject([
+      { action: 'remove', final: true, reason: expect.stringMatching(/^undo could not create it again: /) },
+      { action: 'remove', final: true },
+    ]);
+    expect(planSummary(closed)).toContain('2 to remove (2 that undo could not create again)');
+    // A secret that the service shows masked is not in the mirror either.
+    const exported = record(
+      'batch_exports',
+      'b',
+      {
+        id: 'b',
+        name: 'Nightly',
+        destination: { type: 'Snowflake', config: { user: 'u', password: '****' } },
+      },
+      { organization_id: ORG },
+    );
+    const masked = planOf([organization], [organization, exported], prune(2));
+    expect(masked.steps).toMatchObject([
+      { action: 'remove', final: true, reason: expect.stringContaining('password') },
+    ]);
+    const open = planOf([organization], live, prune(2));
+    expect(open.steps.map(({ final, reason }) => [final, reason])).toEqual([
+      [undefined, null],
+      [undefined, null],
+    ]);
+    expect(planSummary(open)).toMatch(/^2 to remove;/);
   });
 
   it('is planned by name, children first, within the number', () => {

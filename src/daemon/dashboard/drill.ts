@@ -108,7 +108,8 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
 const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
   needs_person: 'to be done by hand after a restore; the runbook lists the steps',
-  unknown: 'add their writable fields under `definitions`, or choose a profile that has them',
+  unknown:
+    'no request is known for them, or they need a record that does not come back; `tidemark drill` says which',
   cannot: 'lost, or assigned again by the service',
 };
 

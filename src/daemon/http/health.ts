@@ -462,7 +462,7 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
       state: 'degraded',
       message: `${plural(records, 'removal')} held: more than are removed without approval`,
       since: null,
-      hint: `if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+      hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to put them back; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
     },
   ];
 }

@@ -1,9 +1,10 @@
 /** Drift of one source from the baseline to its latest state, as `tidemark drift` finds it. */
+import { isPersonKind } from '../../catalog/catalog.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { Finding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
-import { isPersonKind, maskedPlace, withMaskedId } from '../../report/mask.ts';
+import { maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';

@@ -5,6 +5,7 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { JobName, JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
+import { namedRemovals } from '../../state/held-names.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
 import type { HealthReason } from '../http/health.ts';
@@ -239,7 +240,7 @@ export function recordJobNotices(
 ): number {
   const source = job.source ?? '';
   const states = [...mirror.daemon.noticeStates(source), ...assumed];
-  const held = job.name === 'sync' ? mirror.runs.heldRemovals(source) : [];
+  const held = job.name === 'sync' ? namedRemovals(mirror, source) : [];
   const schemaChanges =
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
   return recordTransition(

@@ -9,9 +9,9 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
-import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
+import { type NamedRemovals, lookCommands, namesText } from '../../state/held-names.ts';
 import { type UnreadSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 
@@ -212,29 +212,30 @@ function removalTransition(states: readonly NoticeState[], { job, held, at }: Jo
 
 function heldNotice(
   of: { at: string; source: string; subject: string },
-  held: readonly HeldRemovals[],
+  held: readonly NamedRemovals[],
   run: number | null,
 ) {
   const records = held.reduce((sum, each) => sum + each.records, 0);
   const all = held.reduce((sum, each) => sum + each.records + each.below, 0);
+  const { look, restore } = lookCommands(held, of.source);
   return noticeOf(
     { ...of, event: 'removals_held' },
     {
       severity: 'high',
       title: `${subjectName(of.source)}: ${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
       lines: held.map(
-        ({ kind, scope, records: own, below }) =>
-          `${collectionText(kind, scope)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}`,
+        ({ kind, scope, records: own, below, names }) =>
+          `${collectionText(kind, scope)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
       ),
       count: records,
       job: 'sync',
       run,
-      hint: `look whether they are gone; \`tidemark sync --source ${of.source} --accept-removals ${all}\` lets them go now`,
+      hint: `${look} shows them, ${restore} plans to put them back; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
     },
   );
 }
 
-function heldKey({ kind, scope }: HeldRemovals): string {
+function heldKey({ kind, scope }: NamedRemovals): string {
   return `${kind} ${scopeKey(scope)}`;
 }
 
@@ -263,7 +264,7 @@ export interface JobObservation {
   readonly job: JobRow;
   readonly details: JobDetails;
   /** Of a sync: what waits in the mirror after it. */
-  readonly held: readonly HeldRemovals[];
+  readonly held: readonly NamedRemovals[];
   /** Of a sync: what its run found of the form of records. */
   readonly schemaChanges?: readonly SchemaChange[];
   /** ISO 8601. */

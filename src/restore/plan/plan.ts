@@ -139,6 +139,8 @@ export interface PlanStep<R = number> {
     readonly digest: string;
   } | null;
   readonly inverse: Inverse | null;
+  /** Of a removal that an undo could not take back, as far as is known now (`reason` says why); else left out. */
+  readonly final?: true;
 }
 
 /** A step while the plan is made. `blocked`, and without a request, until it is known that it can be sent. */

@@ -8,10 +8,19 @@ import { compareTexts } from '../../catalog/order.ts';
 import { managedDigest, stepKey } from '../records.ts';
 import { hiddenFields, withoutSecrets } from '../secrets.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
+import { buildBody } from './body.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Obstacle, Draft } from './plan.ts';
-import { writableFields } from './settings.ts';
-import { blocked, type Planning, requestFor, draftOf, liveParameters } from './steps.ts';
+import { CLOSED, creatableFields, writableFields } from './settings.ts';
+import {
+  blocked,
+  type Planning,
+  requestFor,
+  draftOf,
+  joinedReasons,
+  liveParameters,
+  needsText,
+} from './steps.ts';
 
 const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
 
@@ -91,7 +100,8 @@ export function planDependentRemovals(planning: Planning): void {
     for (const { definition, record } of goes) {
       if (drafts.has(removalKey(record))) continue;
       const planned = planRemoval(planning, definition, record);
-      const reason = planned.reason ?? `goes with ${input.definitions(kind).title.one} ${name}`;
+      const goesWith = `goes with ${input.definitions(kind).title.one} ${name}`;
+      const reason = planned.action === 'remove' ? joinedReasons([goesWith, planned.reason]) : planned.reason;
       const child = { ...planned, reason };
       planning.put(child);
       if (child.action === 'remove' && dependentOn(child.kind).length > 0) waiting.push(child);
@@ -149,6 +159,7 @@ export function planRemoval(
     fields: hiddenFields(definition, compareRecords(definition, live, undefined, mode)?.fields ?? []),
   };
   const obstacle = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
+  const lasting = obstacle === null ? finalReason(planning, definition, live) : null;
   const step: Draft =
     obstacle !== null
       ? blocked(draft, obstacle.obstacle, obstacle.reason)
@@ -161,7 +172,18 @@ export function planRemoval(
           inverse: isJsonObject(live.body)
             ? { action: 'create', ...withoutSecrets(definition, live.body) }
             : null,
+          ...(lasting === null ? {} : { reason: `undo could not create it again: ${lasting}`, final: true }),
         };
   planning.put(step);
   return step;
+}
+
+/** Why an undo could not create the record again; null where it could. */
+function finalReason({ input }: Planning, definition: ResourceDefinition, live: ParsedRecord): string | null {
+  const { creation } = definition.restore;
+  if (creation.by === 'invitation') return 'it comes back only when an invite is accepted';
+  if (writableFields(definition).length === 0) return CLOSED;
+  const fields = creatableFields(definition).filter(({ requires }) => requires === null);
+  const { needs } = buildBody(input, live, { body: live.body, fills: [], unknown: [] }, fields, null);
+  return needs.length === 0 ? null : needsText(needs);
 }

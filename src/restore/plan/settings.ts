@@ -9,7 +9,7 @@ import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { topMember } from '../places.ts';
 import type { PlanInput } from './plan.ts';
 
-const CLOSED = 'the API does not document which fields are writable';
+export const CLOSED = 'the API does not document which fields are writable';
 
 /** Members that the service assigns, by name: ids, keys, timestamps, counts and parents. */
 const GIVEN =

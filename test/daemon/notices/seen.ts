@@ -1,7 +1,7 @@
 /** Jobs as the daemon would hand them over, with only what a test cares about. */
 import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
 import type { NoticeState } from '../../../src/mirror/daemon.ts';
-import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
+import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import type { FindingSummary, UnreadSweep } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/run-transitions.ts';
 
@@ -27,7 +27,7 @@ export function job(name: JobName, outcome: JobOutcome, more: Partial<JobRow> = 
 export function seen(
   row: JobRow,
   details: JobDetails = {},
-  held: readonly HeldRemovals[] = [],
+  held: readonly NamedRemovals[] = [],
   at = AT,
 ): JobObservation {
   return { job: row, details, held, at };

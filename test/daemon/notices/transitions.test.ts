@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
-import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
+import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
 import { contentOf } from '../../../src/daemon/notices/message.ts';
@@ -88,8 +88,8 @@ describe('a sync', () => {
   });
 
   it('that is partial only because removals wait tells of the removals, and of nothing else', () => {
-    const held: HeldRemovals[] = [
-      { kind: 'members', scope: { organization_id: 'o1' }, records: 12, below: 0, run: 7 },
+    const held: NamedRemovals[] = [
+      { kind: 'members', scope: { organization_id: 'o1' }, records: 12, below: 0, run: 7, names: ['A', 'B'] },
     ];
     const summary = { job: 'sync', held: 12, unread: [] } as unknown as JobRow['summary'];
     const waits = seen(job('sync', 'partial', { summary }), { unread: [sweep('members', 'held')] }, held);
@@ -103,7 +103,12 @@ describe('a sync', () => {
       ['removals_settled'],
     ]);
     const [notice] = transitionsOf([], waits).notices;
-    expect(contentOf(notice!).hint).toContain('--accept-removals 12');
+    const { hint, lines } = contentOf(notice!);
+    expect(lines).toEqual([expect.stringMatching(/: 12 records: A, B and 10 more$/)]);
+    // How to look and to put them back comes before the way to let them go.
+    expect(hint).toMatch(
+      /diff latest live --source \S+ --kind members`.*`tidemark restore --source \S+ --kind members`.*--accept-removals 12/,
+    );
   });
 });
 
@@ -300,6 +305,7 @@ const anyJob = fc.oneof(
           records,
           below: 0,
           run: 1,
+          names: [],
         })),
       ),
     ),

@@ -1,0 +1,62 @@
+/** Removals that are held, with what a person decides by: which records they are, and where to look. */
+import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
+import { parseLossless } from '../core/json.ts';
+import { formatInteger } from '../core/wording.ts';
+import { recordName } from '../diff/change.ts';
+import type { HeldRemovals } from '../mirror/held-removals.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+
+export interface NamedRemovals extends HeldRemovals {
+  /** Of the first few; none of a kind that names people. */
+  readonly names: readonly string[];
+}
+
+const NAMES = 5;
+
+export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
+  const held = mirror.runs.heldRemovals(source);
+  if (held.length === 0) return [];
+  const records = Map.groupBy(mirror.runs.heldRecords(source), collectionKey);
+  return held.map((each) => {
+    const definition = definitionOf(each.kind);
+    const first = isPersonKind(definition) ? [] : (records.get(collectionKey(each)) ?? []).slice(0, NAMES);
+    const names = first.map(({ id, kind, scope }) => {
+      const filter = { sources: [source] };
+      const row = mirror.records
+        .find(kind, id, filter)
+        .find((found) => collectionKey(found) === collectionKey({ kind, scope }));
+      return row?.body == null ? id : recordName(definition, parseLossless(row.body), id);
+    });
+    return { ...each, names };
+  });
+}
+
+/** E.g. `Events → Redshift, Leads and 10 more`; empty where none is named. */
+export function namesText({ names, records }: Pick<NamedRemovals, 'names' | 'records'>): string {
+  const more = records - names.length;
+  if (names.length === 0) return '';
+  return `${names.join(', ')}${more > 0 ? ` and ${formatInteger(more)} more` : ''}`;
+}
+
+const KINDS = 3; // more are not named in a command
+
+/**
+ * How to look at what is missing, and how to put it back.
+ * @param source for the commands; null where there is only one
+ */
+export function lookCommands(
+  held: readonly Pick<HeldRemovals, 'kind'>[],
+  source: string | null,
+): { readonly look: string; readonly restore: string } {
+  const all = [...new Set(held.map(({ kind }) => kind))];
+  const own = all.filter((kind) => definitionOf(kind).isUnionOfFamily !== true);
+  const kinds = own.length === 0 ? all : own;
+  const options = [
+    ...(source === null ? [] : [` --source ${source}`]),
+    ...(kinds.length > KINDS ? [] : kinds.map((kind) => ` --kind ${kind}`)),
+  ].join('');
+  return {
+    look: `\`tidemark diff latest live${options}\``,
+    restore: `\`tidemark restore${options}\``,
+  };
+}
