@@ -1,15 +1,24 @@
 /** What a restore of selected records, or of a version of one, would send back, and the command that does it. */
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
+import { TidemarkError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
 import { compareBodies, placeOf } from '../../diff/compare.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
+import { maskedPlan } from '../../report/plan-mask.ts';
+import { planSummary, sentItems } from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
+import { readPlanInput } from '../../restore/plan/gather.ts';
+import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
+import { planRestore } from '../../restore/plan/planner.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
+import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
+import type { LoadedState } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
 import { emptyHtml, fieldListHtml, nameHtml, recordPath, timeHtml } from './components.ts';
@@ -27,13 +36,25 @@ export interface RestoreContent {
 /** The query of this page, where the plan can be made and applied in the dashboard; else null. */
 type Applying = string | null;
 
-/** @param selected values of `selectionOf` */
-export function restorePage(
-  mirror: Mirror,
-  drift: SourceDrift | null,
-  selected: readonly string[],
-  applying: Applying,
-): RestoreContent {
+interface SelectionFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly drift: SourceDrift | null;
+  /** Values of `selectionOf`. */
+  readonly selected: readonly string[];
+  readonly applying: Applying;
+  readonly now: number;
+}
+
+/** What a restore of the selected records would send, as far as the mirror knows, and what it could not. */
+export async function restorePage({
+  mirror,
+  config,
+  drift,
+  selected,
+  applying,
+  now,
+}: SelectionFacts): Promise<RestoreContent> {
   const title = 'Restore plan';
   const crumbs = markup`<p class="crumbs faint"><a href="/drift">Drift</a></p><h1>${title}</h1>`;
   const changes = (drift?.document.changes ?? []).filter((each) => selected.includes(selectionOf(each)));
@@ -48,7 +69,8 @@ export function restorePage(
   const articles = driftArticles(mirror, drift, { only: selected });
   const command = { source: drift.source, args: restoreArgs(drift.source, changes) };
   const body = markup`${crumbs}
-<p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}: ${effectText(changes)}.</p>
+<p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}.</p>
+${await plannedHtml(mirror, config, drift.source, changes, now)}
 ${applyHtml(command.args, applying)}
 <section><h2>What drifted</h2>${articles}</section>`;
   return { content: { title, body }, command };
@@ -62,8 +84,8 @@ function applyHtml(args: readonly string[], applying: Applying): Html {
       : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
 ${actionForm('plan', [['query', applying]], markup`<button>Make the plan</button>`)}`;
   return markup`<section><h2>Apply it</h2>
-<p>Run this where the key is that may write: it reads the service again, shows the plan, and asks before it sends
-anything.</p>
+<p>Run this where you have the key with write access: it reads the service again, shows the plan, and asks before it
+sends anything.</p>
 <pre class="body command" tabindex="0">${commandText([...args, '--apply'])}</pre>${form}</section>`;
 }
 
@@ -76,18 +98,77 @@ export function commandText(args: readonly string[]): string {
   return ['tidemark restore', ...words].join(' ');
 }
 
-/** In the words of what a restore does. */
-function effectText(changes: readonly RecordChange[]): string {
-  const counted = (change: RecordChange['change']): number =>
-    changes.filter((each) => each.change === change).length;
-  const effects = [
-    [counted('removed'), 'to create again'],
-    [counted('changed'), 'to change back'],
-    [counted('added'), 'to remove'],
-  ] as const;
-  return effects
-    .flatMap(([count, what]) => (count === 0 ? [] : `${plural(count, 'record')} ${what}`))
-    .join(', ');
+/** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
+async function plannedHtml(
+  mirror: Mirror,
+  config: Config,
+  source: string,
+  changes: readonly RecordChange[],
+  now: number,
+): Promise<Html> {
+  const definitions = definitionsFor(config, source);
+  try {
+    const plan = maskedPlan(await mirrorPlan(mirror, config, source, changes, now), definitions);
+    const sent = sentItems(plan, { definitions }).map(
+      ({ operation = '', name, request = '', lines = [] }) =>
+        markup`<li>${operation} <strong>${nameHtml(name)}</strong> <code>${request}</code> ${lines.join('; ')}</li>`,
+    );
+    const unsent = plan.steps
+      .filter((step) => !isExecutable(step))
+      .map(
+        ({ action, kind, name, reason }) =>
+          markup`<li><span class="tag high">${action}</span> ${definitions(kind).title.one} <strong>${nameHtml(nameText(name))}</strong>${reason === null ? '' : `: ${reason}`}</li>`,
+      );
+    const left = plan.left.map(
+      ({ kind, count, reason }) =>
+        markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
+    );
+    return markup`<section><h2>What it would do</h2>
+<p>From the newest run of the mirror: ${planSummary(plan)}.</p><ul>${sent}${unsent}${left}</ul></section>`;
+  } catch (error) {
+    if (!(error instanceof TidemarkError)) throw error;
+    return markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;
+  }
+}
+
+/** The plan of the command below, with the newest run in place of what the service has now. */
+async function mirrorPlan(
+  mirror: Mirror,
+  config: Config,
+  source: string,
+  changes: readonly RecordChange[],
+  now: number,
+): Promise<Plan> {
+  const configured = config.sources.find(({ name }) => name === source);
+  if (configured === undefined) throw new TidemarkError('usage', `${source} is no longer configured`);
+  const open = (reference: string): LoadedState =>
+    openMirrorState(mirror, source, resolvePoint(mirror, reference, { now, source }));
+  const added = changes.filter(({ change }) => change === 'added').length;
+  const { input } = await readPlanInput({
+    request: {
+      filter: {
+        kinds: [...new Set(changes.map(({ kind }) => kind))],
+        ids: changes.map(({ id }) => id),
+      },
+      fields: [],
+      prune: added === 0 ? null : { maxRemovals: added },
+      createOrganizations: false,
+      inviteMissing: false,
+      sendEmail: false,
+      maxShare: null,
+      isAgeMeant: true,
+    },
+    desired: open('baseline'),
+    readLive: () => Promise.resolve(open('latest')),
+    source: configured,
+    definitions: definitionsFor(config, source),
+    idMap: mirror.restores.idMap(source),
+    held: mirror.runs.heldRecords(source),
+    // Both sides are as the mirror holds them.
+    redaction: null,
+    now,
+  });
+  return planRestore(input);
 }
 
 function restoreArgs(source: string, changes: readonly RecordChange[]): string[] {

@@ -200,7 +200,7 @@ export async function restoreOf(
     return versionPlanPage({ mirror, config, row, reference: version, applying, now });
   const source = knownSources(view, mirror).find((each) => each === query.get('source'));
   const found = source === undefined ? null : await drift.of(mirror, config, source, now);
-  return restorePage(mirror, found, query.getAll('record'), applying);
+  return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), applying, now });
 }
 
 async function treeFacts({

@@ -151,6 +151,13 @@ describe('drift', () => {
     const text = await page(`/restore?${query.toString()}`);
     expect(text).toContain('tidemark restore baseline --source default --kind roles');
     expect(text).toContain(`--id ${id}`);
+    // What cannot be sent is not promised.
+    const all = new URLSearchParams({ source: 'default' });
+    for (const [, each = ''] of drift.matchAll(/name="record" form="[^"]*"\s+value="([^"]*)"/g))
+      all.append('record', each.replaceAll('&quot;', '"'));
+    const planned = await page(`/restore?${all.toString()}`);
+    expect(planned).toMatch(/From the newest run of the mirror: \d+ to update.*, 5 blocked; /);
+    expect(planned.match(/>blocked<\/span> [^<]*<strong>.*?<\/strong>: \w/g)).toHaveLength(5);
     expect(await page('/restore?source=default&record=nonsense')).toContain('Nothing is selected.');
   });
 });
