@@ -25,7 +25,8 @@ export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
       const row = mirror.records
         .find(kind, id, filter)
         .find((found) => collectionKey(found) === collectionKey({ kind, scope }));
-      return row?.body == null ? id : recordName(definition, parseLossless(row.body), id);
+      const body = row?.body ?? null;
+      return body === null ? id : recordName(definition, parseLossless(body), id);
     });
     return { ...each, names };
   });

@@ -66,7 +66,11 @@ describe('removal', () => {
     const live = [organization, ...roles(2)];
     const closed = planOf([organization], live, { ...prune(2), definitions: svc });
     expect(closed.steps).toMatchObject([
-      { action: 'remove', final: true, reason: expect.stringMatching(/^undo could not create it again: /) },
+      {
+        action: 'remove',
+        final: true,
+        reason: expect.stringMatching(/^undo could not create it again: /) as string,
+      },
       { action: 'remove', final: true },
     ]);
     expect(planSummary(closed)).toContain('2 to remove (2 that undo could not create again)');
@@ -83,7 +87,7 @@ describe('removal', () => {
     );
     const masked = planOf([organization], [organization, exported], prune(2));
     expect(masked.steps).toMatchObject([
-      { action: 'remove', final: true, reason: expect.stringContaining('password') },
+      { action: 'remove', final: true, reason: expect.stringContaining('password') as string },
     ]);
     const open = planOf([organization], live, prune(2));
     expect(open.steps.map(({ final, reason }) => [final, reason])).toEqual([

@@ -111,7 +111,7 @@ async function plannedHtml(
     const plan = maskedPlan(await mirrorPlan(mirror, config, source, changes, now), definitions);
     const sent = sentItems(plan, { definitions }).map(
       ({ operation = '', name, request = '', lines = [] }) =>
-        markup`<li>${operation} <strong>${nameHtml(name)}</strong> <code>${request}</code> ${lines.join('; ')}</li>`,
+        markup`<li>${operation} <strong>${nameHtml(name)}</strong> <code>${request}</code> ${lines.filter((line) => typeof line === 'string').join('; ')}</li>`,
     );
     const unsent = plan.steps
       .filter((step) => !isExecutable(step))
