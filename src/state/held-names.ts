@@ -32,7 +32,7 @@ export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
   });
 }
 
-/** E.g. `Events → Redshift, Leads and 10 more`; empty where none is named. */
+/** E.g. `Events → Redshift, Leads and 10 more`; empty without names. */
 export function namesText({ names, records }: Pick<NamedRemovals, 'names' | 'records'>): string {
   const more = records - names.length;
   if (names.length === 0) return '';
@@ -42,8 +42,8 @@ export function namesText({ names, records }: Pick<NamedRemovals, 'names' | 'rec
 const KINDS = 3; // more are not named in a command
 
 /**
- * How to look at what is missing, and how to put it back.
- * @param source for the commands; null where there is only one
+ * The commands that show what is missing, and that plan to create it again.
+ * @param source for the commands; null with a single one
  */
 export function lookCommands(
   held: readonly Pick<HeldRemovals, 'kind'>[],
