@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 import { type BackupOptions, takeOutOfBackup } from '../mirror/backup.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
@@ -56,40 +57,40 @@ export async function checkPlainBackup(
   subject: string,
   { clock, onVerify }: PlainOptions,
 ): Promise<PlainFacts> {
-  const backup = openedBackup(path, subject, clock);
   try {
-    const result = await backup.verify(onVerify);
-    refuseProblems(result, subject);
-    return factsOf(backup, result, subject);
-  } finally {
-    backup.close();
+    const backup = openMirror(path, { mode: 'read', command: 'verify', clock });
+    try {
+      const result = await backup.verify(onVerify);
+      refuseProblems(result, subject);
+      return factsOf(backup, result, subject);
+    } finally {
+      backup.close();
+    }
+  } catch (error) {
+    throw named(error, path, subject);
   }
 }
 
-function openedBackup(path: string, subject: string, clock: Clock): Mirror {
-  try {
-    return openMirror(path, { mode: 'read', command: 'verify', clock });
-  } catch (error) {
-    const { code, message } = asTidemarkError(error);
-    if (code !== 'mirror_version' && code !== 'mirror_newer') throw error;
-    // `path` is a temporary file.
-    throw new TidemarkError(
-      code,
-      message.replace(path, () => subject),
-      {
-        hint: 'use the version of Tidemark that made it',
-        cause: error,
-      },
-    );
-  }
+/** The error about `path`, a temporary file, in terms of what it was made of. */
+function named(error: unknown, path: string, subject: string): unknown {
+  const { code, message } = asTidemarkError(error);
+  const isOtherVersion = code === 'mirror_version' || code === 'mirror_newer';
+  if (!message.includes(path) || (!isOtherVersion && code !== 'mirror_corrupt')) return error;
+  return new TidemarkError(
+    code,
+    message.replace(path, () => subject),
+    { hint: isOtherVersion ? 'use the version of Tidemark that made it' : DAMAGED_HINT, cause: error },
+  );
 }
+
+const DAMAGED_HINT = `\`tidemark verify\` says whether the mirror itself is damaged: if so, ${RESTORE_HINT}; earlier backups stay (\`tidemark backup list\`)`;
 
 function refuseProblems({ problems }: VerifyResult, subject: string): void {
   const [first] = problems;
   if (first === undefined) return;
   const more = problems.length === 1 ? '' : `, and ${problems.length - 1} more`;
   throw new TidemarkError('mirror_corrupt', `${subject} does not verify: ${oneLine(first.message)}${more}`, {
-    hint: '`tidemark verify` says whether the mirror itself is damaged; earlier backups stay (`tidemark backup list`)',
+    hint: DAMAGED_HINT,
   });
 }
 

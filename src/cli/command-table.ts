@@ -97,6 +97,11 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     name: 'status',
     group: 'Back up',
     description: 'Show whether the mirror is fresh, complete and verified',
+    notes: [
+      'Exits with 0 if the mirror of each source is complete, 3 if one is not, 1 if nothing was ever published or the',
+      'mirror cannot be read. Its age, drift and whatever else needs attention do not count: `tidemark daemon --check`',
+      'exits with 1 for what is failing.',
+    ],
     examples: ['tidemark status', 'tidemark status --verbose', 'tidemark status --json'],
     mirrors: { lists: ['sources'] },
     load: async () => (await import('./status.ts')).status,

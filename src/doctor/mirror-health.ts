@@ -86,7 +86,11 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
 
 function quickCheck(mirror: Mirror): string[] {
   try {
-    return mirror.quickCheck();
+    // A finding may have several lines, of which the first only names the file.
+    return mirror
+      .quickCheck()
+      .flatMap((found) => found.split('\n'))
+      .filter((line) => line.trim() !== '' && !line.startsWith('***'));
   } catch (error) {
     return [asTidemarkError(error).message];
   }

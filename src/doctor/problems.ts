@@ -210,9 +210,11 @@ function without(source: SourceConfig, kinds: readonly Kind[]): SourceConfig {
   return { ...source, kinds: { include: null, exclude: [...source.kinds.exclude, ...kinds] } };
 }
 
+const MIRROR_UNUSABLE: ReadonlySet<string> = new Set([MIRROR_UNWRITABLE, 'mirror_corrupt', 'mirror_foreign']);
+
 /**
  * 0 for fine, warnings included; 3 where something cannot be read; where nothing can, 5 if the key was refused for all of
- * it and 1 otherwise; 1 as well where the mirror cannot be written, since every sync fails then.
+ * it and 1 otherwise; 1 as well where the mirror is damaged or cannot be written, since every sync fails then.
  */
 export function doctorExitCode(reaches: readonly SourceReach[], problems: readonly Problem[]): ExitCode {
   const states = reaches.flatMap(({ kinds, fatal }) => [
@@ -225,6 +227,6 @@ export function doctorExitCode(reaches: readonly SourceReach[], problems: readon
     const isRefused = reached.length > 0 && reached.every((state) => state === 'denied');
     return isRefused ? EXIT.refused : EXIT.failed;
   }
-  if (problems.some(({ code }) => code === MIRROR_UNWRITABLE)) return EXIT.failed;
+  if (problems.some(({ code }) => MIRROR_UNUSABLE.has(code))) return EXIT.failed;
   return problems.some(({ gravity }) => gravity === 'error') ? EXIT.partial : EXIT.done;
 }

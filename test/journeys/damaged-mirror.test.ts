@@ -129,6 +129,27 @@ describe('a mirror with overwritten pages', () => {
     },
   );
 
+  it('doctor says it in one line, and a backup of it names the mirror', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const path = join(directory, 'mirror.db');
+    const backups = join(directory, 'backups');
+    mkdirSync(backups);
+    const env = { ...environment(service.url, directory), TIDEMARK_BACKUP_TARGETS: backups };
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    overwriteTable(path, 'notices');
+    const doctor = await tidemark(['doctor', '--json'], { env });
+    expect(doctor.code).toBe(1);
+    const { problems } = JSON.parse(doctor.stdout) as { problems: { code: string; message: string }[] };
+    const damage = problems.find(({ code }) => code === 'mirror_corrupt');
+    expect(damage?.message).toMatch(/mirror\.db is damaged: (?!\*)[^\n]+$/);
+    const backup = await tidemark(['backup', 'create'], { env });
+    expectClear(backup);
+    expect(backup.stderr).toContain(path);
+    expect(backup.stderr).not.toContain('backups-work');
+    expect(backup.stderr).toContain('`tidemark backup restore latest --to ');
+  });
+
   it('its beginning: what looks like no mirror may be one, and a backup is the way back', async () => {
     const service = await FakeService.start();
     const directory = scratch();

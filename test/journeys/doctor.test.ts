@@ -269,7 +269,7 @@ describe('doctor', () => {
     const { directory, env } = await rig();
     await commandLine(['sync', '--quiet'], { env, cwd: directory });
     truncateSync(join(directory, 'mirror.db'), 40_000);
-    const { document, codes } = await examine(3, env, directory);
+    const { document, codes } = await examine(1, env, directory);
     expect(codes[0]).toBe('mirror_corrupt');
     expect(document.mirror).toMatchObject({ is_there: true, is_sound: false });
   });
@@ -277,7 +277,7 @@ describe('doctor', () => {
   it('says that another file stands where the mirror should', async () => {
     const { directory, env } = await rig();
     writeFileSync(join(directory, 'mirror.db'), 'not a mirror at all, and long enough to be read as one');
-    expect((await examine(3, env, directory)).codes[0]).toBe('mirror_foreign');
+    expect((await examine(1, env, directory)).codes[0]).toBe('mirror_foreign');
   });
 
   it('looks at each target for backups, and makes nothing there', async () => {

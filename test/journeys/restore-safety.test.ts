@@ -203,6 +203,7 @@ describe('Ctrl-C', () => {
     await Promise.race([heard, ended]);
     held.open();
     const { code, stdout, stderr: warned } = await ended;
+    expect((await story.run('status')).stdout).toContain('restore 1 was interrupted');
     expect(code, stdout).toBe(130);
     // Whoever presses it twice hears no more than this.
     expect(warned).toContain(
@@ -324,6 +325,10 @@ describe('undo', () => {
     child = undoing.child;
     expect((await undoing.ended).code).toBeNull();
     story.proxy.setRules([]);
+    const status = await story.run('status');
+    expect(status.stdout).toMatch(
+      /Needs attention:\n(.*\n)* {2}\S+: restore 2 was interrupted, begun .*: `tidemark restore --resume 2` continues it\n/,
+    );
     const made = (await story.list('batch_exports')).length - (before - 2);
     expect(made > 0).toBe(kind === 'rewrite');
     const { code } = await story.run('restore', '--resume', '--json');

@@ -7,6 +7,7 @@ import { scopeKey, collectionText } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
+import { RESTORE_HINT } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
@@ -139,9 +140,25 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: re
       lines: job.error === null ? [] : [job.error],
       hint: isRefused
         ? 'give the source a key that is valid and has the permissions; `tidemark doctor` checks it'
-        : `\`tidemark runs\` shows more; the mirror keeps what was known`,
+        : failureHint(job),
     },
   );
+}
+
+function failureHint({ errorCode, run }: JobRow): string {
+  switch (errorCode) {
+    case 'mirror_corrupt':
+    case 'mirror_foreign':
+      return `\`tidemark verify\` says what is damaged; ${RESTORE_HINT}`;
+    case 'mirror_missing':
+      return RESTORE_HINT;
+    case 'disk_full':
+      return 'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
+    default: {
+      const more = run === null ? '`tidemark doctor` finds the cause' : '`tidemark runs` shows more';
+      return `${more}; the mirror keeps what was known`;
+    }
+  }
 }
 
 /** Subject `schema`: the last run whose changes of the form of records were reported. */

@@ -30,13 +30,24 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
  * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
  */
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
-  const [newest] = mirror.restores.list({ source, limit: 1 });
-  if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
+  const newest = newestUnfinished(mirror, source);
+  if (newest === null) return null;
   const { restore, startedAt, by } = newest;
   // With the lock held, no other process can be applying it.
   if (!holdsLock && isAtWork(mirror, newest))
     return `restore ${restore} of ${localTime(startedAt)} by ${by} is running: wait until it has ended`;
   return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
+}
+
+/** The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. */
+export function interruptedRestore(mirror: Mirror, source: string): RestoreRow | null {
+  const newest = newestUnfinished(mirror, source);
+  return newest === null || isAtWork(mirror, newest) ? null : newest;
+}
+
+function newestUnfinished(mirror: Mirror, source: string): RestoreRow | null {
+  const [newest] = mirror.restores.list({ source, limit: 1 });
+  return newest?.outcome === 'interrupted' || newest?.outcome === 'running' ? newest : null;
 }
 
 /** Commands that apply a plan, as the writer's lock names them. */

@@ -72,6 +72,13 @@ describe('a sync', () => {
 
   it('tells again when this machine is in the way instead of the service', () => {
     const full = seen(job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' }));
+    expect(contentOf(transitionsOf([], full).notices[0]!).hint).toMatch(
+      /^free space on the volume of the mirror/,
+    );
+    const damaged = seen(job('sync', 'failed', { errorCode: 'mirror_corrupt', error: 'x.db is damaged' }));
+    expect(contentOf(transitionsOf([], damaged).notices[0]!).hint).toMatch(
+      /`tidemark verify`.*`tidemark backup restore latest --to /,
+    );
     expect(told(sync('failed'), full, full)).toEqual([['run_failed'], ['run_failed'], []]);
   });
 
