@@ -7,12 +7,12 @@ import { createHmac, randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
-  existsSync,
   fstatSync,
   openSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { type Clock, isoTime } from '../core/clock.ts';
@@ -49,7 +49,11 @@ export interface DaemonRegistration {
   useLock(lockPath: string): void;
   /** Writes the URL to the file; null for none. */
   setUrl(url: string | null): void;
-  /** Writes the file again if it was removed. */
+  /**
+   * Takes the lock and writes the file again where they are not in their place: they were removed, or the volume that they
+   * are on was away and came back.
+   * @throws TidemarkError `mirror_locked` if another daemon came first
+   */
   ensure(): void;
   /** Removes the file. */
   leave(): void;
@@ -76,6 +80,7 @@ export async function registerDaemon(
   const since = isoTime(clock.now());
   const holder = { command: 'daemon', pid, host, since };
   let lock: WriterLock | null = await claim(path, () => acquireWriterLock(path, holder), clock);
+  let lockFile = fileAt(`${path}-lock`);
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
@@ -110,7 +115,10 @@ export async function registerDaemon(
       return lockPath;
     },
     takeLock: () => {
-      lock ??= acquireWriterLock(path, holder);
+      if (lock === null) {
+        lock = acquireWriterLock(path, holder);
+        lockFile = fileAt(`${path}-lock`);
+      }
       lockPath = path;
       write();
     },
@@ -124,18 +132,33 @@ export async function registerDaemon(
       write();
     },
     ensure: () => {
-      if (existsSync(path)) return;
-      // If the directory was emptied, the lock's file is gone too, and other processes cannot see the lock that is held.
+      const isLocked = lock === null || fileAt(`${path}-lock`) === lockFile;
+      const card = readCard(path);
+      const isOwn = card?.token.reveal() === token.reveal() && card.url === url && card.lockPath === lockPath;
+      if (isLocked && isOwn) return;
       createDirectory(mirror);
+      // A lock on a file that is no longer there is one that other processes cannot see.
       if (lock !== null) {
         lock.release();
         lock = acquireWriterLock(path, holder);
+        lockFile = fileAt(`${path}-lock`);
       }
+      refuseOther(path, lockPath, holder);
       write();
     },
     leave: () => rmSync(path, { force: true }),
     release: () => lock?.release(),
   };
+}
+
+/** Which file it is, whatever its name; null without one. */
+function fileAt(path: string): string | null {
+  try {
+    const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return facts === undefined ? null : `${facts.dev} ${facts.ino}`;
+  } catch (error) {
+    throw asFileError(error, path, 'read');
+  }
 }
 
 /** @throws TidemarkError `mirror_locked` if a living daemon of many mirrors has this one */

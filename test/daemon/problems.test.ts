@@ -1,11 +1,14 @@
 /** What goes wrong around a daemon: told once when it begins and once when it ends, and gone on from without a restart. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
+import { type DaemonLockfile, findDaemon, registerDaemon } from '../../src/daemon/lockfile.ts';
 import { openMirror } from '../../src/mirror/open.ts';
+import { scratch } from '../journeys/harness.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -144,6 +147,47 @@ describe('this machine', () => {
     expect(outcomes(rig).at(-1)).toBe('schedule done');
     expect(rig.loud()).toHaveLength(1);
     expect(health()).toMatchObject({ state: 'ok', reasons: [] });
+  });
+
+  it('a volume that was away and came back: the daemon is found on it again, and keeps others off', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *' });
+    await rig.start();
+    const found = (): DaemonLockfile | null =>
+      findDaemon(rig.mirrorPath, { pid: 1, host: 'here', now: rig.clock.now() });
+    const first = found();
+    const [home, name, away] = [dirname(rig.mirrorPath), basename(rig.mirrorPath), scratch()];
+    const files = readdirSync(home).filter((file) => file.startsWith(name));
+    expect(files).toContain(`${name}.daemon-lock`);
+    for (const file of files) renameSync(join(home, file), join(away, file));
+    await rig.advanceMinutes(2);
+    // What the daemon wrote in the empty place is hidden below the volume.
+    expect(found()).toMatchObject({ pid: process.pid });
+    for (const file of files) renameSync(join(away, file), join(home, file));
+    expect(found()).toBeNull();
+    await rig.advanceMinutes(2);
+    expect(found()?.token.reveal()).toBe(first?.token.reveal());
+    const refused = expect(rig.start()).rejects.toThrow(/another daemon is running on this mirror/);
+    await rig.advance(1000);
+    await refused;
+    expect(rig.view.problems()).toEqual([]);
+  });
+
+  it('a volume that came back with another daemon on it: that one keeps it', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *' });
+    await rig.start();
+    const [card, lock] = [`${rig.mirrorPath}.daemon`, `${rig.mirrorPath}.daemon-lock`];
+    for (const file of [card, lock]) rmSync(file);
+    const other = await registerDaemon(rig.mirrorPath, { clock: systemClock, pid: 4711, host: 'there' });
+    await rig.advanceMinutes(2);
+    expect(JSON.parse(readFileSync(card, 'utf8'))).toMatchObject({ pid: 4711, host: 'there' });
+    expect(rig.view.problems().map(({ about, error }) => [about, error.code])).toEqual([
+      ['registration', 'mirror_locked'],
+    ]);
+    other.leave();
+    other.release();
+    await rig.advanceMinutes(2);
+    expect(JSON.parse(readFileSync(card, 'utf8'))).toMatchObject({ pid: process.pid, host: 'here' });
+    expect(rig.view.problems()).toEqual([]);
   });
 
   it('a mirror that goes away while a sync that ended is reported: one line', async () => {
