@@ -1,7 +1,7 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
 import { createColors } from 'picocolors';
 import type { BackupsShown } from '../backup/list.ts';
-import type { Config } from '../config/config.ts';
+import type { BackupConfig, Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural } from '../core/wording.ts';
@@ -297,9 +297,17 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }
 
+/** Why no target is known: `status` sends no requests, and a directory may be on a disk that hangs. */
+function unaskedText({ targets }: BackupConfig): string {
+  if (targets.some(({ type }) => type === 'directory')) return 'their directory has not answered';
+  const [, other] = targets;
+  const where = other === undefined ? 'the bucket was' : 'the buckets were';
+  return `${where} not asked; \`tidemark backup list\` lists what is there`;
+}
+
 function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
   if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
-  if (shown === null) return 'Backups: their directory has not answered';
+  if (shown === null) return `Backups: ${unaskedText(backup)}`;
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');
   if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;

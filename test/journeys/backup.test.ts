@@ -312,6 +312,19 @@ pings: [{ success: "\${PING}" }]
     );
   });
 
+  it('status says that a bucket was not asked, and what lists it', async () => {
+    const { home } = await mirrored();
+    const bucket = 's3://backups/tm?endpoint=http://127.0.0.1:1&region=us-east-1';
+    const statusOf = async (targets: string): Promise<string> => {
+      const env = { TIDEMARK_MIRROR: join(home, 'mirror.db'), TIDEMARK_BACKUP_TARGETS: targets };
+      return (await commandLine(['status'], { env, cwd: home })).stdout;
+    };
+    expect(await statusOf(bucket)).toMatch(
+      /^Backups: the bucket was not asked; `tidemark backup list` lists what is there$/m,
+    );
+    expect(await statusOf(`${bucket}, s3://other`)).toMatch(/^Backups: the buckets were not asked;/m);
+  });
+
   it('are made by the daemon after a complete run, where one is due', async () => {
     const service = await FakeService.start();
     const home = scratch();

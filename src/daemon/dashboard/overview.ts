@@ -62,7 +62,7 @@ interface OverviewFacts {
   /** Why it could not be, a line each. */
   readonly driftProblem: readonly string[];
   readonly days: readonly DayOfChanges[];
-  /** Null if there are none to look for, and while their directory has not answered. */
+  /** Null if there are none to look for, and while no target has answered. */
   readonly backups: BackupsShown | null;
   /** True for a person who is logged in. */
   readonly canAct: boolean;
@@ -276,7 +276,7 @@ function needsHtml(needs: readonly Need[], now: number): Html {
 
 // Backups: when the latest was made, its size and verification, and when the next one is due.
 
-/** @param shown null while the directory has not answered */
+/** @param shown null while no target has answered */
 function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
   return section('backups', 'Off-site backups', NOTHING, backupsHtml(backup, shown, now));
 }
@@ -284,7 +284,7 @@ function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null,
 function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
   if (backup === null)
     return emptyHtml('None.', 'The mirror is on this machine only: set `backup.targets` for backups.');
-  if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
+  if (shown === null) return emptyHtml('Not known yet.', 'No target has answered so far.');
   const [latest] = shown.whole;
   const unread =
     shown.problems.length === 0
