@@ -46,17 +46,24 @@ class HalfSent {
   }
 }
 
-async function slowest(url: string, count: number): Promise<number> {
-  let most = 0;
+/**
+ * Milliseconds of the answer in the middle. A starved server lets every probe wait; a single slow answer may be the
+ * machine's.
+ */
+async function usualWait(url: string, count: number, headers: Record<string, string> = {}): Promise<number> {
+  const waits: number[] = [];
   for (let each = 0; each < count; each += 1) {
     const begun = performance.now();
     // A connection of its own each time, as a probe has.
-    const answer = await fetch(url, { headers: { connection: 'close' }, signal: AbortSignal.timeout(5_000) });
+    const answer = await fetch(url, {
+      headers: { connection: 'close', ...headers },
+      signal: AbortSignal.timeout(5_000),
+    });
     expect(answer.status).toBe(200);
     await answer.text();
-    most = Math.max(most, performance.now() - begun);
+    waits.push(performance.now() - begun);
   }
-  return most;
+  return waits.sort((a, b) => a - b)[Math.floor(count / 2)] ?? Infinity;
 }
 
 describe('half-sent requests, renewed whenever they are dropped', () => {
@@ -70,7 +77,7 @@ describe('half-sent requests, renewed whenever they are dropped', () => {
     const { url } = await world.listen({ token: new Secret('a-token-of-some-length') });
     const halfSent = new HalfSent(url, text);
     await halfSent.open(count);
-    expect(await slowest(`${url}/healthz`, 40)).toBeLessThan(1000);
+    expect(await usualWait(`${url}/healthz`, 40)).toBeLessThan(1000);
     expect(halfSent.opened).toBeGreaterThan(200);
   });
 
@@ -83,11 +90,7 @@ describe('half-sent requests, renewed whenever they are dropped', () => {
     onTestFinished(() => sandbox.close());
     const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
     await new HalfSent(url, 'GET / HTTP/1.1\r\nHost: local').open(900);
-    const begun = performance.now();
-    const answer = await fetch(`${url}/api/organizations/`, { headers: { authorization: 'Bearer k' } });
-    expect(answer.status).toBe(200);
-    await answer.text();
-    expect(performance.now() - begun).toBeLessThan(1000);
+    expect(await usualWait(`${url}/api/organizations/`, 9, { authorization: 'Bearer k' })).toBeLessThan(1000);
   });
 });
 
