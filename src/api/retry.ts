@@ -38,7 +38,7 @@ export function createRetryBudget(
       if (counters.retries >= most) {
         throw new TidemarkError(
           'retry_budget',
-          `too much fails: ${counters.retries} retries in ${counters.requests} requests; last: ${cause.message}`,
+          `too many requests failed: ${counters.retries} retries in ${counters.requests} requests; last: ${cause.message}`,
           {
             hint: 'what is left was not read; run again when the service has recovered',
             cause,

@@ -103,7 +103,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
 /** One line a field. When it was last otherwise is a column only where it ever was. */
 function fieldTable(fields: readonly BlameField[]): TablePart {
   const isChanged = fields.some((field) => field.last_seen_before !== null);
-  const columns = ['field', 'since', ...(isChanged ? ['last otherwise'] : []), 'value'];
+  const columns = ['field', 'since', ...(isChanged ? ['last different'] : []), 'value'];
   return {
     type: 'table',
     columns,

@@ -81,7 +81,7 @@ sources:
     # Requests: the profile's limits. A service without limits is read faster with 0.
     # rate: { perMinute: 480, perHour: 4800, concurrency: 4 }
 
-# What \`tidemark daemon\` does when, and \`tidemark daemon --once\` from cron; other commands start nothing by it.
+# When \`tidemark daemon\`, or \`tidemark daemon --once\` from cron, does what; other commands ignore it.
 schedules:
   sync: { cron: ${quoted(syncCron)}, zone: UTC, jitter: 60s }
   # Compares with the baseline, once one is set: \`tidemark snapshots baseline NAME\`.

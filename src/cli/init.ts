@@ -350,7 +350,7 @@ async function look(
           [profile, ...profileNames().filter((each) => each !== profile)].map((value) => ({
             value,
             label: LABELS[value] ?? value,
-            ...(value === profile ? { hint: 'by what its answers show' } : {}),
+            ...(value === profile ? { hint: "as the service's answers suggest" } : {}),
           })),
         ),
       )

@@ -152,7 +152,7 @@ function cameToNothing(code: string | null, why: string | null): TidemarkError {
   return new TidemarkError(
     // It was the daemon that was interrupted, not this command.
     code === 'interrupted' ? 'unreachable' : ((code ?? 'internal') as TidemarkError['code']),
-    `the daemon's sync came to nothing: ${why ?? 'its log says why'}`,
+    `the daemon did not finish the sync: ${why ?? 'its log says why'}`,
     { hint: 'see the log of the daemon, then run `tidemark sync` again' },
   );
 }

@@ -85,14 +85,13 @@ export function readDocument(
   const problems = found.filter(({ code }) => code !== DUPLICATE);
   for (const line of new Set(doubled.map(({ pos }) => lines.linePos(pos[0]).line)))
     mistakes.addBeside(tree, `not valid YAML: ${SAID_BY_CODE[DUPLICATE]}`, line);
-  // One mistake a line: the parser often stumbles several times over the same one.
-  const byLine = new Map(
-    problems.map((error) => [lines.linePos(error.pos[0]).line, error.code]).reverse() as [number, string][],
-  );
-  for (const [line, code] of byLine) {
-    mistakes.add(tree, [], `not valid YAML: ${SAID_BY_CODE[code] ?? 'this line cannot be read'}`, line);
+  // Only the first: what the parser complains of after it mostly follows from it.
+  const [problem] = problems.toSorted((a, b) => a.pos[0] - b.pos[0]);
+  if (problem !== undefined) {
+    const said = SAID_BY_CODE[problem.code] ?? 'this line cannot be read';
+    mistakes.add(tree, [], `not valid YAML: ${said}`, lines.linePos(problem.pos[0]).line);
+    return { tree, usedVariables };
   }
-  if (problems.length > 0) return { tree, usedVariables };
 
   const reading: Reading = { tree, lines, document, env, usedVariables, mistakes, values: 0, aliases: 0 };
   const root = document.contents;

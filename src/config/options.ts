@@ -276,7 +276,7 @@ export const OPTIONS = section('Tidemark configuration', {
     }),
     triggerToken: t.secret.optional().meta({
       description:
-        'Token for webhooks: it starts a sync by POST /api/v1/runs and opens nothing else. Another one than token. Give it by reference, as ${VAR}.',
+        'Token for webhooks: it starts a sync by POST /api/v1/runs and opens nothing else. It must differ from `token`. Give it by reference, as ${VAR}.',
       example: '${TIDEMARK_TRIGGER_TOKEN}',
     }),
     triggerTokenFile: t.path.optional().meta({
@@ -300,7 +300,7 @@ export const OPTIONS = section('Tidemark configuration', {
     }),
     trustedProxies: t.networks.prefault([]).meta({
       description:
-        "Addresses and ranges of the proxies in front of the daemon or `serve` whose X-Forwarded-For, -Host and -Proto headers are believed. Nobody else's are.",
+        'Addresses and ranges of the proxies in front of the daemon or `serve` whose X-Forwarded-For, -Host and -Proto headers are believed. Those from other addresses are ignored.',
       example: ['10.0.0.0/8'],
     }),
     userHeader: t.headerName.optional().meta({
@@ -368,7 +368,7 @@ export const OPTIONS = section('Tidemark configuration', {
       }),
       heartbeat: t.duration.prefault('30s').meta({
         description:
-          'After so long without a word of a worker, another one takes its cells. At least 10s, and the same on all workers.',
+          'If a worker is silent for this long, another one takes its cells. At least 10s, and the same on all workers.',
         example: '30s',
       }),
       timeLimit: t.duration.prefault('6h').meta({

@@ -111,7 +111,7 @@ export const SOURCE = section('One remote service.', {
   retry: section('What happens when a request fails.', {
     attempts: t.wholeNumber(1, 20).prefault(5).meta({
       unit: 'requests',
-      description: 'Most attempts of one request, the first included; 1 is never again.',
+      description: 'Most attempts of one request, the first included; 1 means no retry.',
       example: 5,
     }),
     maxWaitSeconds: t.wholeNumber(0, 86_400).prefault(300).meta({

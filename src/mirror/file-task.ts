@@ -87,7 +87,7 @@ function structureDamage(path: string): string[] {
       .filter((line) => line !== 'ok' && line.trim() !== '' && !line.startsWith('***'));
   } catch (error) {
     if (sqliteCode(error)?.startsWith('SQLITE_CORRUPT') !== true) throw error;
-    return [`its first pages, which say what is where, cannot be read (${(error as Error).message})`];
+    return [`its first pages, which hold the schema, cannot be read (${(error as Error).message})`];
   } finally {
     connection?.close();
   }

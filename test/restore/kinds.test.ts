@@ -201,7 +201,7 @@ const cases: Record<string, Case> = {
     live: without(invite),
     desired: changed(invite, { is_expired: true }),
     steps: [
-      'manual invites: it had expired: created again it would be open again; invite by hand if that is wanted',
+      'manual invites: it had expired, and a new invite would be open: invite by hand if that is wanted',
     ],
   },
   'domains: created, then DNS by hand, dependent fields afterwards': {

@@ -55,7 +55,7 @@ export const invites = defineKind({
       {
         pointer: '/is_expired',
         value: true,
-        reason: 'it had expired: created again it would be open again; invite by hand if that is wanted',
+        reason: 'it had expired, and a new invite would be open: invite by hand if that is wanted',
       },
     ],
     replacedBy: {

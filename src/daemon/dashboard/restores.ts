@@ -248,7 +248,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const undo =
     outcome === 'running'
       ? NOTHING
-      : markup`<p class="hint faint"><code>tidemark undo ${restore}</code> plans what takes it back${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}</code> continues it` : NOTHING}.</p>`;
+      : markup`<p class="hint faint"><code>tidemark undo ${restore}</code> plans how to undo it${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}</code> continues it` : NOTHING}.</p>`;
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${undo}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };

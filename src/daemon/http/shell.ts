@@ -154,7 +154,7 @@ function unanswered(application: Application, { method, path }: Context['req']):
       404,
       'not_found',
       'there is nothing at this path',
-      'the dashboard is at /, the same for programs at /api/v1/status',
+      'the dashboard is at /, its data as JSON at /api/v1/status',
     );
   }
   const allow = allowed.join(', ');

@@ -1,5 +1,6 @@
 /** Drift of one source from the baseline to its latest state, as `tidemark drift` finds it. */
-import { isPersonKind } from '../../catalog/catalog.ts';
+import { isPersonKind, scopeKey } from '../../catalog/catalog.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { Finding } from '../../diff/drift.ts';
@@ -75,13 +76,30 @@ function summaryOf(drift: SourceDrift): DriftSummary {
     severities: severityCounts(open),
     accepted: accepted.length,
     ignored: ignored.length,
-    findings: open.slice(0, NAMED_FINDINGS).map((finding) => findingSummary(drift, finding)),
+    findings: findingSummaries(drift, open.slice(0, NAMED_FINDINGS)),
     compared: { collections: document.compared.collections, records: document.compared.records },
     skipped: document.skipped.length,
   };
 }
 
-function findingSummary({ definitions }: SourceDrift, finding: Finding): FindingSummary {
+function findingSummaries(drift: SourceDrift, findings: readonly Finding[]): FindingSummary[] {
+  const keyOf = ({ kind, scope, id }: RecordKey): string => JSON.stringify([kind, scopeKey(scope), id]);
+  const levels = new Map(
+    drift.document.changes.flatMap((change) => {
+      const field = change.fields.find(({ path }) => path === '/level');
+      const level = field?.to ?? field?.from;
+      return typeof level === 'number' ? [[keyOf(change), level] as const] : [];
+    }),
+  );
+  return findings.map((finding) => findingSummary(drift, finding, levels.get(keyOf(finding))));
+}
+
+/** @param level that the change of the record is about; undefined without one */
+function findingSummary(
+  { definitions }: SourceDrift,
+  finding: Finding,
+  level: number | undefined,
+): FindingSummary {
   const definition = definitions(finding.kind);
   const { fingerprint, severity, kind, scope, id, name, change, path } = withMaskedId(finding, definition);
   return {
@@ -91,6 +109,7 @@ function findingSummary({ definitions }: SourceDrift, finding: Finding): Finding
     scope,
     id,
     name: isPersonKind(definition) ? null : name,
+    ...(isPersonKind(definition) && level !== undefined ? { level } : {}),
     change,
     path: maskedPlace(path, definition),
   };

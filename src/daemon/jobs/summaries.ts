@@ -82,6 +82,8 @@ export interface FindingSummary {
   readonly id: string;
   /** Replaced likewise, and null where it would name a person. */
   readonly name: string | null;
+  /** Of a person or an invite whose level came, went or changed: the level, which says more than an id. */
+  readonly level?: number;
   readonly change: 'added' | 'removed' | 'changed';
   /** RFC 6901 pointer; empty for a record that came or went. */
   readonly path: string;

@@ -235,7 +235,7 @@ export function batchOf({ events, after }: Draft, now: number): Batch {
 /** What several sources have in common, by event. */
 const SHARED_TITLES = {
   run_failed: 'the sync failed',
-  run_partial: 'the sync read less than all',
+  run_partial: 'the sync was incomplete',
   run_recovered: 'the sync works again',
   key_refused: 'the service refused the key',
   sync_overdue: 'no complete sync for longer than the schedule allows',
@@ -244,7 +244,7 @@ const SHARED_TITLES = {
   removals_settled: 'no removal waits any more',
   schema_changed: 'the service changed the form of its records',
   drift_new: 'new findings of drift',
-  drift_changed: 'findings of drift moved on to another value',
+  drift_changed: 'findings of drift changed again',
   drift_resolved: 'findings of drift are no longer open',
   mirror_gone: 'the mirror is gone from its place',
   mirror_back: 'the mirror is in its place again',

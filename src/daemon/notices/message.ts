@@ -124,7 +124,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
 function driftTitle(event: string, count: number): string {
   if (event === 'drift_new') return plural(count, 'new finding of drift', 'new findings of drift');
   const findings = plural(count, 'finding of drift', 'findings of drift');
-  return `${findings} ${event === 'drift_changed' ? 'moved on to another value' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
+  return `${findings} ${event === 'drift_changed' ? 'changed again' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
 }
 
 /** The details below the title, a line each: the findings too. */
@@ -136,9 +136,13 @@ export function linesOf({ lines, findings, more }: Message): string[] {
   ];
 }
 
-function findingLine({ severity, kind, id, name, change, path }: FindingSummary): string {
-  return escapeControlCharacters(`${severity}: ${kind} ${name ?? id}: ${path === '' ? change : path}`);
+/** People are not named, by intent: their level says how much it matters. */
+function findingLine({ severity, kind, id, name, level, change, path }: FindingSummary): string {
+  const role = level === undefined ? '' : ` (${LEVELS[level] ?? `level ${level}`})`;
+  return escapeControlCharacters(`${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : path}`);
 }
+
+const LEVELS: Readonly<Record<number, string>> = { 1: 'member', 8: 'administrator', 15: 'owner' };
 
 /** Events that the document of a group names; the others are counted. */
 const EVENTS_IN_DOCUMENT = 1000;

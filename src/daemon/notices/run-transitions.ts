@@ -74,7 +74,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
 
 const STATE_WORDS: Readonly<Record<SyncIssue['state'], string>> = {
   failed: 'it had failed',
-  partial: 'it had read less than all',
+  partial: 'it had been incomplete',
   refused: 'the key had been refused',
 };
 
@@ -118,7 +118,7 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: re
       {
         ...shared,
         severity: 'medium',
-        title: `${name}: the sync read less than all`,
+        title: `${name}: the sync was incomplete`,
         lines: unread.map(
           ({ kind, scope, outcome, message }) =>
             `${collectionText(kind, scope)}: ${outcome}${message === null ? '' : `: ${message}`}`,

@@ -104,7 +104,11 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
   if (problems === 0) {
     const recovered = noticeOf(
       { ...of, event: 'verify_recovered' },
-      { severity: 'low', title: `${subjectName(source)}: it holds again what it sealed`, job: 'verify' },
+      {
+        severity: 'low',
+        title: `${subjectName(source)}: the contents match the stored hashes again`,
+        job: 'verify',
+      },
     );
     return { states: [], cleared: [{ source, subject: 'verify' }], notices: [recovered] };
   }

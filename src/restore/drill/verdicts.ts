@@ -43,8 +43,8 @@ const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
 const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   secret_missing:
     'the API does not return one of its secrets; add the value under secrets in the configuration',
-  depends_on_blocked: 'it needs another record that does not come back',
-  reference_unknown: 'it refers to a record that is not in the snapshot',
+  depends_on_blocked: 'another record that is needed does not come back',
+  reference_unknown: 'a record that is referred to is not in the snapshot',
   ambiguous: 'several records have this name, so none can be chosen',
 };
 

@@ -27,7 +27,7 @@ function message(title: string, lines: readonly string[] = [], more: { hint?: st
 
 function drifted(threshold: 'high' | 'low'): Message {
   const findings = [
-    finding('c', { severity: 'critical', path: '/level', kind: 'members', name: null, id: 'm1' }),
+    finding('c', { severity: 'critical', path: '/level', kind: 'members', name: null, id: 'm1', level: 15 }),
     finding('h', { severity: 'high', path: '', change: 'removed' }),
     ...Array.from({ length: 30 }, (_unused, n) => finding(`l${n}`, { severity: 'low', id: `${n}` })),
   ];
@@ -43,7 +43,10 @@ describe('a message', () => {
     expect(linesOf(all).at(-1)).toBe('… and 12 more');
     const grave = drifted('high');
     expect(grave.title).toBe('production: 2 new findings of drift (1 critical, 1 high)');
-    expect(linesOf(grave)).toEqual(['critical: members m1: /level', 'high: batch_exports Nightly: removed']);
+    expect(linesOf(grave)).toEqual([
+      'critical: members m1 (owner): /level',
+      'high: batch_exports Nightly: removed',
+    ]);
     expect(noticeDocument(grave)).toMatchObject({
       count: 2,
       more: 0,

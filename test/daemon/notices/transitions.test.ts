@@ -87,7 +87,7 @@ describe('a sync', () => {
     const details = { unread: [sweep('plugins', 'denied', { message: 'permission missing', hint })] };
     const [notice] = transitionsOf([], seen(job('sync', 'partial'), details)).notices;
     expect(contentOf(notice!)).toMatchObject({
-      title: 'production: the sync read less than all',
+      title: 'production: the sync was incomplete',
       lines: ['plugins (organization o1): denied: permission missing'],
       hint,
       run: 7,
