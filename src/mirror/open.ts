@@ -1,10 +1,20 @@
 /** Opens a mirror: for writing (made, upgraded and tidied), or for reading (never changed). */
-import { mkdirSync, statSync, closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  statSync,
+  closeSync,
+  copyFileSync,
+  openSync,
+  readSync,
+  rmSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
 import { MirrorAccess, type ReaderConnection } from './access.ts';
@@ -285,6 +295,15 @@ function configure(connection: Connection, cacheKib: number): void {
 }
 
 function missing(path: string): TidemarkError {
+  const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
+  if (left !== undefined)
+    return new TidemarkError(
+      'mirror_missing',
+      `there is no mirror at ${path}, only its ${basename(path)}${left}`,
+      {
+        hint: `if one was there, ${RESTORE_HINT}, or move the file back; otherwise run \`tidemark sync\` for a new one`,
+      },
+    );
   return new TidemarkError('mirror_missing', `there is no mirror at ${path} yet`, {
     hint: 'run `tidemark sync` first, or set `mirror` (or TIDEMARK_MIRROR) to where it is',
   });

@@ -1,5 +1,5 @@
 /** Something else where the mirror should be, or somebody else in it, through the real command line. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { zstdCompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
@@ -105,6 +105,23 @@ describe('somebody else in the mirror', () => {
     expect((await tidemark(['verify'], { env })).code).toBe(0);
     expect((await tidemark(['sync'], { env })).code).toBe(0);
     expect(await domains()).toContain('new.example');
+  });
+});
+
+describe('a mirror that is gone', () => {
+  it('is not taken for one that never was, while files of it are left', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await tidemark(['status'], { env })).stderr).toContain('mirror.db yet\n');
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    rmSync(join(directory, 'mirror.db'));
+    const ended = await tidemark(['status'], { env });
+    expectClear(ended);
+    expect(ended.stderr).toMatch(/there is no mirror at \S+mirror\.db, only its mirror\.db-\w+\n/);
+    expect(ended.stderr).toContain(
+      'if one was there, restore a backup (`tidemark backup restore latest --to ',
+    );
   });
 });
 

@@ -8,6 +8,7 @@ import type { Deliveries } from './deliveries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import { channelsFor, createNotifier, type Notifier, removedNotice, removedTransition } from './notifier.ts';
 import type { Config } from '../../config/config.ts';
+import { namesOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -235,7 +236,7 @@ class NotifyingObserver implements JobObserver {
     if (view === null || isMirrorGone(view) === this.#isToldGone) return;
     this.#isToldGone = !this.#isToldGone;
     const now = this.#options.clock.now();
-    this.#sendUnstored(this.#isToldGone ? gone(now) : back(now));
+    this.#sendUnstored(this.#isToldGone ? gone(now, this.#options.config()) : back(now));
   }
 
   #sendUnstored(notice: Notice): void {
@@ -295,14 +296,16 @@ function isCatchingUp(
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }
 
-function gone(now: number): Notice {
+function gone(now: number, { mirror, sources }: Config): Notice {
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
     {
       severity: 'critical',
       title: `${subjectName('')}: it is gone from its place`,
-      lines: ['its file is gone: nothing is synced, and no new mirror is created automatically'],
-      hint: 'restore a backup (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
+      lines: [
+        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is gone: nothing is synced, and no new mirror is created automatically`,
+      ],
+      hint: `put the file back, restore a backup (\`tidemark backup restore latest --to ${mirror}\`), or restart the daemon to begin a new one, without history`,
     },
   );
 }
