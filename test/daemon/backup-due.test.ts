@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { openWorkDirectory } from '../../src/backup/work-directory.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import type { Config } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -57,4 +58,27 @@ it('is wanted until there is a young backup, and where nobody can tell', async (
   const { backup: settings } = config;
   expect(await isWanted({ ...config, backup: settings && { ...settings, everyMs: 0 } })).toBe(true);
   expect(await isWanted({ ...config, backup: null })).toBe(false);
+});
+
+it('waits for a backup that somebody makes by hand, five minutes at most', async () => {
+  const rig = await rigWithBackups();
+  const holder = { command: 'backup create', pid: 4711, host: 'here', since: '2026-01-01T00:00:00.000Z' };
+  const byHand = openWorkDirectory(rig.mirrorPath, 'backups', holder);
+  await rig.start({ backup: backupWork({}) });
+  await rig.advanceMinutes(3);
+  expect(backups(rig)).toEqual(['after_run 10:01 running']);
+  byHand.close();
+  await rig.advance(3000);
+  expect(backups(rig)).toEqual(['after_run 10:01 done']);
+  expect(rig.loud()).toEqual([]);
+
+  const stuck = openWorkDirectory(rig.mirrorPath, 'backups', holder);
+  rig.view.request('backup', null);
+  await rig.advanceMinutes(6);
+  stuck.close();
+  const requested = rig.jobs({ name: 'backup' }).filter(({ trigger }) => trigger === 'request');
+  expect(requested.map(({ outcome }) => outcome)).toEqual(['failed']);
+  expect(rig.loud()).toEqual([
+    expect.stringMatching(/^backup failed: .* is held by `backup create` \(pid 4711/),
+  ]);
 });

@@ -3,7 +3,7 @@
  * once a week.
  */
 import type { BackupOutcome } from '../../backup/writer.ts';
-import { EXIT } from '../../core/errors.ts';
+import { asTidemarkError, EXIT } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import { type ForgetSummary, storedSummary } from './summaries.ts';
@@ -113,10 +113,24 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
         pid: effects.pid,
       });
       const latest = mirror.runs.sources().flatMap((source) => mirror.runs.latest(source)?.run ?? []);
-      return resultOf(await writer.afterCompleteRun(mirror, latest, signal));
+      // One that somebody makes by hand: after it, perhaps none is due.
+      const waitUntil = effects.clock.monotonicMs() + OTHER_BACKUP_MS;
+      for (;;) {
+        try {
+          return resultOf(await writer.afterCompleteRun(mirror, latest, signal));
+        } catch (error) {
+          const isHeld = asTidemarkError(error).code === 'mirror_locked';
+          if (!isHeld || effects.clock.monotonicMs() >= waitUntil) throw error;
+          await effects.clock.sleep(LOOK_AGAIN_MS, signal);
+        }
+      }
     },
   };
 }
+
+/** How long another backup of the mirror is waited for; meanwhile no other job of the mirror begins. */
+const OTHER_BACKUP_MS = 5 * 60_000;
+const LOOK_AGAIN_MS = 2000;
 
 function resultOf(made: BackupOutcome | null): JobResult {
   const error = made?.errors[0] ?? null;
