@@ -212,6 +212,7 @@ describe('init away from a terminal', () => {
     );
     expect(ended.code, ended.stderr).toBe(0);
     expect(ended.stderr).toContain('./away does not exist');
+    expect(ended.stderr).toMatch(/--service compose will write \/\S+\/compose\.yaml\n/);
     expect(ended.stderr).toContain('backups are not encrypted');
     expect(hook.seen).toHaveLength(1);
     expect(written()).toContain('type: webhook, url: "${HOOK}"');
