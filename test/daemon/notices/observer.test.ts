@@ -60,6 +60,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   } as unknown as DaemonView;
   const running: { name: string; source: string }[] = [];
   const sent: string[] = [];
+  const texts: string[] = [];
   let isDown = false;
   const deliveries = new Deliveries({
     channels: () => config.notices,
@@ -73,6 +74,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     send: (_channel, message) => {
       if (isDown) return Promise.reject(new TidemarkError('unreachable', 'down', { isRetryable: true }));
       sent.push(message.event);
+      texts.push([...message.lines, message.hint].join('\n'));
       return Promise.resolve();
     },
   });
@@ -92,6 +94,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     observer,
     context,
     sent,
+    texts,
     running,
     mirror,
     down: (value: boolean) => (isDown = value),
@@ -154,7 +157,7 @@ describe('the observer', () => {
   });
 
   it('tells at once that the mirror is gone, until a channel takes it, and that it is back', async () => {
-    const { observer, context, clock, sent, down, mirrorAccess, mirror } = rig();
+    const { observer, context, clock, sent, texts, down, mirrorAccess, mirror } = rig();
     expect(mirrorAccess.isThere()).toBe(true);
     renameSync(mirror, `${mirror}.aside`);
     expect(mirrorAccess.isThere()).toBe(false);
@@ -169,6 +172,8 @@ describe('the observer', () => {
       await observer.wake!(context);
     }
     expect(sent).toEqual(['mirror_gone']);
+    expect(texts[0]).toContain(`${mirror} (production) is gone`);
+    expect(texts[0]).toContain(`tidemark backup restore latest --to ${mirror}`);
     renameSync(`${mirror}.aside`, mirror);
     expect(mirrorAccess.isThere()).toBe(true);
     await observer.wake!(context);
