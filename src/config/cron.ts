@@ -25,7 +25,7 @@ const FIELDS = [
 ] as const;
 
 /** `*`, `7`, `1-5`, `mon-fri`, each with an optional `/step`: of what node-cron reads beyond that (`L`, `#`), nothing. */
-const ITEM = /^(?:\*|(\d{1,2}|[a-z]{3,9})(?:-(\d{1,2}|[a-z]{3,9}))?)(?:\/\d{1,2})?$/i;
+const ITEM = /^(?:\*|(\d{1,2}|[a-z]{3,9})(?:-(\d{1,2}|[a-z]{3,9}))?)(?:\/(\d{1,2}))?$/i;
 
 /** @throws Error of node-cron for an expression that it cannot read, and for a day that no month has */
 export function cronFields(expression: string): CronFields {
@@ -60,21 +60,28 @@ export function cronMistake(expression: string): string | undefined {
     return `expected a cron expression of 5 fields, or 6 with seconds first, got ${count}`;
   }
   // All fields at once first: node-cron takes a while for each reading, and a configuration has ten schedules.
-  if (parts.every((part) => part.split(',').every(isItem)) && isReadable(expression)) return undefined;
-  for (const [index, [name, min, max]] of FIELDS.slice(-parts.length).entries()) {
+  const fields = FIELDS.slice(-parts.length);
+  const areItems = (part: string, [, , max]: (typeof FIELDS)[number]): boolean =>
+    part.split(',').every((item) => isItem(item, max));
+  const areAll = fields.every((field, index) => areItems(parts[index] ?? '', field));
+  if (areAll && isReadable(expression)) return undefined;
+  for (const [index, field] of fields.entries()) {
+    const [name, min, max] = field;
     const part = parts[index] ?? '';
     // Alone, so that the message can name the field.
     const alone = parts.map((_part, other) => (other === index ? part : '*'));
-    if (!part.split(',').every(isItem) || !isReadable(alone.join(' ')))
+    if (!areItems(part, field) || !isReadable(alone.join(' ')))
       return `expected ${min} to ${max}, *, ranges or /steps for the ${name}, got ${JSON.stringify(part)}`;
   }
-  return undefined;
+  return `${JSON.stringify(expression)} never comes: no such month has such a day`;
 }
 
-function isItem(item: string): boolean {
+/** @param max of the field: a step beyond it would only mean the first value */
+function isItem(item: string, max: number): boolean {
   const match = ITEM.exec(item);
   if (match === null) return false;
-  const [, from, to] = match;
+  const [, from, to, step] = match;
+  if (Number(step) > max) return false;
   // node-cron would count on from the beginning.
   return to === undefined || !(Number(from) > Number(to));
 }

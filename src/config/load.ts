@@ -272,7 +272,9 @@ function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): Back
   if (given === undefined) {
     const section = valueAt(tree.root, ['backup']);
     const isEmpty = section === undefined || section === null || Object.keys(section).length === 0;
-    if (!isEmpty && !mistakes.covers(tree, ['backup'])) {
+    // A target that is wrong was given nevertheless.
+    const isWrong = mistakes.covers(tree, ['backup']) || mistakes.isBelow(tree, ['backup', 'targets']);
+    if (!isEmpty && !isWrong) {
       mistakes.add(tree, ['backup', 'targets'], 'missing; expected where backups go');
     }
     return null;

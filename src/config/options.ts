@@ -60,6 +60,12 @@ function retentionRules(one: 'run' | 'backup') {
   };
 }
 
+const recipient = z
+  .string()
+  .trim()
+  .refine(isRecipient)
+  .meta({ expected: 'an age recipient, as `age-keygen -y` prints it: age1… with its checksum' });
+
 const address = z.string().refine(isTargetAddress);
 
 const keep = z.int().min(1).max(100_000).optional();
@@ -190,7 +196,7 @@ export const OPTIONS = section('Tidemark configuration', {
       }),
       ...retentionRules('backup'),
       recipients: z
-        .array(z.string().trim().refine(isRecipient))
+        .array(recipient)
         .optional()
         .meta({
           type: 'list of recipients',
@@ -343,7 +349,7 @@ export const OPTIONS = section('Tidemark configuration', {
         example: 's3://tidemark-fleet?region=eu-central-1',
       }),
       recipients: z
-        .array(z.string().trim().refine(isRecipient))
+        .array(recipient)
         .optional()
         .meta({
           type: 'list of recipients',

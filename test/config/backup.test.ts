@@ -13,6 +13,33 @@ describe('backup', () => {
     expect(load(ENV).backup).toBeNull();
   });
 
+  it('say of a wrong element what it is not, and of wrong targets not that there is none', () => {
+    const mistakesOf = (backup: string): string => {
+      write('tidemark.yaml', `backup: ${backup}\n`);
+      try {
+        load(ENV);
+      } catch (error) {
+        return String(error);
+      }
+      return '';
+    };
+    expect(mistakesOf('{ targets: [./a], recipients: [age1abc] }')).toMatch(
+      /backup\.recipients\[0\]: expected an age recipient, .*, got "age1abc"/,
+    );
+    const targets = mistakesOf("{ targets: [./a, 's3://'] }");
+    expect(targets).toMatch(/backup\.targets\[1\]: expected/);
+    expect(targets).not.toContain('missing');
+    expect(mistakesOf('{ every: 1h }')).toContain('backup.targets: missing');
+  });
+
+  it('a schedule that never comes, or with a step beyond its field, is named with its line and option', () => {
+    write('tidemark.yaml', "schedules:\n  drift: { cron: '0 0 31 2 *' }\n  sync: { cron: '*/70 * * * *' }\n");
+    expect(() => load(ENV)).toThrow(/yaml:2: schedules\.drift\.cron: "0 0 31 2 \*" never comes/);
+    expect(() => load(ENV)).toThrow(
+      /yaml:3: schedules\.sync\.cron: expected 0 to 59.*for the minute, got "\*\/70"/,
+    );
+  });
+
   it('keep days, weeks and months where no rule is given, and else what is given', () => {
     write('tidemark.yaml', 'backup: { targets: [./backup] }');
     expect(load(ENV).backup).toMatchObject({
