@@ -242,7 +242,7 @@ describe('the overview of a mirror that cannot be read', () => {
     expect(shown).toContain(`the mirror cannot be read: ${damaged.mirrorPath} is damaged`);
     expect(shown).toContain('tidemark backup restore latest --to');
     expect(shown).toContain('Off-site backups Latest 60 min ago , as of run 1');
-    expect(shown).not.toMatch(/No baseline|no complete run yet|0 records|Nothing done yet|has not answered/);
+    expect(shown).not.toMatch(/No baseline|no complete run yet|0 records|Nothing done yet|No target has answered/);
 
     // Of a file that cannot even be opened, nothing says whose backups they are.
     const [doubtful] = await new BackupCatalog(damaged.clock).look([targetAt(target)], null);
