@@ -6,6 +6,8 @@ import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
+import { addNoticeStates } from '../mirror/backup.ts';
+import type { NoticeState } from '../mirror/daemon.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import type { Backup } from './list.ts';
 import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
@@ -56,7 +58,11 @@ export async function verifyBackup(
 export async function restoreBackup(
   backup: Backup,
   to: string,
-  options: OpenOptions & { readonly holder: LockHolder },
+  options: OpenOptions & {
+    readonly holder: LockHolder;
+    /** What to add to its states of notices, where what was reported since the backup is lost. */
+    readonly noticeStates?: (facts: PlainFacts) => readonly NoticeState[];
+  },
 ): Promise<PlainFacts> {
   refuseDamaged(backup);
   refuseExisting(to);
@@ -72,6 +78,8 @@ export async function restoreBackup(
     const plain = join(work, 'backup.db');
     const file = await backup.target.fetch(backup.name, work, options.signal);
     const facts = await unpackChecked(backup, file, plain, options);
+    const states = options.noticeStates?.(facts) ?? [];
+    if (states.length > 0) addNoticeStates(plain, states);
     refuseExisting(to);
     giveName(plain, to);
     clear();

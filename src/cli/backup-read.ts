@@ -14,6 +14,7 @@ import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
+import { restoredStates } from '../daemon/notices/restored-mirror.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -98,6 +99,11 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const facts = await restoreBackup(backup, to, {
     ...openOptions(context, identities),
     holder: holder(context, 'backup restore'),
+    noticeStates: ({ sources }) => {
+      const configured = to === config.mirror ? config.sources : [];
+      const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
+      return restoredStates([...new Set(names)], isoTime(systemClock.now()));
+    },
   });
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (backup.manifest === null)

@@ -5,6 +5,7 @@
 import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';
+import { type NoticeState, saveNoticeStates } from './daemon.ts';
 import { dropLitestreamTables } from './migrations.ts';
 
 interface BackupProgress {
@@ -78,5 +79,22 @@ export function takeOutOfBackup(path: string, original: string): void {
     }
   } catch (error) {
     throw asMirrorError(error, sqliteCode(error)?.startsWith('SQLITE_CORRUPT') === true ? original : path);
+  }
+}
+
+/**
+ * Adds states of notices to the mirror in the file at `path`, which nobody else uses yet.
+ * @throws TidemarkError about `path`
+ */
+export function addNoticeStates(path: string, states: readonly NoticeState[]): void {
+  try {
+    const connection = connect(path, { isReadonly: false });
+    try {
+      connection.transaction(() => saveNoticeStates(connection, states)).immediate();
+    } finally {
+      connection.close();
+    }
+  } catch (error) {
+    throw asMirrorError(error, path);
   }
 }

@@ -193,11 +193,15 @@ const ADD_DELIVERY = prepared((db) => {
   return db.insert(noticeDeliveries).values({ notice, channel, nextAttemptAt, attempts: 0 }).prepare();
 });
 
+export function saveNoticeStates(writer: Connection, states: readonly NoticeState[]): void {
+  for (const state of states) SAVE_STATE(writer).run({ ...state });
+}
+
 /** All of it or nothing. */
 function recordNotices(writer: Connection, change: NoticeChange): void {
   writer
     .transaction((): void => {
-      for (const state of change.states) SAVE_STATE(writer).run({ ...state });
+      saveNoticeStates(writer, change.states);
       for (const { source, subject } of change.cleared) CLEAR_STATE(writer).run({ source, subject });
       for (const { notice, channels } of change.notices) {
         const { lastInsertRowid } = ADD_NOTICE(writer).run({ ...notice });

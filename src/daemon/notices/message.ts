@@ -256,6 +256,8 @@ interface NoticeContent {
   readonly findings: readonly FindingSummary[];
   /** True where what it is about is as it should be again: it ends an incident. */
   readonly isResolved: boolean;
+  /** True for an end of what perhaps nobody was told: it goes to programs, not to people. */
+  readonly isAssumed: boolean;
 }
 
 const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
@@ -267,6 +269,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   count: null,
   severities: null,
   findings: [],
+  isAssumed: false,
 };
 
 interface NoticeOf {

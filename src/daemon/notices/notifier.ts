@@ -1,10 +1,9 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
 import { SEVERITIES } from '../../catalog/definition.ts';
-import type { ChannelConfig } from '../../config/channels.ts';
+import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
-import type { NoticeEvent } from '../../config/notice-events.ts';
-import type { JobName, JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
+import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
 import { namedRemovals } from '../../state/held-names.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
@@ -12,6 +11,7 @@ import type { HealthReason } from '../http/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
+import { markedSubject, settled, usualEnd } from './restored-mirror.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -79,8 +79,21 @@ export function createNotifier(options: NotifierOptions): Notifier {
   };
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
-      sources.map((each) => freshnessTransition(mirror.daemon.noticeStates(each.source), each, clock.now())),
+      sources.map((each) => {
+        const { source } = each;
+        const states = mirror.daemon.noticeStates(source);
+        const change = freshnessTransition(states, each, clock.now());
+        const ends = settled(states, { source, at: isoTime(clock.now()), run: null }, ['fresh'], change);
+        return joined([change, ends]);
+      }),
     );
+  const overdueBackups = (mirror: Mirror, overdue: HealthReason | null): Transition => {
+    const at = isoTime(clock.now());
+    const states = mirror.daemon.noticeStates('');
+    const isTold = stateOf(states, '', 'backup') !== undefined;
+    const change = isTold === (overdue !== null) ? NO_TRANSITION : backupTransition(overdue, at);
+    return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
+  };
 
   return {
     afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
@@ -92,10 +105,9 @@ export function createNotifier(options: NotifierOptions): Notifier {
       return write((mirror) => freshness(mirror, sources));
     },
     checkBackups: async (overdue) => {
-      const before = stateOf(options.mirror().daemon.noticeStates(''), '', 'backup');
-      if ((before !== undefined) === (overdue !== null)) return 0;
-      const transition = backupTransition(overdue, isoTime(clock.now()));
-      return write(() => transition);
+      const { states, cleared } = overdueBackups(options.mirror(), overdue);
+      if (states.length + cleared.length === 0) return 0;
+      return write((mirror) => overdueBackups(mirror, overdue));
     },
     endRemoved: async (isRemoved) => {
       const at = isoTime(clock.now());
@@ -174,43 +186,32 @@ export function freshnessTransition(
 
 // Sources that are configured no longer: no job comes any more that would end what was reported of them.
 
-/** What would have ended a matter, by its subject; of the others, which are `job:NAME`, another success of the job. */
-const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonly job: JobName | null }>> = {
-  run: { event: 'run_recovered', job: 'sync' },
-  fresh: { event: 'sync_on_time', job: 'sync' },
-  removals: { event: 'removals_settled', job: 'sync' },
-  drift: { event: 'drift_resolved', job: 'drift' },
-  verify: { event: 'verify_recovered', job: 'verify' },
-  drill: { event: 'drill_recovered', job: 'drill' },
-  backup: { event: 'backup_on_time', job: 'backup' },
-  'job:backup': { event: 'backup_recovered', job: 'backup' },
-  mirror: { event: 'mirror_back', job: null },
-};
-
-function usualEnd(subject: string): { readonly event: NoticeEvent; readonly job: JobName | null } {
-  return USUAL_ENDS[subject] ?? { event: 'job_recovered', job: subject.slice('job:'.length) as JobName };
-}
-
 /** Ends all these states, with one notice for each incident that they may have opened. */
 export function removedTransition(states: readonly NoticeState[], at: string): Transition {
   const open = states.filter(({ subject, state }) => subject !== 'schema' && state !== 'ok');
-  const matters = Map.groupBy(open, ({ source, subject }) =>
-    JSON.stringify([source, subject.startsWith('drift:') ? 'drift' : subject]),
-  );
+  const matters = Map.groupBy(open, (state) => {
+    const subject = markedSubject(state);
+    return JSON.stringify([state.source, subject.startsWith('drift:') ? 'drift' : subject]);
+  });
   return {
     states: [],
     cleared: states.map(({ source, subject }) => ({ source, subject })),
-    notices: [...matters].map(([key, [first]]) => {
+    notices: [...matters].map(([key, all]) => {
       const [source, subject] = JSON.parse(key) as [string, string];
-      return removedNotice({ at, source, subject }, first?.since ?? at);
+      const told = all.filter((state) => markedSubject(state) === state.subject);
+      return removedNotice({ at, source, subject }, (told[0] ?? all[0])?.since ?? at, told.length === 0);
     }),
   };
 }
 
-/** @param since ISO 8601: when it was reported */
+/**
+ * @param since ISO 8601: when it was reported
+ * @param isAssumed true where nobody knows whether it was
+ */
 export function removedNotice(
   of: { readonly at: string; readonly source: string; readonly subject: string },
   since: string,
+  isAssumed = false,
 ): Notice {
   return noticeOf(
     { ...of, event: 'source_removed' },
@@ -219,6 +220,7 @@ export function removedNotice(
       title: `${subjectName(of.source)}: the source is no longer configured`,
       lines: [`what was reported at ${since} is closed: nothing is synced any more, and the mirror is kept`],
       job: usualEnd(of.subject).job,
+      isAssumed,
     },
   );
 }
@@ -239,7 +241,8 @@ export function recordJobNotices(
   channelsOf: (notice: Notice) => readonly string[],
 ): number {
   const source = job.source ?? '';
-  const states = [...mirror.daemon.noticeStates(source), ...assumed];
+  const ofMirror = source === '' ? [] : mirror.daemon.noticeStates('');
+  const states = [...ofMirror, ...mirror.daemon.noticeStates(source), ...assumed];
   const held = job.name === 'sync' ? namedRemovals(mirror, source) : [];
   const schemaChanges =
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
@@ -268,6 +271,9 @@ function recordTransition(
 
 // The channels that receive a notice.
 
+/** Channels that people read. */
+const PEOPLE: ReadonlySet<ChannelType> = new Set(['slack', 'teams', 'mattermost', 'discord', 'email']);
+
 /**
  * Names of the channels, in the order of the configuration. The end of a removed source's matter goes to those to which
  * it was reported: `sources` cannot name the source any more. It counts as the event that would have ended it, which `on` has
@@ -286,7 +292,7 @@ export function channelsFor(
 }
 
 function isFor(
-  { name, on, sources, severity }: ChannelConfig,
+  { name, type, on, sources, severity }: ChannelConfig,
   notice: Notice,
   source: string,
   reportedTo: readonly string[],
@@ -294,9 +300,10 @@ function isFor(
   const isRemoved = notice.event === 'source_removed';
   const usual = isRemoved ? usualEnd(notice.subject).event : null;
   if (!on.some((event) => event === notice.event || event === usual)) return false;
+  const { severities, isAssumed } = contentOf(notice);
+  if (isAssumed && PEOPLE.has(type)) return false;
   if (isRemoved && reportedTo.length > 0) return reportedTo.includes(name);
   if (source !== '' && sources !== null && !sources.includes(source)) return false;
-  const { severities } = contentOf(notice);
   if (severities === null) return true;
   return SEVERITIES.some((each) => severities[each] > 0 && compareSeverities(each, severity) <= 0);
 }

@@ -14,10 +14,16 @@ import {
   stateOf,
   syncTransitions,
 } from './run-transitions.ts';
+import { restoredTransition } from './restored-mirror.ts';
 import { noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
 
-/** @param states those of the job's source */
+/** @param states those of the job's source and of the mirror as a whole */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
+  const change = jobTransitions(states, seen);
+  return joined([change, restoredTransition(states, seen, change)]);
+}
+
+function jobTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   const { name } = seen.job;
   if (name === 'sync') return syncTransitions(states, seen);
   const work = workTransition(states, seen);

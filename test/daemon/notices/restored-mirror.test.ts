@@ -1,0 +1,174 @@
+/** Incidents that were opened after a backup was made end with the first good job on the mirror restored from it. */
+import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { ChannelConfig } from '../../../src/config/channels.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
+import { createNotifier, type Notifier } from '../../../src/daemon/notices/notifier.ts';
+import { restoredStates } from '../../../src/daemon/notices/restored-mirror.ts';
+import type { JobRow } from '../../../src/mirror/daemon.ts';
+import type { Mirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
+import { FakeClock } from '../../faults/fake-clock.ts';
+import { commandLine } from '../../journeys/command-line.ts';
+import { environment, scratch } from '../../journeys/harness.ts';
+import { FakeService } from '../../journeys/service.ts';
+import { open } from '../../mirror/fixture.ts';
+import { email, pagerduty, slack, webhook } from './channel.ts';
+import { driftJob, finding, job } from './seen.ts';
+
+const CHANNELS: readonly ChannelConfig[] = [
+  pagerduty('http://pager'),
+  webhook('hook', 'http://hook'),
+  slack('chat', 'http://chat'),
+  email('mail', 'smtp://mail'),
+];
+
+interface Watched {
+  /** What a job has sent, as `CHANNEL EVENT INCIDENT`. */
+  readonly after: (row: JobRow) => Promise<string[]>;
+  readonly notifier: Notifier;
+  readonly sent: string[];
+}
+
+function watched(mirror: Mirror, source = 'production'): Watched {
+  const clock = new FakeClock({ epochMs: Date.parse('2026-03-01T12:00:00.000Z') });
+  const sent: string[] = [];
+  const options = {
+    owner: null,
+    channels: () => CHANNELS,
+    sources: () => [{ name: source, origin: 'http://service' }],
+    times: () => null,
+    file: () => '',
+    publicUrl: () => null,
+    mirror: () => mirror,
+    openWriter: <T>(work: (opened: Mirror) => T) => Promise.resolve(work(mirror)),
+    clock,
+    random: () => 0.5,
+    log: silentLogger,
+    send: (channel: ChannelConfig, message: { event: string; incidents: readonly string[] }) => {
+      sent.push(`${channel.name} ${message.event} ${message.incidents.join(' ')}`);
+      return Promise.resolve();
+    },
+  };
+  const deliveries = new Deliveries(options);
+  const notifier = createNotifier({ ...options, deliveries });
+  const after = async (row: JobRow): Promise<string[]> => {
+    sent.length = 0;
+    await notifier.afterJob({ ...row, source: row.source === null ? null : source });
+    await deliveries.deliverDue(new AbortController().signal);
+    return sent.toSorted();
+  };
+  return { after, notifier, sent };
+}
+
+const programs = (...ends: string[]): string[] =>
+  ends.flatMap((end) => [`hook ${end}`, `pager ${end}`]).toSorted();
+const verified = (problems: number): JobRow =>
+  job('verify', problems === 0 ? 'done' : 'failed', {
+    summary: { job: 'verify', problems, found: [], hint: null } as unknown as JobRow['summary'],
+  });
+
+describe('a mirror restored from a backup', () => {
+  it.each(['over a damaged one', 'on an empty place'])(
+    '%s: the next good jobs end what was open',
+    async (where) => {
+      const service = await FakeService.start();
+      service.set('plugins', [{ id: 1, name: 'Admins' }]);
+      const home = scratch();
+      mkdirSync(join(home, 'backups'));
+      const env = environment(service.url, home, { TIDEMARK_BACKUP_TARGETS: join(home, 'backups') });
+      const mirror = join(home, 'mirror.db');
+      const run = async (args: readonly string[], more = {}): Promise<void> => {
+        const ended = await commandLine([...args], { env: { ...env, ...more }, cwd: home });
+        expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      };
+      await run(['sync', '--quiet']);
+      await run(['backup', 'create']);
+      for (const end of ['', '-wal', '-shm'])
+        if (existsSync(mirror + end)) renameSync(mirror + end, `${mirror}.damaged${end}`);
+      const to = where === 'on an empty place' ? join(home, 'new/mirror.db') : mirror;
+      await run(['backup', 'restore', 'latest', '--to', to]);
+      await run(['verify'], { TIDEMARK_MIRROR: to });
+
+      const restored = openMirror(to, { mode: 'write', command: 'test', clock: new FakeClock() });
+      onTestFinished(() => restored.close());
+      const { after } = watched(restored, 'default');
+      expect(await after(job('sync', 'interrupted'))).toEqual([]);
+      const all = CHANNELS.map(({ name }) => `${name} run_recovered tidemark/default/run`);
+      expect(await after(job('sync', 'done'))).toEqual(
+        [
+          ...all,
+          ...programs(
+            'mirror_back tidemark/mirror/mirror',
+            'removals_settled tidemark/default/removals',
+            'verify_recovered tidemark/mirror/verify',
+          ),
+        ].toSorted(),
+      );
+      expect(await after(job('sync', 'done'))).toEqual([]);
+      expect(await after(verified(0))).toEqual(programs('job_recovered tidemark/mirror/job:verify'));
+      expect(await after(driftJob([]))).toEqual(
+        programs('drift_resolved tidemark/default/drift', 'job_recovered tidemark/default/job:drift'),
+      );
+      expect(await after(job('forget', 'done'))).toEqual(
+        programs('job_recovered tidemark/mirror/job:forget'),
+      );
+    },
+  );
+
+  it('reports what is still wrong, and ends that as always, once', async () => {
+    const mirror = open();
+    mirror.daemon.recordNotices({
+      states: restoredStates(['production'], '2026-03-01T11:00:00.000Z'),
+      cleared: [],
+      notices: [],
+    });
+    const { after } = watched(mirror);
+    const everybody = (event: string): string[] => CHANNELS.map(({ name }) => `${name} ${event}`).toSorted();
+    const broken = await after(verified(2));
+    expect(broken).toEqual(
+      [
+        ...everybody('verify_failed tidemark/mirror/verify'),
+        ...programs('mirror_back tidemark/mirror/mirror', 'job_recovered tidemark/mirror/job:verify'),
+      ].toSorted(),
+    );
+    expect(await after(verified(0))).toEqual(everybody('verify_recovered tidemark/mirror/verify'));
+    const failed = job('sync', 'failed', { errorCode: 'unreachable', error: 'no route' });
+    expect(await after(failed)).toEqual(everybody('run_failed tidemark/production/run'));
+    expect(await after(job('sync', 'partial', { run: null }))).not.toContainEqual(
+      expect.stringContaining('run_recovered'),
+    );
+    expect((await after(job('sync', 'done'))).filter((each) => each.includes('run_recovered'))).toEqual(
+      everybody('run_recovered tidemark/production/run'),
+    );
+    expect(await after(driftJob([finding('f1')]))).toContainEqual(
+      'pager drift_new tidemark/production/drift',
+    );
+    expect(await after(driftJob([]))).toEqual(everybody('drift_resolved tidemark/production/drift'));
+  });
+
+  it('ends overdue syncs and backups once it knows that none is', async () => {
+    const mirror = open();
+    mirror.daemon.recordNotices({
+      states: restoredStates(['production'], '2026-03-01T11:00:00.000Z'),
+      cleared: [],
+      notices: [],
+    });
+    const { notifier } = watched(mirror);
+    const fresh = {
+      source: 'production',
+      completeAt: '2026-03-01T11:59:00.000Z',
+      expectedSince: '2026-03-01T10:00:00.000Z',
+      allowedMs: 3_600_000,
+    };
+    await notifier.checkFreshness([fresh]);
+    await notifier.checkBackups(null);
+    const events = mirror.daemon.deliveries(10).map(({ channel, about }) => `${channel} ${about.event}`);
+    expect(events.toSorted()).toEqual(programs('backup_on_time', 'sync_on_time'));
+    await notifier.checkFreshness([fresh]);
+    await notifier.checkBackups(null);
+    expect(mirror.daemon.deliveries(10)).toHaveLength(4);
+  });
+});
