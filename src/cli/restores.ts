@@ -9,7 +9,7 @@ import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
-import { isAtWork } from '../restore/apply/resume.ts';
+import { isAtWork } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, type CommandContext, terminalWidth, lineOptions } from './context.ts';

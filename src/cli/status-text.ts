@@ -19,10 +19,8 @@ import { ahead, byteSize } from '../daemon/http/wording.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import { type LockHolder, writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
 import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import { renderTable } from '../report/table.ts';
-import { interruptedRestore } from '../restore/apply/resume.ts';
 import type { RunProgress } from '../state/documents.ts';
 import {
   type SourceStatus,
@@ -68,8 +66,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     nextLine(facts),
     backupLine(facts.config, facts.backups, now),
   ];
-  const needs =
-    needsOf(snapshot).length + statuses.flatMap((each) => interruptedOf(mirror, each) ?? []).length;
+  const needs = needsOf(snapshot).length;
   const text = [
     bold(`${verdictText(snapshot, drift, needs)}.`),
     ...answerLines(context, fiveAnswers(snapshot, drift, facts.config.sources.length > 0), width),
@@ -97,28 +94,21 @@ function answerLines(
 }
 
 /** What concerns a source is explained with the source. */
-function needsLines({ snapshot, mirror, hasDaemon }: StatusFacts): string[] {
+function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
   const needs = needsOf(snapshot);
-  const restores = snapshot.sourceStatuses.flatMap((status) => {
-    const row = interruptedOf(mirror, status);
-    if (row === null) return [];
-    const { restore, startedAt } = row;
-    return `  ${status.source}: restore ${restore} was interrupted, begun ${age(startedAt, snapshot.now)}: \`tidemark restore --resume ${restore}\` continues it`;
-  });
-  if (needs.length + restores.length === 0) return [];
+  if (needs.length === 0) return [];
   const isFailing = snapshot.health.state === 'failing';
   return [
     '',
     'Needs attention:',
     ...needs.flatMap((need) => {
-      const { source, message, hint } = need;
+      const { source, code, message, hint } = need;
       const since = sinceOf(need);
       return [
         `  ${source === null ? '' : `${source}: `}${message.replace(/\.$/, '')}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
-        ...(hint === null || source !== null ? [] : [`    → ${hint}`]),
+        ...(hint === null || (source !== null && code !== 'restore_interrupted') ? [] : [`    → ${hint}`]),
       ];
     }),
-    ...restores,
     ...(isFailing ? [hasDaemon ? ASK_DAEMON : NO_DAEMON] : []),
   ];
 }
@@ -126,15 +116,6 @@ function needsLines({ snapshot, mirror, hasDaemon }: StatusFacts): string[] {
 // What keeps a mirror from being current may be known to the daemon alone: with a full disk it cannot record anything.
 const ASK_DAEMON = '  → `tidemark daemon --check` says what the running daemon reports';
 const NO_DAEMON = '  → no daemon is running: start it (`tidemark daemon`), or run `tidemark sync`';
-
-function interruptedOf(mirror: Mirror, { source }: SourceStatus): RestoreRow | null {
-  try {
-    return interruptedRestore(mirror, source);
-  } catch {
-    // On a read-only disk the lock cannot be tried: nobody there can continue it either.
-    return null;
-  }
-}
 
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(

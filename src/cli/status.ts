@@ -3,6 +3,7 @@
  * person, what runs next and where backups are. Reads the mirror only.
  */
 import { hostname } from 'node:os';
+import { dirname } from 'node:path';
 import { createColors } from 'picocolors';
 import { BackupCatalog, type BackupsShown } from '../backup/list.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
@@ -12,6 +13,7 @@ import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } f
 import { count, plural } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
 import { type Answer, driftCounts, fiveAnswers } from '../daemon/http/five-answers.ts';
+import { type Health, worst } from '../daemon/http/health.ts';
 import {
   type HealthSnapshot,
   type HealthView,
@@ -19,6 +21,7 @@ import {
   lookAtBackups,
   readHealthInputs,
 } from '../daemon/http/health-snapshot.ts';
+import { freeBytesBeside, fullDisk } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -116,8 +119,25 @@ async function lookAtHealth(
     sources: configured.length > 0 ? configured : mirror.runs.sources(),
     ...(context.options.source === undefined ? {} : { others: [] }),
   });
-  const snapshot = { now, health: healthFrom(view, inputs, now), mirror, ...inputs };
+  const snapshot = { now, health: withDisk(healthFrom(view, inputs, now), mirror.path), mirror, ...inputs };
   return { view, snapshot, backups, hasDaemon };
+}
+
+/** On a full disk nothing can be recorded, so that the mirror does not tell why syncs fail. */
+function withDisk(health: Health, path: string): Health {
+  const full = fullDisk(path, freeBytesBeside(path));
+  if (full === null) return health;
+  const reason = { code: 'daemon_problem', state: 'degraded', since: null, ...full } as const;
+  return { ...health, state: worst([health, reason]), reasons: [reason, ...health.reasons] };
+}
+
+/** Mirrors in one directory have one reason. */
+function diskReasons(configs: readonly Config[]): string[] {
+  const byDirectory = new Map(configs.map(({ mirror }) => [dirname(mirror), mirror]));
+  return [...byDirectory.values()].flatMap((path) => {
+    const full = fullDisk(path, freeBytesBeside(path));
+    return full === null ? [] : [full.message, `  → ${full.hint}`];
+  });
 }
 
 /** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
@@ -219,10 +239,7 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   const { bold } = createColors(isColoured(context));
   const head = bold(`${plural(lines.length, 'source')} with mirrors of their own: ${summary}.`);
   await print(context, `${head}\n\n${table}\n\nDetails: tidemark status --source NAME\n`);
-  printReason(
-    context,
-    ordered.flatMap(({ reason }) => reason),
-  );
+  printReason(context, [...diskReasons(configs), ...ordered.flatMap(({ reason }) => reason)]);
   return combinedExitCode(lines.map(({ exitCode: code }) => code));
 }
 

@@ -1,6 +1,8 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
 import { RESTORE_HINT } from '../core/hints.ts';
-import { formatInteger } from '../core/wording.ts';
+import { formatInteger, localTime } from '../core/wording.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
+import { freeText, fullDisk } from './disk.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SourceStatus } from '../state/source-status.ts';
@@ -10,8 +12,6 @@ import { MIRROR_UNWRITABLE, type Problem } from './problems.ts';
 /** Clocks this far apart make ages and schedules wrong enough to matter. */
 const SKEW_LIMIT_MS = 60_000;
 const MIB = 1024 * 1024;
-/** Below this the next run may not be able to publish. */
-const LEAST_FREE = 64 * MIB;
 /** What a run, a copy kept at an upgrade and a compaction need beside the mirror's own size. */
 const EASY_FREE = 256 * MIB;
 const STALE_MS = 48 * 3_600_000;
@@ -63,6 +63,7 @@ export function mirrorProblems(
     freshness(source, now, add);
     failures(source, add);
   }
+  for (const restore of health.interrupted) interrupted(restore, add);
   schedules(health, isDaemonAlive, add);
   notices(health, add);
   return problems;
@@ -131,16 +132,25 @@ function narrowing({ kinds }: RunRow): string {
 
 function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
   if (freeBytes === null) return;
-  const free = `${formatInteger(Math.floor(freeBytes / MIB))} MiB free beside ${path}`;
-  if (freeBytes < LEAST_FREE)
-    add('error', 'disk_full', free, 'free some space: the next run may not be able to publish');
+  const full = fullDisk(path, freeBytes);
+  if (full !== null) add('error', 'disk_full', full.message, full.hint);
   else if (freeBytes < bytes + EASY_FREE)
     add(
       'warning',
       'disk_low',
-      free,
+      freeText(path, freeBytes),
       'free some space: `forget`, backups and upgrades need as much space as the mirror has',
     );
+}
+
+function interrupted({ restore, source, startedAt }: RestoreRow, add: Add): void {
+  add(
+    'warning',
+    'restore_interrupted',
+    `${source}: restore ${restore} of ${localTime(startedAt)} was interrupted`,
+    `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it`,
+    source,
+  );
 }
 
 function schedules({ schedules }: MirrorHealth, isDaemonAlive: boolean, add: Add): void {

@@ -1,6 +1,5 @@
 /** The health of the mirror: present, undamaged, with disk space, and its daemon's schedules and notices. Read-only. */
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
@@ -9,7 +8,10 @@ import type { JobRow } from '../mirror/daemon.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
+import { interruptedRestore } from '../mirror/unfinished-restore.ts';
 import { type SourceStatus, readSourceStatuses } from '../state/source-status.ts';
+import { freeBytesBeside, nearestDirectory } from './disk.ts';
 
 interface ScheduleHealth {
   readonly schedule: ScheduleName;
@@ -47,6 +49,8 @@ export interface MirrorHealth {
     readonly lastError: string | null;
   };
   readonly lastDrill: JobRow | null;
+  /** Restores that were stopped or killed before their end, of each source the latest. */
+  readonly interrupted: readonly RestoreRow[];
 }
 
 interface HealthOptions {
@@ -75,11 +79,12 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
     error,
     damage,
     bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
-    freeBytes: freeBytes(config.mirror),
+    freeBytes: freeBytesBeside(config.mirror),
     ...lockCheck(config.mirror, now, looker),
     sources: isSound ? readSourceStatuses(mirror, names, now, []) : [],
     schedules: isSound ? schedules(config, mirror, now) : [],
     notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
+    interrupted: isSound ? names.flatMap((name) => interruptedRestore(mirror, name) ?? []) : [],
     lastDrill: isSound ? (mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
   };
 }
@@ -98,23 +103,6 @@ function quickCheck(mirror: Mirror): string[] {
 
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-}
-
-/** The directory of a file, or the nearest one above that exists: the mirror's own may not exist yet. */
-function nearestDirectory(path: string): string {
-  let directory = dirname(path);
-  while (!existsSync(directory) && directory !== dirname(directory)) directory = dirname(directory);
-  return directory;
-}
-
-function freeBytes(path: string): number | null {
-  try {
-    const { bavail, bsize } = statfsSync(nearestDirectory(path));
-    return bavail * bsize;
-  } catch {
-    // Some file systems do not report it: the text says that it is unknown.
-    return null;
-  }
 }
 
 /** Whether a sync could write: takes the writer's lock for a moment, if there ever was a writer. Nothing is made. */

@@ -38,6 +38,8 @@ function run(
 interface SmallDisk {
   readonly directory: string;
   run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended>;
+  /** False where only the size of files is limited. */
+  readonly isMounted: boolean;
   /** Makes room. */
   free(): void;
 }
@@ -52,6 +54,7 @@ function smallDisk(kib: number, fileKib = kib): SmallDisk {
     onTestFinished(() => void spawnSync('umount', ['-l', directory]));
     return {
       directory,
+      isMounted: true,
       run: (args, env) => run(args, env, {}),
       free: () => expect(mount('remount,size=100m')).toBe(true),
     };
@@ -59,6 +62,7 @@ function smallDisk(kib: number, fileKib = kib): SmallDisk {
   let isFull = true;
   return {
     directory,
+    isMounted: false,
     run: (args, env) => run(args, env, isFull ? { shell: `trap '' XFSZ; ulimit -f ${fileKib}` } : {}),
     free: () => (isFull = false),
   };
@@ -116,6 +120,10 @@ describe('a disk that fills up', () => {
     });
     expect(await versions(env)).toEqual(new Set(['v1.example']));
     expect((await disk.run(['verify'], env)).code).toBe(0);
+    const full =
+      /Needs attention:\n(.*\n)* {2}the disk is (almost )?full: \d MiB free beside .*\n {4}→ free some space/;
+    const status = await disk.run(['status'], env);
+    if (disk.isMounted) expect(status.stdout).toMatch(full);
     disk.free();
     const next = await tidemark(['sync'], { env });
     expect(next.code, next.stderr).toBe(0);

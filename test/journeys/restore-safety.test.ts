@@ -327,8 +327,17 @@ describe('undo', () => {
     story.proxy.setRules([]);
     const status = await story.run('status');
     expect(status.stdout).toMatch(
-      /Needs attention:\n(.*\n)* {2}\S+: restore 2 was interrupted, begun .*: `tidemark restore --resume 2` continues it\n/,
+      /Needs attention:\n(.*\n)* {2}\S+: restore 2 was interrupted, .*\n {4}→ `tidemark restores show 2` lists what was done; `tidemark restore --resume 2` continues it\n/,
     );
+    const doctor = await story.run('doctor', '--json');
+    expect(JSON.parse(doctor.stdout)).toMatchObject({
+      problems: expect.arrayContaining([
+        expect.objectContaining({
+          code: 'restore_interrupted',
+          next: expect.stringContaining('`tidemark restore --resume 2` continues it') as string,
+        }),
+      ]) as unknown,
+    });
     const made = (await story.list('batch_exports')).length - (before - 2);
     expect(made > 0).toBe(kind === 'rewrite');
     const { code } = await story.run('restore', '--resume', '--json');

@@ -6,6 +6,8 @@ import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { interruptedRestore } from '../../mirror/unfinished-restore.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { summaryOf } from '../jobs/summaries.ts';
@@ -243,7 +245,8 @@ export function driftCounts(snapshot: HealthSnapshot, { drifts, problem }: Found
   return { open, severities, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
 }
 
-export interface Need extends HealthReason {
+export interface Need extends Omit<HealthReason, 'code'> {
+  readonly code: HealthReason['code'] | 'restore_interrupted';
   /** Null for what concerns the daemon as a whole. */
   readonly source: string | null;
 }
@@ -254,10 +257,30 @@ export function sinceOf({ code, since }: Need): string | null {
 }
 
 /** What needs attention, worst first. A first sync under way needs no action. */
-export function needsOf({ health }: HealthSnapshot): Need[] {
+export function needsOf({ health, sourceStatuses, mirror }: HealthSnapshot): Need[] {
   const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
-  return [{ source: null, reasons: health.reasons }, ...health.sources]
+  const interrupted = sourceStatuses.flatMap(({ source }) =>
+    mirror === null ? [] : interruptedNeed(mirror, source),
+  );
+  const reasons = [{ source: null, reasons: health.reasons }, ...health.sources]
     .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
-    .filter(({ code, hint }) => code !== 'first_sync' || hint !== null)
-    .sort((a, b) => rank(a) - rank(b));
+    .filter(({ code, hint }) => code !== 'first_sync' || hint !== null);
+  return [...reasons, ...interrupted].sort((a, b) => rank(a) - rank(b));
+}
+
+/** The health of the daemon does not depend on it, but the service may be restored only in part. */
+function interruptedNeed(mirror: Mirror, source: string): Need[] {
+  const row = interruptedRestore(mirror, source);
+  if (row === null) return [];
+  const { restore, startedAt } = row;
+  return [
+    {
+      code: 'restore_interrupted',
+      state: 'degraded',
+      source,
+      message: `restore ${restore} was interrupted`,
+      since: startedAt,
+      hint: `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it`,
+    },
+  ];
 }

@@ -256,7 +256,7 @@ interface NoticeContent {
   readonly findings: readonly FindingSummary[];
   /** True where what it is about is as it should be again: it ends an incident. */
   readonly isResolved: boolean;
-  /** True for an end of what perhaps nobody was told: it goes to programs, not to people. */
+  /** True for the end of something that was perhaps never reported: it goes to programs, not to people. */
   readonly isAssumed: boolean;
 }
 

@@ -94,7 +94,7 @@ function settledBy({ job, details }: JobObservation): readonly string[] {
   }
 }
 
-/** Ends the marks of these subjects. @param run that shows it; null where none does */
+/** Ends the marks of these subjects. @param of `run`: the one that shows it, or null */
 export function settled(
   states: readonly NoticeState[],
   of: { readonly source: string; readonly at: string; readonly run: number | null },

@@ -1,7 +1,7 @@
 /** Unfinished restores, and how they are resumed (design.md, Never broken 6). */
 import { TidemarkError } from '../../core/errors.ts';
 import { localTime } from '../../core/wording.ts';
-import { writerOf } from '../../mirror/lock.ts';
+import { isAtWork, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { type Plan, readPlan } from '../plan/plan.ts';
@@ -37,27 +37,6 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
   if (!holdsLock && isAtWork(mirror, newest))
     return `restore ${restore} of ${localTime(startedAt)} by ${by} is running: wait until it has ended`;
   return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
-}
-
-/** The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. */
-export function interruptedRestore(mirror: Mirror, source: string): RestoreRow | null {
-  const newest = newestUnfinished(mirror, source);
-  return newest === null || isAtWork(mirror, newest) ? null : newest;
-}
-
-function newestUnfinished(mirror: Mirror, source: string): RestoreRow | null {
-  const [newest] = mirror.restores.list({ source, limit: 1 });
-  return newest?.outcome === 'interrupted' || newest?.outcome === 'running' ? newest : null;
-}
-
-/** Commands that apply a plan, as the writer's lock names them. */
-const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
-
-/** True while a process applies it: after a kill the journal still says `running`, but the lock is free. */
-export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
-  if (outcome !== 'running') return false;
-  const writer = writerOf(path);
-  return writer !== null && APPLIERS.has(writer.command);
 }
 
 /** The latest restore: an older one, or one that was undone, may no longer be wanted. */

@@ -96,6 +96,19 @@ describe('the overview', () => {
     expect(html).toContain(`<li class="${tone}"><h2><a href="/drill">Restorable</a></h2><div><b>${word}</b>`);
   });
 
+  it('names a restore that was interrupted, with what to do next', async () => {
+    world.write((mirror) => {
+      const [source = ''] = mirror.runs.sources();
+      const restore = { source, planHash: 'abc', plan: '{}', from: 'latest', approved: {}, steps: [] };
+      mirror.restores.begin({ ...restore, startedAt: isoTime(world.clock.at - 5 * MINUTE_MS) });
+    });
+    expect(await words()).toMatch(
+      /Needs you.* restore 1 was interrupted 5 min ago.* tidemark restores show 1 lists what was done; tidemark restore --resume 1 continues it/,
+    );
+    world.write((mirror) => mirror.restores.finish(1, 'complete', isoTime(world.clock.at)));
+    expect(await words()).not.toContain('was interrupted');
+  });
+
   it('the state of a kind stands beside its name, where a phone still shows it', async () => {
     expect(await words()).toMatch(/Kind State Records As of Organizations complete 2 /);
   });

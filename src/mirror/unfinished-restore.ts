@@ -1,0 +1,31 @@
+/** Restores that have not ended: one that is running, or one that was stopped or killed. */
+import { writerOf } from './lock.ts';
+import type { Mirror } from './mirror.ts';
+import type { RestoreRow } from './restores.ts';
+
+/** The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. */
+export function interruptedRestore(mirror: Mirror, source: string): RestoreRow | null {
+  const newest = newestUnfinished(mirror, source);
+  try {
+    return newest === null || isAtWork(mirror, newest) ? null : newest;
+  } catch {
+    // On a read-only disk the lock cannot be tried: nobody there can continue it either.
+    return null;
+  }
+}
+
+/** The source's latest restore, if it has not ended; it may still be running. */
+export function newestUnfinished(mirror: Mirror, source: string): RestoreRow | null {
+  const [newest] = mirror.restores.list({ source, limit: 1 });
+  return newest?.outcome === 'interrupted' || newest?.outcome === 'running' ? newest : null;
+}
+
+/** Commands that apply a plan, as the writer's lock names them. */
+const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
+
+/** True while a process applies it: after a kill the journal still says `running`, but the lock is free. */
+export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
+  if (outcome !== 'running') return false;
+  const writer = writerOf(path);
+  return writer !== null && APPLIERS.has(writer.command);
+}
