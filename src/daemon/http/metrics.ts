@@ -419,7 +419,11 @@ export const METRICS: readonly MetricRow[] = [
     ({ snapshot: { drillScores } }) => [...drillScores].map(([source, { last }]) => [last, source]),
   ),
   gauge('verify_problems', 'Problems found by the latest verification', [], ({ snapshot }) =>
-    snapshot.lastJobs.of('verify').map((job) => [summaryOf('verify', job)?.problems ?? null]),
+    // Damage that does not let it come to its end is one problem at least.
+    snapshot.lastJobs.of('verify').map((job) => {
+      const isDamaged = job.outcome === 'failed' && job.errorCode === 'mirror_corrupt';
+      return [summaryOf('verify', job)?.problems ?? (isDamaged ? 1 : null)];
+    }),
   ),
   counter(
     'requests',

@@ -258,6 +258,8 @@ interface NoticeContent {
   readonly isResolved: boolean;
   /** True for the end of something that was perhaps never reported: it goes to programs, not to people. */
   readonly isAssumed: boolean;
+  /** The event that has reported its cause: who gets that one does not get this; null for none. */
+  readonly follows: NoticeEvent | null;
 }
 
 const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
@@ -270,6 +272,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   severities: null,
   findings: [],
   isAssumed: false,
+  follows: null,
 };
 
 interface NoticeOf {

@@ -146,6 +146,15 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: re
 }
 
 function failureHint({ errorCode, run }: JobRow): string {
+  const local = localHint(errorCode);
+  if (local !== null) return local;
+  const more =
+    run === null ? '`tidemark doctor` finds the cause' : `\`tidemark runs show ${run}\` shows more`;
+  return `${more}; the mirror keeps what was known`;
+}
+
+/** What to do about an error of this machine; null for another one. */
+export function localHint(errorCode: string | null): string | null {
   switch (errorCode) {
     case 'mirror_corrupt':
     case 'mirror_foreign':
@@ -154,10 +163,8 @@ function failureHint({ errorCode, run }: JobRow): string {
       return RESTORE_HINT;
     case 'disk_full':
       return 'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
-    default: {
-      const more = run === null ? '`tidemark doctor` finds the cause' : '`tidemark runs` shows more';
-      return `${more}; the mirror keeps what was known`;
-    }
+    default:
+      return null;
   }
 }
 

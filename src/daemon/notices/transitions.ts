@@ -10,6 +10,7 @@ import {
   type JobObservation,
   type Transition,
   joined,
+  localHint,
   NO_TRANSITION,
   stateOf,
   syncTransitions,
@@ -43,12 +44,17 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   const source = job.source ?? '';
   const subject = `job:${job.name}`;
-  const before = stateOf(states, source, subject);
-  const hasFound = (summaryOf('verify', job)?.problems ?? 0) > 0;
+  const stored = stateOf(states, source, subject);
+  const hasFound = (summaryOf('verify', job)?.problems ?? 0) > 0 || isUnverifiable(job);
   const failing = failedTargets(job);
   const isFailed =
     failing.length > 0 || ((job.outcome === 'failed' || job.outcome === 'refused') && !hasFound);
-  const shared = { job: job.name, run: job.run };
+  // The damage has been reported; another reason has not.
+  const isDamage = job.errorCode === 'mirror_corrupt' && stateOf(states, '', 'verify') !== undefined;
+  const wasFollowing = stored?.detail['follows'] === 'verify_failed';
+  const before = isFailed && wasFollowing && !isDamage ? undefined : stored;
+  const isFollowing = before === undefined ? isDamage : wasFollowing;
+  const shared = { job: job.name, run: job.run, follows: isFollowing ? ('verify_failed' as const) : null };
   const topic = job.name === 'backup' ? 'backup' : 'job';
   if (!isFailed) {
     // A job that had no backup to make proves nothing.
@@ -80,15 +86,39 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
       title: `${subjectName(source)}: ${title}`,
       lines: reasons.filter((reason) => reason !== ''),
       error: job.error === null ? null : { code: job.errorCode, message: job.error },
+      hint: workHint(job),
     },
   );
   const targets = failing.map(({ address }) => address);
+  const detail = { targets, ...(isFollowing ? { follows: 'verify_failed' } : {}) };
   return {
-    states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail: { targets } }],
+    states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail }],
     cleared: [],
     // A job that failed as a whole was reported, and names its targets only now.
     notices: before !== undefined && known.length === 0 ? [] : [failed],
   };
+}
+
+/** A verification that the damage itself prevents: it has found it nevertheless. */
+function isUnverifiable({ name, outcome, errorCode }: JobObservation['job']): boolean {
+  return name === 'verify' && outcome === 'failed' && errorCode === 'mirror_corrupt';
+}
+
+/** What to do about a job that failed: the command does the same, and says more. */
+function workHint({ name, source, errorCode }: JobObservation['job']): string {
+  const local = localHint(errorCode);
+  if (local !== null) return local;
+  const of = source === null ? '' : ` --source ${source}`;
+  switch (name) {
+    case 'backup':
+      return '`tidemark backup create` tries again and says why, `tidemark backup list` lists the earlier ones; the daemon tries again after the next complete run';
+    case 'forget':
+      return '`tidemark forget --dry-run` says why; the daemon tries again when it is due';
+    case 'git':
+      return `\`tidemark git${of}\` tries again and says why; the daemon tries again after the next run with changes`;
+    default:
+      return `\`tidemark ${name}${of}\` tries again and says why; the daemon tries again when it is due`;
+  }
 }
 
 /** The targets that a backup could not be stored in. A target stays due until it has one, so that each backup tries it again. */
@@ -100,12 +130,12 @@ function failedTargets(job: JobObservation['job']): readonly { address: string; 
 /** Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than before are reported again. */
 function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
-  if (summary === null) return NO_TRANSITION;
+  if (summary === null && !isUnverifiable(job)) return NO_TRANSITION;
   const source = job.source ?? '';
   const of = { at, source, subject: 'verify' };
   const before = stateOf(states, source, 'verify');
-  const { problems } = summary;
   const known = Number(before?.detail['problems'] ?? 0);
+  const problems = summary?.problems ?? Math.max(1, known);
   if (problems === known) return NO_TRANSITION;
   if (problems === 0) {
     const recovered = noticeOf(
@@ -123,11 +153,12 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
     {
       severity: 'critical',
       title: `${subjectName(source)}: the contents do not match the stored hashes: ${plural(problems, 'problem')}`,
-      lines: summary.found,
+      lines: summary?.found ?? [job.error ?? ''],
       count: problems,
       job: 'verify',
       hint:
-        summary.hint ?? 'restore the mirror from a backup, or move it away and sync again (without history)',
+        summary?.hint ??
+        'restore the mirror from a backup (`tidemark backup restore latest`), or move it away and sync again (without history)',
     },
   );
   return {
@@ -308,16 +339,17 @@ function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly Fi
   };
 }
 
-const HINTS = {
-  drift_new: '`tidemark drift` shows the values; put them back, or accept them',
-  drift_changed: '`tidemark drift` shows the values; put them back, or accept them',
-  drift_resolved: null,
-} as const satisfies Partial<Record<NoticeEvent, string | null>>;
+type DriftEvent = Extract<NoticeEvent, 'drift_new' | 'drift_changed' | 'drift_resolved'>;
+
+function driftHint(source: string): string {
+  const of = `--source ${source}`;
+  return `\`tidemark drift ${of}\` shows the values; \`tidemark restore baseline ${of}\` plans to put them back; \`tidemark drift accept KIND ID --reason TEXT ${of}\` accepts what is intended`;
+}
 
 /** One notice for all findings of an event; none for no findings. The title is made of what each channel gets. */
 function driftNotice(
   { at, job }: JobObservation,
-  event: keyof typeof HINTS,
+  event: DriftEvent,
   findings: readonly FindingSummary[],
   severities = countsOf(findings),
   lines: readonly string[] = [],
@@ -333,7 +365,7 @@ function driftNotice(
         severity: worst(SEVERITIES.filter((severity) => severities[severity] > 0)),
         title: '',
         lines,
-        hint: HINTS[event],
+        hint: event === 'drift_resolved' ? null : driftHint(job.source ?? ''),
         job: 'drift',
         count,
         severities,

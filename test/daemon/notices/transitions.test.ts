@@ -4,9 +4,10 @@ import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
-import { freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
+import { channelsFor, freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
 import { contentOf } from '../../../src/daemon/notices/message.ts';
 import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
+import { webhook } from './channel.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
 
 /** The events that a sequence of jobs tells, job by job. */
@@ -157,6 +158,15 @@ describe('drift', () => {
     expect(told(drift(['a']), blind, elsewhere, here)).toEqual([['drift_new'], [], [], ['drift_resolved']]);
   });
 
+  it('says how to see it, to put it back and to accept it', () => {
+    const [notice] = transitionsOf([], drift(['a'])).notices;
+    expect(contentOf(notice!).hint).toBe(
+      '`tidemark drift --source production` shows the values; `tidemark restore baseline --source production` plans to put them back; `tidemark drift accept KIND ID --reason TEXT --source production` accepts what is intended',
+    );
+    const [resolved] = transitionsOf(after([], transitionsOf([], drift(['a']))), drift()).notices;
+    expect(contentOf(resolved!).hint).toBeNull();
+  });
+
   it('without a baseline says nothing, and forgets nothing', () => {
     const none = seen(driftJob([], { hasBaseline: false }));
     expect(told(drift(['a']), none, drift(['a']))).toEqual([['drift_new'], [], []]);
@@ -218,6 +228,58 @@ const backup = (failing: string, error: string | null): JobObservation => {
 const NO_BACKUP_DUE = seen(job('backup', 'done', { summary: { job: 'backup', file: null } }));
 
 describe('the other jobs', () => {
+  it.each([
+    ['drift', null, /^`tidemark drift --source production` tries again and says why/],
+    ['drill', null, /^`tidemark drill --source production` tries again/],
+    ['git', null, /^`tidemark git --source production` tries again/],
+    ['verify', null, /^`tidemark verify` tries again/],
+    ['forget', null, /^`tidemark forget --dry-run` says why/],
+    ['backup', null, /^`tidemark backup create` tries again.*`tidemark backup list`/],
+    ['backup', 'disk_full', /^free space on the volume of the mirror/],
+    ['drift', 'mirror_corrupt', /^`tidemark verify`.*`tidemark backup restore latest/],
+  ] as const)('%s that failed (%s) say what to do', (name, errorCode, hint) => {
+    const [notice] = transitionsOf([], seen(job(name, 'failed', { errorCode, error: 'no' }))).notices;
+    expect(contentOf(notice!).hint).toMatch(hint);
+  });
+
+  it('that fail because the mirror is damaged are reported only to those who did not hear of the damage', () => {
+    const damage = { errorCode: 'mirror_corrupt', error: 'it is damaged' } as const;
+    const all = webhook('all', 'http://a');
+    const jobs = webhook('jobs', 'http://b', { on: ['backup_failed', 'backup_recovered', 'job_failed'] });
+    const heard = (states: readonly NoticeState[], each: JobObservation): [string[], NoticeState[]] => {
+      const change = transitionsOf(states, each);
+      const texts = change.notices.flatMap((notice) =>
+        channelsFor(notice, [all, jobs], null).map((channel) => `${channel} ${notice.event}`),
+      );
+      return [texts, after(states, change)];
+    };
+    const [first, open] = heard([], verify(2));
+    expect(first).toEqual(['all verify_failed']);
+    const [second, both] = heard(open, seen(job('backup', 'failed', damage)));
+    expect(second).toEqual(['jobs backup_failed']);
+    const [third, left] = heard(both, verify(0));
+    expect(third).toEqual(['all verify_recovered']);
+    expect(heard(left, backup('', null))[0]).toEqual(['jobs backup_recovered']);
+    const full = seen(job('backup', 'failed', { errorCode: 'disk_full', error: 'no space' }));
+    expect(heard(left, full)[0]).toEqual(['all backup_failed', 'jobs backup_failed']);
+    // Without the damage it is a failure of its own.
+    expect(heard([], seen(job('backup', 'failed', damage)))[0]).toEqual([
+      'all backup_failed',
+      'jobs backup_failed',
+    ]);
+  });
+
+  it('a verification that damage keeps from its end has found it', () => {
+    const broken = seen(job('verify', 'failed', { errorCode: 'mirror_corrupt', error: 'x.db is damaged' }));
+    expect(told(broken, broken, verify(2), verify(0))).toEqual([
+      ['verify_failed'],
+      [],
+      ['verify_failed'],
+      ['verify_recovered'],
+    ]);
+    expect(contentOf(transitionsOf([], broken).notices[0]!).lines).toEqual(['x.db is damaged']);
+  });
+
   it.each<[string, JobObservation[], string[][]]>([
     [
       'verify: problems, more, fewer, none',
