@@ -9,7 +9,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { asRegistryError, connectionText, databasePlace } from './registry/connection.ts';
 import { queueSchema } from './registry/migrations.ts';
-import type { Registry } from './registry/registry.ts';
+import type { DueGroup, Registry } from './registry/registry.ts';
 
 interface QueueOptions {
   readonly registry: Pick<Registry, 'openQueue'>;
@@ -33,6 +33,7 @@ export const BOSS_SCHEMA = { version: 46, compatibleFrom: 46 } as const;
 /** Ended jobs say nothing that the registry does not. */
 const KEPT_SECONDS = 600;
 const SELDOM_SECONDS = 3600;
+const MINUTE_MS = 60_000;
 /** Beyond any time limit: the heartbeat says whether a job lives. */
 const EXPIRES_SECONDS = 23 * 3600;
 
@@ -92,18 +93,22 @@ export class GroupQueue {
     return queue;
   }
 
-  /** Queues groups; those that are queued or under way already stay as they are. */
-  async add(groups: readonly number[]): Promise<void> {
+  /**
+   * Queues groups; those that are queued or under way already stay as they are. The group that has been due longest goes first,
+   * whenever it was queued: one whose worker died is queued again, and must not wait behind all the others once more.
+   */
+  async add(groups: readonly DueGroup[]): Promise<void> {
     if (groups.length === 0) return;
-    const jobs = groups.map((group) => ({
+    const jobs = groups.map(({ group, dueAt }) => ({
       data: { group },
       singletonKey: String(group),
       group: { id: String(group) },
+      priority: -Math.floor(dueAt / MINUTE_MS),
     }));
     await this.#ask(() => this.#boss.insert(QUEUE, jobs));
   }
 
-  /** Takes at most that many groups, the ones that wait longest first, and none of `except`. */
+  /** Takes at most that many groups, the ones that have been due longest first, and none of `except`. */
   async take(most: number, except: readonly number[]): Promise<readonly TakenGroup[]> {
     const jobs = await this.#ask(() =>
       this.#boss.fetch<{ group: number }>(QUEUE, {

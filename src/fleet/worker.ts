@@ -282,8 +282,8 @@ export class Worker {
     if (this.#isQueueLong) return first;
     // What ended may be due again.
     await this.#giveBack();
-    const own = new Set([...this.#jobs].map(({ taken }) => taken.group));
-    const due = (await registry.dueGroups(QUEUED_AT_ONCE)).filter((group) => !own.has(group));
+    const own = [...this.#jobs].map(({ taken }) => taken.group);
+    const due = await registry.dueGroups(QUEUED_AT_ONCE, [...own, ...except]);
     if (due.length === 0) return first;
     await queue.add(due);
     const more = await queue.take(free - first.length, except);
@@ -293,13 +293,14 @@ export class Worker {
     return [...first, ...more];
   }
 
-  /** Has jobs given up whose worker is heard of no more. */
+  /** Has jobs given up whose worker is heard of no more; their groups are queued again with the next look at what is due. */
   async #lookAfterQueue(): Promise<void> {
     const { clock, limits, queue } = this.#options;
     const now = clock.monotonicMs();
     if (now - this.#lookedAt < limits.heartbeatMs * BEAT_SHARE) return;
     this.#lookedAt = now;
     await queue.lookAfter();
+    this.#isQueueLong = false;
   }
 
   async #giveBack(): Promise<void> {

@@ -1,8 +1,10 @@
 /** The registry against a real PostgreSQL: its tables, the lease of a group, what is published. */
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { asTidemarkError } from '../../src/core/errors.ts';
+import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { CellChange, CellRecordKey, CellRun } from '../../src/fleet/cell.ts';
+import { GroupQueue } from '../../src/fleet/queue.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, schemaState, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
 import type { CellOverview } from '../../src/fleet/registry/overview.ts';
@@ -32,6 +34,18 @@ async function addCell(
      VALUES ('${name}', ${String(group?.['id'])}, 'https://svc.example.com', 'svc', '${secret}', '0 * * * *') RETURNING id`,
   );
   return Number(cell?.['id']);
+}
+
+async function dueSince(url: Secret, cell: number, minutes: number): Promise<void> {
+  await server.execute(
+    url,
+    `UPDATE tidemark.cells SET due_at = now() - interval '${minutes} minutes' WHERE id = ${cell}`,
+  );
+}
+
+/** The groups that are due, the one that waits longest first. */
+async function dueIds(registry: Registry, limit = 1, except: readonly number[] = []): Promise<number[]> {
+  return (await registry.dueGroups(limit, except)).map(({ group }) => group);
 }
 
 function run(number: number, more: Partial<CellRun> = {}): CellRun {
@@ -237,7 +251,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const first = await addCell(url, 'a', 'env:ONE');
       await addCell(url, 'b', 'env:ONE');
       await addCell(url, 'c', 'env:TWO');
-      const groups = await registry.dueGroups(10);
+      const groups = await dueIds(registry, 10);
       expect(groups).toHaveLength(2);
       const held = await registry.holdGroup(groups[0]!, 'w1');
       expect(held).toMatchObject({
@@ -253,11 +267,44 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(again?.rateLogAgeMs).toBeLessThan(60_000);
     });
 
+    it('that a worker cannot work on keeps no other from its turn', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      for (let count = 0; count < 3; count += 1) {
+        await dueSince(url, await addCell(url), 20);
+        await addCell(url);
+      }
+      const first = await dueIds(registry, 3);
+      expect(first).toHaveLength(3);
+      const rest = await dueIds(registry, 3, first);
+      expect(rest).toHaveLength(3);
+      expect(rest.filter((group) => first.includes(group))).toEqual([]);
+    });
+
+    it('that is queued again, because its worker died, does not wait behind those that are due since a shorter time', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      const queue = await GroupQueue.open({ registry, database: url, heartbeatSeconds: 10, log: silentLogger });
+      onTestFinished(() => queue.close());
+      for (const minutes of [3, 9, 6]) await dueSince(url, await addCell(url), minutes);
+      const [oldest, middle, newest] = await registry.dueGroups(3);
+      expect(newest!.dueAt - oldest!.dueAt).toBeCloseTo(6 * 60_000, -3);
+      await queue.add([newest!]);
+      await queue.add([middle!, oldest!]);
+      const taken = [...(await queue.take(2, [])), ...(await queue.take(2, []))];
+      expect(taken.map(({ group }) => group)).toEqual([oldest, middle, newest].map((each) => each!.group));
+      await queue.end(taken);
+      // All again, the one that is queued last before the others.
+      await queue.add([newest!, middle!]);
+      await queue.add([oldest!]);
+      expect(await queue.take(1, [])).toMatchObject([{ group: oldest!.group }]);
+    });
+
     it('whose cells are not due is held without one, and one that is gone is not', async () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       const cell = await addCell(url);
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       await registry.setDue(cell, 1000_000);
       expect(await registry.dueGroups(1)).toEqual([]);
       expect(await registry.holdGroup(group!, 'w1')).toMatchObject({ fence: 1, cells: [] });
@@ -268,7 +315,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       await addCell(url);
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       const frozen = (await registry.holdGroup(group!, 'w1'))!;
       const later = (await registry.holdGroup(group!, 'w2'))!;
       const late = publication(frozen, {
@@ -295,7 +342,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       await addCell(url);
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       for (let round = 1; round <= 20; round += 1) {
         const held = (await registry.holdGroup(group!, 'w1'))!;
         const cell = (await server.execute(url, 'SELECT id FROM tidemark.cells'))[0]?.['id'];
@@ -316,7 +363,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       await addCell(url);
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       return { url, registry, group: (await registry.holdGroup(group!, 'w1'))! };
     }
 
@@ -525,7 +572,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     await addCell(url);
     const due = async () =>
       (await registry.overview()).map(({ overdueMs }) => Math.round((overdueMs ?? 0) / 60_000));
-    const [group] = await registry.dueGroups(1);
+    const [group] = await dueIds(registry);
     const held = (await registry.holdGroup(group!, 'w1'))!;
     await registry.publish(publication(held, { runs: [run(1)] }));
     expect(await due()).toEqual([-60]);
@@ -550,7 +597,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     // There is nothing to pin yet.
     await ask('good');
     expect(await known()).toMatchObject({ order: null });
-    const [group] = await registry.dueGroups(1);
+    const [group] = await dueIds(registry);
     const first = (await registry.holdGroup(group!, 'w1'))!;
     await registry.publish(publication(first, { runs: [run(1)], baseline: null }));
     expect(await known()).toMatchObject({ baseline: null, minutes: -60 });
@@ -575,7 +622,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       const cell = await addCell(url);
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       const fail = async () => {
         await registry.setDue(cell, 0);
         const held = (await registry.holdGroup(group!, 'w1'))!;
@@ -635,7 +682,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const registry = await openedRegistry(url);
       await addCell(url, 'a', 'env:SAME');
       await addCell(url, 'b', 'env:SAME');
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       await registry.join({ name: 'w1', host: 'here', version: '1' });
       const working = (await registry.holdGroup(group!, 'w1'))!;
       expect(await rejection(registry.checkout('a', 'ann'))).toMatchObject({
@@ -656,7 +703,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       });
       await registry.checkin('a');
       expect(await registry.publish(publication(taken, { runs: [run(2)] }))).toBeNull();
-      expect(await registry.dueGroups(1)).toEqual([group]);
+      expect(await dueIds(registry)).toEqual([group]);
       for (const ask of [registry.checkin('a'), registry.checkedOut('a')])
         expect(await rejection(ask)).toMatchObject({ code: 'usage', message: 'a is not checked out' });
       expect(await rejection(registry.checkout('x', 'ann'))).toMatchObject({ message: 'there is no cell x' });
@@ -666,7 +713,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       await addCell(url, 'a');
-      const [group] = await registry.dueGroups(1);
+      const [group] = await dueIds(registry);
       await registry.join({ name: 'w1', host: 'here', version: '1' });
       await registry.holdGroup(group!, 'w1');
       await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '10 minutes'`);
@@ -695,7 +742,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     const [w1, w2] = ['w1', 'w2'].map((name): WorkerDescription => ({ name, host: 'here', version: '1' }));
     for (const worker of [w1!, w2!]) await registry.join(worker);
     const isOtherSilent = async () => (await registry.heartbeat(w2!, 30_000)).isOtherSilent;
-    const [group] = await registry.dueGroups(1);
+    const [group] = await dueIds(registry);
     await registry.holdGroup(group!, 'w1');
     expect(await isOtherSilent()).toBe(false);
     await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '31 s'`);
@@ -718,7 +765,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     const url = await server.database();
     const registry = await openedRegistry(url);
     await addCell(url);
-    const [group] = await registry.dueGroups(1);
+    const [group] = await dueIds(registry);
     for (const name of ['holds', 'gone', 'new']) await registry.join({ name, host: 'here', version: '1' });
     await registry.holdGroup(group!, 'holds');
     await server.execute(

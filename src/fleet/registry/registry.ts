@@ -67,6 +67,13 @@ interface RegistryOptions {
   readonly migrates?: boolean;
 }
 
+/** A group with something to do. */
+export interface DueGroup {
+  readonly group: number;
+  /** Since when the cell that waits longest is due, epoch milliseconds. */
+  readonly dueAt: number;
+}
+
 export class Registry {
   readonly #connections: Connections;
   /** What opening it did to the tables; null where they were as they should be. */
@@ -154,19 +161,29 @@ export class Registry {
     return queue;
   }
 
-  /** Groups that have a cell which is due, the one that waits longest first. Not those that a person checked out. */
-  async dueGroups(limit: number): Promise<readonly number[]> {
-    const rows = await this.#query(async (db) =>
+  /**
+   * Groups that have a cell which is due, the one that waits longest first. Not those that a person checked out, and none of
+   * `except`: what a worker cannot work on must not keep the others from being queued.
+   */
+  async dueGroups(limit: number, except: readonly number[] = []): Promise<readonly DueGroup[]> {
+    const since = min(cells.dueAt);
+    return this.#query(async (db) =>
       db
-        .select({ group: cells.group })
+        .select({ group: cells.group, dueAt: sql<number>`extract(epoch from ${since})::float8 * 1000` })
         .from(cells)
         .innerJoin(groups, eq(groups.id, cells.group))
-        .where(and(isWorkable, lte(cells.dueAt, now), isNull(groups.checkedOutCell)))
+        .where(
+          and(
+            isWorkable,
+            lte(cells.dueAt, now),
+            isNull(groups.checkedOutCell),
+            except.length === 0 ? undefined : notInArray(cells.group, [...except]),
+          ),
+        )
         .groupBy(cells.group)
-        .orderBy(asc(min(cells.dueAt)))
+        .orderBy(asc(since))
         .limit(limit),
     );
-    return rows.map(({ group }) => group);
   }
 
   /**
