@@ -284,7 +284,12 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     it('that is queued again, because its worker died, does not wait behind those that are due since a shorter time', async () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
-      const queue = await GroupQueue.open({ registry, database: url, heartbeatSeconds: 10, log: silentLogger });
+      const queue = await GroupQueue.open({
+        registry,
+        database: url,
+        heartbeatSeconds: 10,
+        log: silentLogger,
+      });
       onTestFinished(() => queue.close());
       for (const minutes of [3, 9, 6]) await dueSince(url, await addCell(url), minutes);
       const [oldest, middle, newest] = await registry.dueGroups(3);
