@@ -54,7 +54,7 @@ export async function pack(
   const plain = new Tap(options.onBytes);
   const packed = new Tap();
   const compress = createZstdCompress(COMPRESSION);
-  const encrypt: Stage = recipients.length === 0 ? (source) => source : encryption(recipients);
+  const encrypt: Stage = recipients.length === 0 ? (source) => source : await encryption(recipients);
   try {
     await pipeline(
       fileBytes(from),
@@ -105,7 +105,7 @@ export async function unpack(
     if (bytes > mostBytes) throw tooLarge(from, mostBytes);
   });
   const packed = new Tap(options.onBytes);
-  const decrypt: Stage = format === 'age' ? decryption(identities, from) : (source) => source;
+  const decrypt: Stage = format === 'age' ? await decryption(identities, from) : (source) => source;
   try {
     await pipeline(
       fileBytes(from),

@@ -157,7 +157,7 @@ async function recipientsOf({ recipients, recipientsFile }: BackupConfig): Promi
   const all = [...recipients, ...(recipientsFile === null ? [] : await readRecipients(recipientsFile))];
   const distinct = [...new Set(all)];
   // Checked before the work begins.
-  if (distinct.length > 0) encryption(distinct);
+  if (distinct.length > 0) await encryption(distinct);
   return distinct;
 }
 
