@@ -18,6 +18,7 @@ import type { SourceDrift } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
+import type { StateFilter } from '../../state/filter.ts';
 import type { LoadedState } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
@@ -70,7 +71,11 @@ export async function restorePage({
   const command = { source: drift.source, args: restoreArgs(drift.source, changes) };
   const body = markup`${crumbs}
 <p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}.</p>
-${await plannedHtml(mirror, config, drift.source, changes, now)}
+${await plannedHtml({ mirror, config, now }, drift.source, {
+  reference: 'baseline',
+  filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
+  removals: changes.filter(({ change }) => change === 'added').length,
+})}
 ${applyHtml(command.args, applying)}
 <section><h2>What drifted</h2>${articles}</section>`;
   return { content: { title, body }, command };
@@ -98,17 +103,22 @@ export function commandText(args: readonly string[]): string {
   return ['tidemark restore', ...words].join(' ');
 }
 
+/** What the command of the page restores. */
+interface Wanted {
+  /** Names the desired state. */
+  readonly reference: string;
+  readonly filter: StateFilter;
+  /** How many records it may remove. */
+  readonly removals: number;
+}
+
+type PlanFacts = Pick<SelectionFacts, 'mirror' | 'config' | 'now'>;
+
 /** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
-async function plannedHtml(
-  mirror: Mirror,
-  config: Config,
-  source: string,
-  changes: readonly RecordChange[],
-  now: number,
-): Promise<Html> {
-  const definitions = definitionsFor(config, source);
+async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Promise<Html> {
+  const definitions = definitionsFor(facts.config, source);
   try {
-    const plan = maskedPlan(await mirrorPlan(mirror, config, source, changes, now), definitions);
+    const plan = maskedPlan(await mirrorPlan(facts, source, wanted), definitions);
     const sent = sentItems(plan, { definitions }).map(
       ({ operation = '', name, request = '', lines = [] }) =>
         markup`<li>${operation} <strong>${nameHtml(name)}</strong> <code>${request}</code> ${lines.filter((line) => typeof line === 'string').join('; ')}</li>`,
@@ -133,32 +143,26 @@ async function plannedHtml(
 
 /** The plan of the command below, with the newest run in place of what the service has now. */
 async function mirrorPlan(
-  mirror: Mirror,
-  config: Config,
+  { mirror, config, now }: PlanFacts,
   source: string,
-  changes: readonly RecordChange[],
-  now: number,
+  { reference, filter, removals }: Wanted,
 ): Promise<Plan> {
   const configured = config.sources.find(({ name }) => name === source);
   if (configured === undefined) throw new TidemarkError('usage', `${source} is no longer configured`);
-  const open = (reference: string): LoadedState =>
-    openMirrorState(mirror, source, resolvePoint(mirror, reference, { now, source }));
-  const added = changes.filter(({ change }) => change === 'added').length;
+  const open = (state: string): LoadedState =>
+    openMirrorState(mirror, source, resolvePoint(mirror, state, { now, source }));
   const { input } = await readPlanInput({
     request: {
-      filter: {
-        kinds: [...new Set(changes.map(({ kind }) => kind))],
-        ids: changes.map(({ id }) => id),
-      },
+      filter,
       fields: [],
-      prune: added === 0 ? null : { maxRemovals: added },
+      prune: removals === 0 ? null : { maxRemovals: removals },
       createOrganizations: false,
       inviteMissing: false,
       sendEmail: false,
       maxShare: null,
       isAgeMeant: true,
     },
-    desired: open('baseline'),
+    desired: open(reference),
     readLive: () => Promise.resolve(open('latest')),
     source: configured,
     definitions: definitionsFor(config, source),
@@ -201,14 +205,14 @@ interface VersionPlanFacts {
 }
 
 /** @throws TidemarkError `reference_unknown` for an unknown state */
-export function versionPlanPage({
+export async function versionPlanPage({
   mirror,
   config,
   row,
   reference,
   applying,
   now,
-}: VersionPlanFacts): RestoreContent {
+}: VersionPlanFacts): Promise<RestoreContent> {
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
@@ -233,21 +237,27 @@ export function versionPlanPage({
   if (never !== null) return page(emptyHtml('This kind is never written:', `${never}.`));
   if (wanted.revision === undefined)
     return page(emptyHtml('No version then.', `The record was first seen after run ${wanted.run}.`));
-  const args = versionArgs(mirror, row, own.id, wanted.run, wanted.body === undefined);
-  const plan = (...content: readonly HtmlPart[]): RestoreContent => ({
-    ...page(content),
-    command: { source: row.source, args },
-  });
+  const isRemoval = wanted.body === undefined;
+  const place = placeFilter(mirror, row);
+  const args = versionArgs(row, place, own.id, wanted.run, isRemoval);
+  const plan = async (intro: HtmlPart, ...content: readonly HtmlPart[]): Promise<RestoreContent> => {
+    const steps = await plannedHtml({ mirror, config, now }, row.source, {
+      reference: `run:${wanted.run}`,
+      filter: { kinds: [row.kind], ids: [row.id], ...place },
+      removals: isRemoval ? 1 : 0,
+    });
+    return { ...page(intro, steps, content), command: { source: row.source, args } };
+  };
   if (wanted.body === undefined)
     return current.body === undefined
       ? page(emptyHtml('Nothing to restore:', 'the record was removed then, and still is.'))
-      : plan(
+      : await plan(
           markup`<p>The record was removed then: this removes it from the service.</p>`,
           applyHtml(args, applying),
         );
   if (current.body === undefined) {
     const again = markup`<p>The record was removed: this creates it again, under a new id that the service chooses.</p>`;
-    return plan(again, applyHtml(args, applying));
+    return await plan(again, applyHtml(args, applying));
   }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');
@@ -265,7 +275,8 @@ export function versionPlanPage({
 ${fieldListHtml(others, 0)}</section>`;
   if (managed.length === 0)
     return page(emptyHtml('No writable field differs.', 'See below what does.'), rest);
-  return plan(
+  return await plan(
+    NOTHING,
     applyHtml(args, applying),
     markup`<section><h2>What it sets</h2><p class="faint">From run ${current.run}, the latest, to run ${wanted.run}:</p>
 ${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
@@ -275,21 +286,32 @@ ${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
 
 const FIELDS_SHOWN = 20;
 
-function versionArgs(
+/** What tells the record from others of its kind with the same id; empty where there are none. */
+function placeFilter(
   mirror: Mirror,
   { kind, source, scope, id }: RecordRow,
+): Pick<StateFilter, 'organizations' | 'projects'> {
+  if (mirror.records.find(kind, id, { sources: [source] }).length <= 1) return {};
+  const { organization_id: organization, project_id: project } = scope;
+  return {
+    ...(organization === undefined ? {} : { organizations: [organization] }),
+    ...(project === undefined ? {} : { projects: [project] }),
+  };
+}
+
+function versionArgs(
+  { kind, source }: RecordRow,
+  { organizations = [], projects = [] }: Pick<StateFilter, 'organizations' | 'projects'>,
   shownId: string,
   run: number,
   isRemoval: boolean,
 ): string[] {
-  const isAmbiguous = mirror.records.find(kind, id, { sources: [source] }).length > 1;
-  const { organization_id: organization, project_id: project } = isAmbiguous ? scope : {};
   return [
     `run:${run}`,
     `--source=${source}`,
     `--kind=${kind}`,
-    ...(organization === undefined ? [] : [`--organization=${organization}`]),
-    ...(project === undefined ? [] : [`--project=${project}`]),
+    ...organizations.map((organization) => `--organization=${organization}`),
+    ...projects.map((project) => `--project=${project}`),
     `--id=${shownId}`,
     ...(isRemoval ? ['--prune', '--max-removals=1'] : []),
   ];

@@ -197,7 +197,7 @@ export async function restoreOf(
   const [row] =
     version === null ? [] : findRows(parts, kindFrom(query.get('kind') ?? ''), query.get('of') ?? '', '');
   if (version !== null && row !== undefined)
-    return versionPlanPage({ mirror, config, row, reference: version, applying, now });
+    return await versionPlanPage({ mirror, config, row, reference: version, applying, now });
   const source = knownSources(view, mirror).find((each) => each === query.get('source'));
   const found = source === undefined ? null : await drift.of(mirror, config, source, now);
   return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), applying, now });

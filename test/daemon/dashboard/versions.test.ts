@@ -142,6 +142,17 @@ describe('the plan that restores a version', () => {
     expect(html).not.toContain('--prune');
   });
 
+  it('says what would be sent, and of a blocked step why', async () => {
+    const blocked = (await plan('run:2')).replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+    expect(blocked).toMatch(
+      /What it would do From the newest run of the mirror: 1 blocked; 0 unchanged\. blocked role .*: the API does not document which fields are writable/,
+    );
+    const organization = await page(`/records/organizations/${KITTIWAKE_ID}`);
+    const [, path = ''] = /href="(\/restore\?version=run%3A1[^"]*)"/.exec(organization) ?? [];
+    const sent = (await page(path.replaceAll('&amp;', '&'))).replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+    expect(sent).toMatch(/What it would do .*: 1 to update; 0 unchanged\. update organization .* PATCH \//);
+  });
+
   it('of a changed record says what is set back', async () => {
     const organization = await page(`/records/organizations/${KITTIWAKE_ID}`);
     const [, path = ''] = /href="(\/restore\?version=run%3A1[^"]*)"/.exec(organization) ?? [];
