@@ -91,7 +91,7 @@ function marker(marks: ReadonlyMap<string, string>): (text: string) => string {
 }
 
 /** The value with every text in it replaced; numbers keep the text they came as. */
-export function withTexts<T>(value: T, replace: (text: string) => string): T {
+function withTexts<T>(value: T, replace: (text: string) => string): T {
   return replaced(value, replace) as T;
 }
 

@@ -18,7 +18,7 @@ import {
 import { isSecretId, MASK, withMaskedId } from './mask.ts';
 import { placeText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
-import { maskedPlan, withTexts } from './plan-mask.ts';
+import { maskedPlan } from './plan-mask.ts';
 import { nameText } from './value-text.ts';
 
 /** Heading of the steps that no request can do. */
@@ -89,38 +89,23 @@ const ACTION_SIGN: Readonly<Record<StepAction, string>> = {
   manual: '?',
 };
 
-/** The steps that send a request, numbered without gaps: `n` counts those too that are not sent. */
+/** The steps that send a request. */
 export function sentItems(plan: Plan, options: ReportOptions): Item[] {
-  const numbers = shownNumbers(plan.steps);
-  return plan.steps.flatMap((step) => {
-    const number = numbers.get(step.n);
-    return number === undefined ? [] : [stepItem(step, number, numbers, options)];
-  });
+  return plan.steps.flatMap((step) =>
+    step.action === 'blocked' || step.action === 'manual' ? [] : [stepItem(step, options)],
+  );
 }
 
-/** The numbers under which a plan shows the steps that are sent, by their `n`. */
-export function shownNumbers(steps: readonly Pick<PlanStep, 'n' | 'action'>[]): ReadonlyMap<number, number> {
-  const sent = steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
-  return new Map(sent.map(({ n }, index) => [n, index + 1]));
-}
-
-function stepItem(
-  step: PlanStep,
-  number: number,
-  numbers: ReadonlyMap<number, number>,
-  options: ReportOptions,
-): Item {
+function stepItem(step: PlanStep, options: ReportOptions): Item {
   const { action } = step;
   const definition = options.definitions(step.kind);
-  const { request, fields: changed } = withTexts({ request: step.request, fields: step.fields }, (text) =>
-    text.replace(/\{id of step (\d+)\}/g, (_whole, n) => `{id of step ${numbers.get(Number(n)) ?? n}}`),
-  );
+  const { request, fields: changed } = step;
   const change = { create: 'added', remove: 'removed' } as const;
   const body = request?.body ?? null;
   const fields = action === 'create' && body !== null ? sentMembers(body) : changed;
   return {
     ...recordItem(step, options),
-    number,
+    number: step.n,
     operation: `${verbOf(step)} ${definition.title.one}`,
     change: action === 'create' || action === 'remove' ? change[action] : 'changed',
     ...(isYetToCome(step) ? { idLabel: 'recorded id' } : {}),

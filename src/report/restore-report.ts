@@ -18,7 +18,7 @@ import { groupedNotes } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedRestore } from './plan-mask.ts';
 import { foldedValues, nameText } from './value-text.ts';
-import { MANUAL, obstructedPart, secretLines, SECRETS_INTRO, shownNumbers } from './plan-report.ts';
+import { MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './plan-report.ts';
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
@@ -32,12 +32,11 @@ const VALUE_LIMIT = 100; // characters of a value that the service keeps in anot
 
 /** The result for people. */
 export function resultReport(whole: RestoreReport, options: RestoreOptions): ReportDocument {
-  const { definitions, plan, isWhole } = options;
+  const { definitions, isWhole } = options;
   const report = maskedRestore(whole, definitions);
   const { steps, outcome, undoes, skipped = [], by_hand: byHand = [] } = report;
-  const numbers = shownNumbers((plan ?? whole).steps);
   const part = (heading: string, belongs: (step: StepReport) => boolean): Part[] =>
-    recordsPart(heading, stepItems(steps.filter(belongs), numbers, options));
+    recordsPart(heading, stepItems(steps.filter(belongs), options));
   const isApplied = (step: StepReport): boolean => step.outcome === 'applied';
   const unsent = (end: StepReport['outcome']) => steps.filter((step) => step.outcome === end);
   const parts: Part[] = [
@@ -109,11 +108,7 @@ function restoreSummary(report: RestoreReport): string {
   ].join('; ');
 }
 
-function stepItems(
-  steps: readonly StepReport[],
-  numbers: ReadonlyMap<number, number>,
-  options: RestoreOptions,
-): Item[] {
+function stepItems(steps: readonly StepReport[], options: RestoreOptions): Item[] {
   return steps.map((step, index): Item => {
     const { error } = step;
     // A hint is shown once below the steps that share it.
@@ -121,7 +116,7 @@ function stepItems(
     return {
       kind: step.kind,
       change: 'unchanged',
-      number: numbers.get(step.n) ?? step.n,
+      number: step.n,
       operation: `${verbOf(step, options)} ${options.definitions(step.kind).title.one}`,
       name: nameText(step.name),
       ...outcomeOf(step),

@@ -29,15 +29,15 @@ describe('an export of which a part can only be taken away by hand', () => {
 
   it('stands as a step for what is sent and as blocked for that part, nothing of it in both', () => {
     expect(plan.steps.map(({ action, fields }) => [action, fields.map(({ path }) => path).sort()])).toEqual([
-      ['blocked', ['/destination/config/region']],
       ['update', ['/destination/config/bucket_name', '/interval']],
+      ['blocked', ['/destination/config/region']],
     ]);
   });
 
-  it('is numbered as it is shown, from 1 and without gaps, though the plan counts what is not sent', () => {
+  it('has one number in text, Markdown and JSON: what is sent from 1 without gaps, then what is not', () => {
     expect(plan.steps.map(({ n, action }) => [n, action])).toEqual([
-      [1, 'blocked'],
-      [2, 'update'],
+      [1, 'update'],
+      [2, 'blocked'],
     ]);
     expect(renderPlanText(plan, text)).toContain('\n   1 ~ update batch export Nightly\n');
     expect(renderPlanMarkdown(plan, text)).toContain('- **1** `~` update batch export `Nightly`');

@@ -97,7 +97,7 @@ describe('secrets that the service does not show', () => {
 
   it('do not hold up the other fields of the record', () => {
     const both = withBody(moved, { interval: 'hour' });
-    expect(lines(planOf([organization, s3], [organization, both], { definitions: svc })).at(-1)).toBe(
+    expect(lines(planOf([organization, s3], [organization, both], { definitions: svc }))[0]).toBe(
       'update batch_exports PATCH …/batch_exports/b1/ {"interval":"day"}',
     );
   });

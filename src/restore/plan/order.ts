@@ -284,8 +284,13 @@ function renameCycleFrom(
 
 // Drafts in their order become the numbered steps of a plan.
 
-/** Numbers the steps from 1 and lets them name each other by number. */
-export function finishedSteps(drafts: readonly OrderedDraft[]): PlanStep[] {
+/**
+ * Numbers the steps from 1 and lets them name each other by number. Those that are sent come first, so that wherever they
+ * are listed, with the others or without, their numbers have no gaps.
+ */
+export function finishedSteps(ordered: readonly OrderedDraft[]): PlanStep[] {
+  const isSent = ({ draft: { action } }: OrderedDraft): boolean => action !== 'blocked' && action !== 'manual';
+  const drafts = [...ordered.filter(isSent), ...ordered.filter((each) => !isSent(each))];
   const numbers = new Map(drafts.map(({ draft }, index) => [draft.key, index + 1]));
   const numberOf = (key: string): number => {
     const n = numbers.get(key);

@@ -111,7 +111,7 @@ export type Obstacle =
   | 'secret_missing';
 
 export interface PlanStep<R = number> {
-  /** From 1, in the order of execution. */
+  /** From 1, in the order of execution; those that are not sent come last. */
   readonly n: number;
   /** Steps of one level do not depend on each other. */
   readonly level: number;
