@@ -286,7 +286,7 @@ ${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
 
 const FIELDS_SHOWN = 20;
 
-/** What tells the record from others of its kind with the same id; empty where there are none. */
+/** Distinguishes the record from others of its kind with the same id; empty if it has none. */
 function placeFilter(
   mirror: Mirror,
   { kind, source, scope, id }: RecordRow,
