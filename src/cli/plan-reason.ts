@@ -47,9 +47,16 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
   const doubtful = report.steps.filter(
     ({ outcome, verified, warning }) => outcome === 'applied' && (verified !== true || warning !== undefined),
   );
-  const skipped = report.skipped ?? [];
+  const { skipped = [], by_hand: byHand = [] } = report;
+  const buts = [
+    ...(skipped.length === 0 ? [] : ['not everything could be compared']),
+    ...(byHand.length === 0
+      ? []
+      : [`${plural(byHand.length, 'record', 'records')} must be completed by hand`]),
+  ];
+  const but = buts.length === 0 || report.outcome !== 'complete' ? '' : `, but ${buts.join(', and ')}`;
   return [
-    `restore ${report.restore} of ${report.source} is ${report.outcome}${skipped.length === 0 || report.outcome !== 'complete' ? '' : ', but not everything could be compared'}`,
+    `restore ${report.restore} of ${report.source} is ${report.outcome}${but}`,
     ...shortened([
       ...groupedNotes('not compared', skipped, definitions),
       ...reasonLines(
@@ -59,6 +66,7 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
           reason: noteOf(kind, error?.message ?? reason),
         })),
       ),
+      ...reasonLines(byHand.map(({ kind, reason }) => ({ kind, what: 'to complete by hand', reason }))),
       ...reasonLines(
         doubtful.map(({ kind, warning, verified, error }) => ({
           kind,

@@ -53,7 +53,7 @@ describe('a record that two kinds show', () => {
       expect(created(await story.plan(2, 'run:1', ...scope)), scope.join(' ')).toEqual(step);
     // Another kind of the family, that never showed it, is not about it.
     expect(created(await story.plan(0, 'run:1', '--kind', 'pipeline_destinations'))).toEqual([]);
-    await story.applied(0, 'restore', 'run:1', '--kind', 'plugins', '--apply');
+    await story.applied(3, 'restore', 'run:1', '--kind', 'plugins', '--apply');
     expect(created(await story.plan(0, 'run:1', '--kind', 'plugins'))).toEqual([]);
   });
 
@@ -75,7 +75,14 @@ describe('a record that two kinds show', () => {
       expect(plain.split('enter them by hand, and check'), format).toHaveLength(2);
     }
     // The result says what is left, now and later: the plan may be out of sight.
-    const { stdout: result } = await story.expectRun(0, 'restore', 'run:1', '--apply', '--yes', '--quiet');
+    // A script must not take it for done.
+    const { stdout: result, stderr } = await story.expectRun(
+      3,
+      ...['restore', 'run:1', '--apply', '--yes', '--quiet'],
+    );
+    expect(stderr).toMatch(
+      /restore 1 of \S+ is complete, but 2 records must be completed by hand\n {2}.*pipeline_\w+: 1 step to complete by hand: the API offers only/,
+    );
     expect(result.split('applied and verified')[1]).toContain('2 to complete by hand');
     const { stdout: later } = await story.expectRun(0, 'restores', 'show', '1');
     for (const text of [result.split('applied and verified')[1], later]) {
@@ -104,7 +111,7 @@ describe('a record that two kinds show', () => {
     const { story, id, name } = await lost();
     await story.expectRun(0, 'snapshots', 'pin', 'day-one');
     await story.expectRun(0, 'snapshots', 'baseline', 'day-one');
-    await story.applied(0, 'restore', 'run:1', '--apply');
+    await story.applied(3, 'restore', 'run:1', '--apply');
     const now = String((await story.named('plugins', name))['id']);
     expect(now).not.toBe(id);
     const none = { added: 0, removed: 0, changed: 0 };
@@ -141,7 +148,7 @@ describe('a record that two kinds show', () => {
     for (const { id } of lost)
       await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(id)}/`);
     const words = 'no request takes url: the service chooses it';
-    const { stdout } = await story.expectRun(0, 'restore', 'run:1', '--apply', '--yes');
+    const { stdout } = await story.expectRun(3, 'restore', 'run:1', '--apply', '--yes');
     const [plan = '', result = ''] = stdout.split('applied and verified');
     expect(plan).toContain(words);
     expect(result).toContain(words);
@@ -160,7 +167,7 @@ describe('a record that two kinds show', () => {
     expect(all.length).toBeGreaterThan(10);
     for (const { id } of all)
       await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(id)}/`);
-    await story.applied(0, 'restore', 'run:1', '--apply');
+    await story.applied(3, 'restore', 'run:1', '--apply');
     const { stdout } = await story.expectRun(0, 'sync', '--json');
     const { runs } = JSON.parse(stdout) as { runs: { sweeps: { kind: string; removed: number }[] }[] };
     const removed = (kind: string): number =>

@@ -282,7 +282,7 @@ describe('undo', () => {
     const [lost] = await story.list('pipeline_destinations');
     const name = String(lost?.['name']);
     await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(lost?.['id'])}/`);
-    await story.applied(0, 'restore', '--kind', 'pipeline_destinations', '--apply');
+    await story.applied(3, 'restore', '--kind', 'pipeline_destinations', '--apply');
     expect((await story.named('plugins', name))['id']).toBe(
       (await story.named('pipeline_destinations', name))['id'],
     );

@@ -345,7 +345,7 @@ describe('what cannot simply be sent', () => {
     const asJson = await story.expectRun(0, 'diff', 'latest', 'live', '--json');
     for (const { stderr: notes } of [elsewhere, asJson]) expect(notes).not.toContain('already holds');
     story.supplySecrets(SECRET);
-    await story.applied(0, 'restore', 'run:1', '--apply');
+    await story.applied(3, 'restore', 'run:1', '--apply');
     expect(await story.named('batch_exports', 'Events → BigQuery')).toMatchObject({ paused: false });
     const after = await story.expectRun(0, 'restore', 'run:1');
     expect(after.stdout).toContain('known from an earlier restore');
@@ -360,7 +360,7 @@ describe('what cannot simply be sent', () => {
     await story.expectRun(0, 'sync', '--quiet');
     const lost = await story.expectRun(0, 'restore');
     expect(lost.stderr).toContain('run 2 (');
-    await story.applied(0, 'restore', 'run:1', '--apply');
+    await story.applied(3, 'restore', 'run:1', '--apply');
     await story.expectRun(0, 'sync', '--quiet');
     const { stdout, stderr } = await story.expectRun(0, 'restore');
     expect(stdout).toContain('nothing to do');

@@ -79,14 +79,15 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
     own === undefined
       ? markup`<p>Nothing was sent.</p>`
       : markup`<p><a href="/restores/${own.restore}">Journal of restore ${own.restore}</a></p>`;
+  const report = own === undefined ? null : maskedRestore(restoreReport(mirror, own.restore), definitions);
+  const left = report === null ? NOTHING : handHtml(report, definitions);
+  const isHandAlone = report?.outcome === 'complete' && (report.by_hand ?? []).length > 0;
   const result =
     exitCode === EXIT.done
       ? badge('good', 'Applied and verified')
-      : badge('warn', `Ended with ${exitCode ?? '?'}`);
-  const left =
-    own === undefined
-      ? NOTHING
-      : handHtml(maskedRestore(restoreReport(mirror, own.restore), definitions), definitions);
+      : isHandAlone
+        ? badge('warn', 'Applied; the rest is to do by hand')
+        : badge('warn', `Ended with ${exitCode ?? '?'}`);
   return [markup`<p>${result}</p>`, journal, left, said];
 }
 

@@ -132,15 +132,16 @@ export const PERHAPS_SENT = 'perhaps_sent';
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
- * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified without a warning, and every
- * requested collection compared; 5 nothing applied this time because the key was refused; 6 nothing applied this time
+ * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified without a warning, every
+ * requested collection compared, and nothing left to do by hand, since a script would take it for done; 5 nothing applied this time because the key was refused; 6 nothing applied this time
  * because live had changed; 3 anything else.
  */
 export function restoreExitCode(report: RestoreReport): ExitCode {
   if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
   if (report.outcome === 'complete') {
     const isDoubtful = report.steps.some(({ warning }) => warning !== undefined);
-    return isDoubtful || (report.skipped ?? []).length > 0 ? EXIT.partial : EXIT.done;
+    const { skipped = [], by_hand: byHand = [] } = report;
+    return isDoubtful || skipped.length + byHand.length > 0 ? EXIT.partial : EXIT.done;
   }
   // Steps applied before a resume do not count for this attempt.
   if (report.outcome === 'failed' || report.this_time?.applied === 0) {
@@ -348,7 +349,7 @@ const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   not_found: `the record, or its parent, does not exist any more: ${NEW_PLAN}`,
   reference_unknown: NEW_PLAN,
   forbidden: 'give the key the permission, or leave the kind out with --kind',
-  unauthorized: 'check apiKey of the source: nothing else can be sent either',
+  unauthorized: 'check apiKey or apiKeyFile of the source: nothing else can be sent either',
   throttled: 'lower rate.perMinute and rate.perHour, or try again later',
   server_error: LATER,
   timeout: LATER,

@@ -289,7 +289,8 @@ function renameCycleFrom(
  * are listed, with the others or without, their numbers have no gaps.
  */
 export function finishedSteps(ordered: readonly OrderedDraft[]): PlanStep[] {
-  const isSent = ({ draft: { action } }: OrderedDraft): boolean => action !== 'blocked' && action !== 'manual';
+  const isSent = ({ draft: { action } }: OrderedDraft): boolean =>
+    action !== 'blocked' && action !== 'manual';
   const drafts = [...ordered.filter(isSent), ...ordered.filter((each) => !isSent(each))];
   const numbers = new Map(drafts.map(({ draft }, index) => [draft.key, index + 1]));
   const numberOf = (key: string): number => {
