@@ -100,6 +100,7 @@ function connectionOptions(
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
+    ...(source.keyOption === undefined ? {} : { keyOption: source.keyOption }),
     ...(source.proxies === undefined ? {} : { proxies: source.proxies }),
     rate: source.rate,
     retry: source.retry,

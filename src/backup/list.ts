@@ -199,8 +199,8 @@ const FRESH_MS = { directory: 30_000, s3: 15 * 60_000 } as const;
 interface KnownTarget {
   readonly shown: TargetShown;
   readonly readAtMs: number;
-  /** The latest backup job of the mirror when the target was read. */
-  readonly job: number | null;
+  /** The latest backup job of the mirror when the target was read, with its outcome. */
+  readonly job: string | null;
 }
 
 export class BackupCatalog {
@@ -241,7 +241,9 @@ export class BackupCatalog {
   #refresh(target: TargetConfig, mirror: Mirror | null): Promise<void> | null {
     const key = JSON.stringify(target);
     const known = this.#known.get(key);
-    const job = mirror?.daemon.jobs({ name: 'backup', limit: 1 })[0]?.job ?? null;
+    const row = mirror?.daemon.jobs({ name: 'backup', limit: 1 })[0];
+    // Of one that is still running, what it stores is not there yet.
+    const job = row === undefined ? null : `${row.job} ${row.outcome}`;
     const isFresh = known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type];
     if (isFresh && known.job === job) return null;
     const reading =

@@ -132,6 +132,7 @@ async function unpackChecked(
   const digests = await unpack(file, to, {
     identities,
     signal,
+    subject: backup.path,
     mostBytes: backup.manifest?.plain_bytes ?? (await mostBytesAt(to, backup.bytes)),
     onBytes: (bytes) => onProgress?.('unpacking', backup.bytes === 0 ? 1 : bytes / backup.bytes),
   });

@@ -71,6 +71,13 @@ export async function pack(
   return { plain: plain.digest(), packed: packed.digest() };
 }
 
+interface UnpackOptions extends PackOptions {
+  readonly identities: readonly Secret[];
+  readonly mostBytes?: number;
+  /** What errors about the backup call it, where `from` is a file that the user does not know. */
+  readonly subject?: string;
+}
+
 /**
  * Unpacks the backup `from` into `to`, a new file of mode 0600; null reads it only. Never more than `mostBytes`: a small file
  * may unpack to more than any disk holds.
@@ -80,32 +87,28 @@ export async function pack(
 export async function unpack(
   from: string,
   to: string | null,
-  {
-    identities,
-    mostBytes = Infinity,
-    ...options
-  }: PackOptions & { readonly identities: readonly Secret[]; readonly mostBytes?: number },
+  { identities, mostBytes = Infinity, subject = from, ...options }: UnpackOptions,
 ): Promise<Digests> {
   const format = await formatOf(from);
   if (format === null) {
     throw new TidemarkError(
       'usage',
-      `${from} is not a backup: it is neither compressed nor encrypted as backups are`,
+      `${subject} is not a backup: it is neither compressed nor encrypted as backups are`,
       {
         hint: '`tidemark backup list` lists the backups',
       },
     );
   }
   if (format === 'age' && identities.length === 0) {
-    throw new TidemarkError('usage', `${from} is encrypted`, {
+    throw new TidemarkError('usage', `${subject} is encrypted`, {
       hint: 'give the file of an age identity that it was encrypted for with --identity',
     });
   }
   const plain = new Tap((bytes) => {
-    if (bytes > mostBytes) throw tooLarge(from, mostBytes);
+    if (bytes > mostBytes) throw tooLarge(subject, mostBytes);
   });
   const packed = new Tap(options.onBytes);
-  const decrypt: Stage = format === 'age' ? await decryption(identities, from) : (source) => source;
+  const decrypt: Stage = format === 'age' ? await decryption(identities, subject) : (source) => source;
   try {
     await pipeline(
       fileBytes(from),
@@ -117,7 +120,7 @@ export async function unpack(
       signalOf(options),
     );
   } catch (error) {
-    throw isOfZlib(error) ? damaged(from, error) : asFileError(error, to ?? from, 'written');
+    throw isOfZlib(error) ? damaged(subject, error) : asFileError(error, to ?? from, 'written');
   }
   return { plain: plain.digest(), packed: packed.digest() };
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { hasScheme, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
+import { hasScheme, meantS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
@@ -87,6 +87,9 @@ export async function targetsOf(
   address: string | undefined,
 ): Promise<readonly BackupTarget[]> {
   if (address !== undefined) {
+    const meant = meantS3Address(address);
+    if (meant !== undefined)
+      throw new TidemarkError('usage', `${address} is not an S3 address`, { hint: `did you mean ${meant}?` });
     if (!hasScheme(address)) return [directoryTarget(resolve(context.cwd, address))];
     return [await openTarget(s3Config(context, address), systemClock)];
   }

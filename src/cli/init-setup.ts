@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { openPoster } from '../api/post.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { isRecipient } from '../config/age-recipient.ts';
-import { isS3Address, isTargetAddress, TARGET_ADDRESS } from '../config/backup-target.ts';
+import { isS3Address, isTargetAddress, meantS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { ChannelConfig } from '../config/channels.ts';
 import { cronOrOff } from '../config/schema.ts';
 import { systemClock } from '../core/clock.ts';
@@ -251,6 +251,8 @@ function recipientsIn(text: string): string[] {
 }
 
 function targetMistake(text: string): string | undefined {
+  const meant = meantS3Address(text);
+  if (meant !== undefined) return `did you mean ${meant}?`;
   return isTargetAddress(text) ? undefined : `expected ${TARGET_ADDRESS}`;
 }
 

@@ -278,17 +278,22 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }
 
-/** Why no target is known: `status` sends no requests, and a directory may be on a disk that hangs. */
-function unaskedText({ targets }: BackupConfig): string {
-  if (targets.some(({ type }) => type === 'directory')) return 'their directory has not answered';
-  const [, other] = targets;
-  const where = other === undefined ? 'the bucket was' : 'the buckets were';
+/** `status` sends no requests; a directory may be on a disk that hangs. */
+function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
+  if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
+  const buckets = backup.targets.filter(({ type }) => type === 's3').length;
+  if (buckets === backup.targets.length) return `Backups: ${unaskedText(buckets)}`;
+  const beside = buckets === 0 ? '' : `\n  ${unaskedText(buckets)}`;
+  return `${directoryLine(backup, shown, now)}${beside}`;
+}
+
+function unaskedText(buckets: number): string {
+  const where = buckets === 1 ? 'the bucket was' : 'the buckets were';
   return `${where} not asked; \`tidemark backup list\` lists what is there`;
 }
 
-function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
-  if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
-  if (shown === null) return `Backups: ${unaskedText(backup)}`;
+function directoryLine(backup: BackupConfig, shown: BackupsShown | null, now: number): string {
+  if (shown === null) return 'Backups: their directory has not answered';
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');
   if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;

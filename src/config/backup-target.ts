@@ -25,8 +25,15 @@ export function isS3Address(address: string): boolean {
   return address.startsWith(SCHEME);
 }
 
+/** What a text with one slash for two was meant as; undefined for any other. A directory of that name can be given as `./s3:…`. */
+export function meantS3Address(address: string): string | undefined {
+  const [, rest] = /^\s*s3:\/?(?!\/)(.*)$/is.exec(address) ?? [];
+  return rest === undefined ? undefined : `${SCHEME}${rest}`;
+}
+
 /** Whether a target can be at this address: an S3 address without a mistake, or a path. A URL of another scheme is none. */
 export function isTargetAddress(address: string): boolean {
+  if (meantS3Address(address) !== undefined) return false;
   return hasScheme(address) ? parseS3Address(address) !== null : address.trim() !== '';
 }
 

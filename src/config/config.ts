@@ -41,6 +41,8 @@ export interface SourceConfig extends Pick<
   /** http or https, without credentials, query or fragment; may have a path prefix. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
+  /** The option that the key came from, for errors; left out: it is not known. */
+  readonly keyOption?: 'apiKey' | 'apiKeyFile';
   /** HTTP proxies of the environment; left out: none. */
   readonly proxies?: ProxySettings;
   /** The path of the profile where any key can read what it may do. */

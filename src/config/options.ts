@@ -4,7 +4,7 @@ import { KINDS } from '../catalog/kinds.ts';
 import { SEVERITIES } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger.ts';
 import { isRecipient } from './age-recipient.ts';
-import { isTargetAddress, TARGET_ADDRESS } from './backup-target.ts';
+import { isTargetAddress, meantS3Address, TARGET_ADDRESS } from './backup-target.ts';
 import { NOTICES, PINGS } from './channels.ts';
 import * as t from './schema.ts';
 import { section } from './schema.ts';
@@ -66,7 +66,18 @@ const recipient = z
   .refine(isRecipient)
   .meta({ expected: 'an age recipient, as `age-keygen -y` prints it: age1… with its checksum' });
 
-const address = z.string().refine(isTargetAddress);
+const address = z
+  .string()
+  .superRefine((text, context) => {
+    const meant = meantS3Address(text);
+    if (meant !== undefined)
+      context.addIssue({
+        code: 'custom',
+        message: `expected s3:// with two slashes; did you mean ${meant}?`,
+      });
+    else if (!isTargetAddress(text)) context.addIssue({ code: 'custom' });
+  })
+  .meta({ expected: TARGET_ADDRESS });
 
 const keep = z.int().min(1).max(100_000).optional();
 
@@ -85,10 +96,11 @@ const targetMap = z.strictObject({
   keepYearly: keep,
 });
 
-const backupTarget = z.union([
-  address.transform((text): z.infer<typeof targetMap> => ({ address: text })),
-  targetMap,
-]);
+const backupTarget = z
+  .union([address, targetMap])
+  .transform((target): z.infer<typeof targetMap> =>
+    typeof target === 'string' ? { address: target } : target,
+  );
 
 /** A JSON pointer in which `*` and `**` stand for segments, and `[id=…]` for the element of that id. */
 const pattern = z

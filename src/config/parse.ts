@@ -33,8 +33,11 @@ export function parseTree<S extends z.ZodType>(schema: S, tree: Tree, mistakes: 
     for (const { issue, path } of refused) {
       const isFollowUp = path.some((_part, index) => cut.has(pathKey(path.slice(0, index + 1))));
       // zod reports a number that is too large and no safe integer twice; and what is wrong with a part may be wrong with the rule.
+      // Likewise what lacks a part that was taken out.
       const isKnown =
-        mistakes.covers(tree, path) || (issue.code === 'custom' && mistakes.isBelow(tree, path));
+        mistakes.covers(tree, path) ||
+        ((issue.code === 'custom' || (issue.code === 'invalid_union' && cut.size > 0)) &&
+          mistakes.isBelow(tree, path));
       if (!isFollowUp && !isKnown) mistakes.add(tree, path, messageFor(schema, tree, issue, path));
     }
     // Deepest first, so that what is above is still there; each once.

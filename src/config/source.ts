@@ -91,6 +91,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     name: parsed.name,
     baseUrl,
     apiKey: new Secret(apiKey ?? ''),
+    keyOption: parsed.apiKeyFile === undefined ? 'apiKey' : 'apiKeyFile',
     proxies: checking.proxies,
     profile: parsed.profile,
     ...(found.profile.keyPath === undefined ? {} : { keyPath: found.profile.keyPath }),

@@ -2,6 +2,8 @@
  * What the daemon does for one mirror: its schedules, its queue, its jobs (one at a time), its observers, and its
  * problems. Configuration, HTTP, main loop and shutdown are in the process around it (`daemon.ts`).
  */
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
@@ -201,6 +203,8 @@ export class Cell {
   /** Notices that its file went or came, and that the command line cannot find the daemon. */
   checkFiles(): void {
     this.#mirrorAccess.isThere();
+    // Its directory is on a volume that is away: made here, it would be in the way of what comes back.
+    if (this.#mirrorAccess.isGone() && !existsSync(dirname(this.#config.mirror))) return;
     try {
       this.#registration?.ensure();
       this.#problems.end('registration', 'the command line finds the daemon again');

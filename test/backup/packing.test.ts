@@ -73,6 +73,9 @@ describe('a packed file', () => {
     });
     expect(JSON.stringify(refused)).not.toContain(eve.identity.reveal());
     await expect(unpack(file, out, { identities: [] })).rejects.toMatchObject({ code: 'usage' });
+    // Of one that was fetched, the user knows the address alone.
+    const subject = 's3://backups/a.zst.age';
+    await expect(unpack(file, out, { identities: [], subject })).rejects.toThrow(`${subject} is encrypted`);
     await expect(
       unpack(file, out, { identities: [new Secret('AGE-SECRET-KEY-1NONSENSE')] }),
     ).rejects.toMatchObject({

@@ -26,6 +26,12 @@ describe('backup', () => {
     expect(mistakesOf('{ targets: [./a], recipients: [age1abc] }')).toMatch(
       /backup\.recipients\[0\]: expected an age recipient, .*, got "age1abc"/,
     );
+    const slash = mistakesOf("{ targets: ['s3:/bucket/x', { address: 'S3:bucket' }, './s3:/x'] }");
+    expect(slash).toMatch(
+      /backup\.targets\[0\]: expected s3:\/\/ with two slashes; did you mean s3:\/\/bucket\/x\?/,
+    );
+    expect(slash).toMatch(/backup\.targets\[1\]\.address: .* did you mean s3:\/\/bucket\?/);
+    expect(slash.match(/backup\.targets/g)).toHaveLength(2);
     const targets = mistakesOf("{ targets: [./a, 's3://'] }");
     expect(targets).toMatch(/backup\.targets\[1\]: expected/);
     expect(targets).not.toContain('missing');

@@ -172,6 +172,26 @@ describe('this machine', () => {
     expect(rig.view.problems()).toEqual([]);
   });
 
+  it('a directory that was moved away is not made again, and all goes on when it is back', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *' });
+    const home = join(rig.directory, 'data');
+    const mirror = join(home, 'mirror.db');
+    writeFileSync(rig.configFile, readFileSync(rig.configFile, 'utf8').replace(rig.mirrorPath, mirror));
+    await rig.start();
+    expect(existsSync(mirror)).toBe(true);
+    renameSync(home, `${home}.gone`);
+    await rig.advanceMinutes(130);
+    expect(existsSync(home)).toBe(false);
+    expect(rig.loud()).toEqual([`the mirror is gone: ${mirror} is not there any more`]);
+    renameSync(`${home}.gone`, home);
+    await rig.advanceMinutes(60);
+    expect(rig.view.problems()).toEqual([]);
+    expect(findDaemon(mirror, { pid: 1, host: 'here', now: rig.clock.now() })).toMatchObject({
+      pid: process.pid,
+    });
+    expect(rig.view.mirror().daemon.jobs({ name: 'sync', limit: 1 })[0]).toMatchObject({ outcome: 'done' });
+  });
+
   it('a volume that came back with another daemon on it: that one keeps it', async () => {
     const rig = await Rig.create({ sync: '0 * * * *' });
     await rig.start();

@@ -95,6 +95,9 @@ describe('backups elsewhere', () => {
       /verified \d+ records, .*\nthe file is unchanged since it was written: [0-9a-f]{64}\nsealed up to run 1/,
     );
 
+    const closed = await run('backup', 'restore', 'latest', '--to', 'back/to/m.db');
+    expect(closed).toMatchObject({ code: 4, stdout: '' });
+    expect(closed.stderr).toContain(`${path} is encrypted\n  → give the file of an age identity`);
     const restored = await tidemark(
       ['backup', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'],
       { env, cwd: home },
@@ -323,6 +326,9 @@ pings: [{ success: "\${PING}" }]
       /^Backups: the bucket was not asked; `tidemark backup list` lists what is there$/m,
     );
     expect(await statusOf(`${bucket}, s3://other`)).toMatch(/^Backups: the buckets were not asked;/m);
+    expect(await statusOf(`${home}, ${bucket}`)).toMatch(
+      /^Backups: none yet; one is due every .*\n {2}the bucket was not asked; `tidemark backup list` lists/m,
+    );
   });
 
   it('are made by the daemon after a complete run, where one is due', async () => {

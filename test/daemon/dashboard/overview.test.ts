@@ -213,11 +213,20 @@ describe('the overview', () => {
     const at = world.clock.at - MINUTE_MS;
     writeBackup(at);
     expect(await newest()).toBe(before);
-    world.write((mirror) => {
-      const startedAt = isoTime(world.clock.at);
-      mirror.daemon.beginJob({ name: 'backup', source: null, trigger: 'after_run', startedAt });
-    });
+    const startedAt = isoTime(world.clock.at);
+    const job = world.write((mirror) =>
+      mirror.daemon.beginJob({ name: 'backup', source: null, trigger: 'after_run', startedAt }),
+    );
     expect(Date.parse((await newest()) ?? '')).toBe(at);
+    // What the job stores is there when it ends.
+    const later = world.clock.at - MINUTE_MS / 2;
+    writeBackup(later);
+    expect(Date.parse((await newest()) ?? '')).toBe(at);
+    world.write((mirror) => {
+      const rest = { outcome: 'done', run: null, summary: {}, errorCode: null, error: null } as const;
+      mirror.daemon.finishJob(job, { finishedAt: startedAt, ...rest });
+    });
+    expect(Date.parse((await newest()) ?? '')).toBe(later);
   });
 
   it('does not wait for a directory that does not answer', async () => {
