@@ -71,14 +71,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       { flags: '--full', description: 'list all session recordings, not only the newest' },
       {
         flags: '--accept-removals <n>',
-        description: 'confirm up to n held removals',
+        description: 'carry out held removals of at most n records, of each collection all or none',
         parse: wholeNumber,
-      },
-      {
-        flags: '--from-schedule <name>',
-        isHidden: true,
-        description: 'only the sources of this configured schedule',
-        values: 'schedule',
       },
     ],
     notes: [

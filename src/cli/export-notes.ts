@@ -221,5 +221,5 @@ export function age(at: string | null, nowMs: number): string {
 /** How a run that published nothing ended, after `run 3 `. */
 export function runFailure({ outcome, error, finishedAt }: RunRow): string {
   if (finishedAt === null) return 'has not ended: it still runs, or its process died';
-  return error === null ? `ended as ${outcome}` : `${outcome}: ${error}`;
+  return error === null ? outcome : `${outcome}: ${error}`;
 }

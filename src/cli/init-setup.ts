@@ -104,7 +104,7 @@ export async function channelFor(
   if (type === 'none') return null;
   const { what } = CHANNELS[type];
   const given = await askedSecret(context, options, output, {
-    where: `Where is this kept? ${what}`,
+    where: `Where does Tidemark read this? ${what}`,
     variable: `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`,
     secret: `${what.replace(/ \(.*/, '')} (not shown)`,
     check: (text) => secretMistake(type, text),

@@ -4,7 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText, collectionText } from '../catalog/catalog.ts';
 import { EXIT } from '../core/errors.ts';
-import { plural, count } from '../core/wording.ts';
+import { plural, count, outcomeText } from '../core/wording.ts';
 import type { FirstRead } from '../diff/change.ts';
 import { groupedNotes } from '../report/notes.ts';
 import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
@@ -56,7 +56,7 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
   ];
   const but = buts.length === 0 || report.outcome !== 'complete' ? '' : `, but ${buts.join(', and ')}`;
   return [
-    `restore ${report.restore} of ${report.source} is ${report.outcome}${but}`,
+    `restore ${report.restore} of ${report.source} ${outcomeText(report.outcome)}${but}`,
     ...shortened([
       ...groupedNotes('not compared', skipped, definitions),
       ...reasonLines(

@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, duration, plural, localTime, withLocalTimes } from '../core/wording.ts';
+import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys } from '../catalog/order.ts';
 import { withoutRepeats } from '../diff/unions.ts';
@@ -152,7 +152,7 @@ export function runReason(
   const { run, source, outcome } = report;
   if (outcome === 'complete') return [];
   return [
-    `run ${run} of ${source} is ${outcome}`,
+    `run ${run} of ${source} ${outcomeText(outcome)}`,
     ...(isShown ? [] : shortcomings(report).map((line) => `  ${line}`)),
     `  → what was not read is unchanged; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];

@@ -10,7 +10,7 @@ import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
 import { type Answer, driftCounts, fiveAnswers } from '../daemon/http/five-answers.ts';
 import { type Health, worst } from '../daemon/http/health.ts';
@@ -193,7 +193,7 @@ function statusReason({
     `the mirror of ${source} is not up to date`,
     ...(run === undefined || run === null
       ? []
-      : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
+      : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),
     ...groups.map((group) => `  ${collectionsText(group)}: ${group[0].outcome ?? 'not read yet'}`),
     ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
     `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,

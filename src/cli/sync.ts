@@ -1,10 +1,9 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
 import type { Kind } from '../catalog/kinds.ts';
-import { type Config, SCHEDULE_NAMES } from '../config/config.ts';
-import { type LoadedConfig, onlyMirrorConfig } from '../config/mirrors.ts';
+import type { Config } from '../config/config.ts';
+import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -29,13 +28,10 @@ interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
   readonly acceptRemovals?: number;
-  readonly fromSchedule?: string;
 }
 
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
-  const config = onlyMirrorConfig(
-    scheduled(readLoadedConfig(context, context.options), options.fromSchedule),
-  );
+  const config = onlyMirrorConfig(readLoadedConfig(context, context.options));
   // What is accepted is accepted here, not handed on.
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
@@ -46,36 +42,6 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
     synced.runs.flatMap((run) => runReason(run, { isShown })),
   );
   return syncExitCode(reports, options.kind ?? null);
-}
-
-/** The configuration narrowed to a schedule's sources. @throws TidemarkError `usage` for one that does not exist, or is off */
-function scheduled(config: LoadedConfig, name: string | undefined): LoadedConfig {
-  if (name === undefined) return config;
-  const known = SCHEDULE_NAMES.find((each) => each === name);
-  if (known === undefined) {
-    const near = suggest(name, SCHEDULE_NAMES);
-    throw new TidemarkError(
-      'usage',
-      `there is no schedule ${name}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      {
-        hint: `schedules are: ${SCHEDULE_NAMES.join(', ')}`,
-      },
-    );
-  }
-  const schedule = config.schedules[known];
-  if (schedule === null) {
-    throw new TidemarkError('usage', `the schedule ${known} is off`, {
-      hint: `give schedules.${known}.cron an expression, or leave --from-schedule out`,
-    });
-  }
-  const sources = config.sources.filter(({ name: source }) => schedule.sources.includes(source));
-  if (sources.length === 0) {
-    throw new TidemarkError('usage', `the schedule ${known} is for none of these sources`, {
-      hint:
-        schedule.sources.length === 0 ? 'name sources in it' : `it is for: ${schedule.sources.join(', ')}`,
-    });
-  }
-  return { ...config, sources };
 }
 
 /** Prints the reports that were not printed when they arrived, and returns them. */
@@ -124,7 +90,7 @@ async function syncHere(
           log,
           events: progress?.events ?? silentEvents,
           signal: context.signal,
-          trigger: options.fromSchedule ?? 'command',
+          trigger: 'command',
           kinds: options.kind ?? null,
           isFull: options.full === true,
           acceptRemovals: options.acceptRemovals ?? 0,

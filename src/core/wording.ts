@@ -5,6 +5,11 @@ export function count(value: number): string {
   return formatInteger(value);
 }
 
+/** The outcome of a run or a restore as the end of a sentence: `failed`, `is partial`. */
+export function outcomeText(outcome: string): string {
+  return outcome === 'failed' ? outcome : `is ${outcome}`;
+}
+
 /** `1 record`, `2 records`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;

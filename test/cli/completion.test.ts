@@ -163,7 +163,6 @@ describe('from this machine', () => {
     expect(await values(['--source', ''], at)).toEqual(['production', 'staging']);
     expect(await values(['diff', '--source', 'staging', '--to-source', 'p'], at)).toEqual(['production']);
     expect(await values(['--source', 'staging', 'runs', 'show', ''], at)).toEqual([]);
-    expect(await values(['sync', '--from-schedule', ''], at)).toEqual(['sync', 'drift', 'verify', 'forget']);
     expect(await values(['undo', ''], at)).toEqual([]);
     const { candidates } = await completionOf({ ...nowhere, ...at, words: ['diff', 'snapshot:a'] }, COMMANDS);
     expect(candidates).toEqual([{ value: 'snapshot:approved', description: 'run 1, the baseline' }]);

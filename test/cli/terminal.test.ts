@@ -128,7 +128,7 @@ describe('words of commands', () => {
     const { stdout, stderr } = await both('sync');
     const words = `${stdout}${stderr}`.replaceAll(/\s+/g, ' ');
     expect(words.match(/the key was refused/g), words).toHaveLength(1);
-    expect(stderr).toMatch(/^tidemark: run 1 of default is failed\n *→ what was not read/);
+    expect(stderr).toMatch(/^tidemark: run 1 of default failed\n *→ what was not read/);
     // What cron mails has them on stderr as well.
     const piped = await commandLine(['sync'], { env, cwd: directory });
     expect(piped.stdout).toContain('the key was refused');

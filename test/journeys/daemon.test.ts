@@ -374,20 +374,3 @@ describe('tidemark daemon', () => {
     expect(service.seen.filter(({ url }) => url.startsWith('/api/organizations/?')).length).toBe(1);
   });
 });
-
-describe('tidemark sync --from-schedule', () => {
-  it('syncs what the schedule names, and refuses what it cannot', async () => {
-    const { env } = await story();
-    const done = await tidemark(['sync', '--from-schedule', 'sync', '--quiet'], { env });
-    expect(done.code).toBe(0);
-    const runs = await tidemark(['runs', '--json'], { env });
-    expect(JSON.parse(runs.stdout)).toMatchObject({ runs: [{ trigger: 'sync' }] });
-    const wrong = await tidemark(['sync', '--from-schedule', 'snyc'], { env });
-    expect(wrong).toMatchObject({ code: 4 });
-    expect(wrong.stderr).toContain('did you mean sync?');
-    const off = await tidemark(['sync', '--from-schedule', 'drift'], {
-      env: { ...env, TIDEMARK_SCHEDULES_DRIFT_CRON: 'off' },
-    });
-    expect(off).toMatchObject({ code: 4 });
-  });
-});

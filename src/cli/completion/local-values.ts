@@ -1,7 +1,6 @@
 /** Values that the configuration and the mirror of this machine know. Reads both as they are, and changes neither. */
-import { SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
-import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs } from '../../config/mirrors.ts';
+import { hasMirrorPerSource, mirrorConfigs } from '../../config/mirrors.ts';
 import { profileNames } from '../../config/profile.ts';
 import type { RestoreRow } from '../../mirror/restores.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -20,7 +19,6 @@ export function localValues(sort: ValueSort, question: LocalQuestion): Candidate
     return profileNames().map((value) => ({ value, description: 'profile that ships' }));
   const { env, cwd, config: file } = question;
   const config = loadConfig({ file, env, cwd, keys: 'unused' });
-  if (sort === 'schedule') return schedulesOf(config);
   if (sort === 'channel')
     return config.notices.map(({ name }) => ({ value: name, description: 'channel of notices' }));
   if (sort === 'source' && config.sources.length > 0)
@@ -34,13 +32,6 @@ export function localValues(sort: ValueSort, question: LocalQuestion): Candidate
   });
   // `run:7` of each of several mirrors is one word.
   return [...new Map(found.toReversed().map((each) => [each.value, each])).values()].toReversed();
-}
-
-function schedulesOf({ schedules }: LoadedConfig): Candidate[] {
-  return SCHEDULE_NAMES.flatMap((name) => {
-    const schedule = schedules[name];
-    return schedule === null ? [] : [{ value: name, description: schedule.cron }];
-  });
 }
 
 function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]): Candidate[] {

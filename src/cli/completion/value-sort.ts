@@ -7,7 +7,6 @@ export type ValueSort =
   | 'permission'
   | 'profile'
   | 'source'
-  | 'schedule'
   | 'channel'
   | 'reference' // any state
   | 'desired' // any state but live

@@ -7,6 +7,7 @@ import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
+import { outcomeText } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { JobObserver, ObservedMirror } from '../jobs/observers.ts';
 import { Deliveries } from './deliveries.ts';
@@ -107,7 +108,7 @@ export function createPingObserver(
           sources().filter((other) => owner === null && other !== source && isKnownNotWhole(mirror, other)),
         );
       } else {
-        pinger.failed(source, `the sync ended as ${outcome}${error === null ? '' : `: ${error}`}`);
+        pinger.failed(source, `the sync ${outcomeText(outcome)}${error === null ? '' : `: ${error}`}`);
       }
       await pinger.settled(signal);
     },

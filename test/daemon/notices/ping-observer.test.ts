@@ -64,7 +64,7 @@ it('a success says which other source is not whole, which a restart does not for
 it('a sync that a stop cut short is neither a failure nor a success', async () => {
   const { job, tell } = rig();
   expect(await tell(job('a', 'interrupted'))).toEqual([]);
-  expect(await tell(job('a', 'partial'))).toEqual(['a fail: the sync ended as partial']);
+  expect(await tell(job('a', 'partial'))).toEqual(['a fail: the sync is partial']);
   expect(await tell({ ...job('a', 'failed'), kinds: ['roles'] })).toEqual([]);
 });
 
