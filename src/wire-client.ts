@@ -27,9 +27,13 @@ export function openReadClient(
   return createReadClient({ ...connectionOptions(source, log, rateLogBeside, leased.clock), ...leased });
 }
 
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
 /**
  * Counts against the limits of a key what another process may have sent until `at` (epoch milliseconds) and could not write
- * down: as much as the limits of a minute allow.
+ * down: as much as the limits of a minute allowed it, given what the log knows of the minute before `at`. So a process that
+ * could send nothing, since it waited for the same limits, adds nothing, and the key is free when that wait is over.
  */
 export function assumeRequests(source: SourceConfig, beside: string, at: number, clock: Clock): void {
   const keeps = startsToKeep(source.rate);
@@ -39,13 +43,30 @@ export function assumeRequests(source: SourceConfig, beside: string, at: number,
     log.atomically(() => {
       for (const limit of [{ ...source.rate, kinds: [null] }, ...(source.rate.kinds ?? [])]) {
         const starts = log.starts(limit.kinds[0]);
-        const count = limit.perMinute > 0 ? limit.perMinute : limit.perHour;
-        for (let n = 0; n < count; n += 1) starts.add(Math.max(at, starts.nthLatest(1) ?? at));
+        const [most, windowMs] =
+          limit.perMinute > 0 ? [limit.perMinute, MINUTE_MS] : [limit.perHour, HOUR_MS];
+        const known = startsWithin(starts, at - windowMs, at, most);
+        for (let n = known; n < most; n += 1) starts.add(Math.max(at, starts.nthLatest(1) ?? at));
       }
     });
   } finally {
     log.close();
   }
+}
+
+/** How many starts are later than `from` and not later than `to`, and `most` at most. */
+function startsWithin(
+  starts: { readonly nthLatest: (n: number) => number | undefined },
+  from: number,
+  to: number,
+  most: number,
+): number {
+  const nth = (n: number): number => starts.nthLatest(n) ?? Number.NEGATIVE_INFINITY;
+  let later = 0;
+  while (nth(later + 1) > to) later += 1;
+  let within = 0;
+  while (within < most && nth(later + within + 1) > from) within += 1;
+  return within;
 }
 
 /**

@@ -7,6 +7,7 @@ import { type Clock, settlesWithin } from '../core/clock.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import { asTidemarkError, EXIT, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { duration } from '../core/wording.ts';
+import type { RateLogState } from '../mirror/rate-log.ts';
 import type { CellOrder, CellResult, FromCellProcess, ToCellProcess } from './cell.ts';
 
 /** Starts the program's own `fleet-cell`, with a channel to it. */
@@ -23,6 +24,8 @@ interface PerformOptions {
   readonly timeLimitMs: number;
   /** Whether the registry knows a run of the cell with that root hash. */
   readonly isKnown: (root: string) => Promise<boolean>;
+  /** Called with what is assumed of the requests of a holder that vanished. */
+  readonly onAssumed: (requests: RateLogState) => void;
   /** Ends the work early, within `STOP_MS`. */
   readonly signal: AbortSignal;
 }
@@ -68,9 +71,9 @@ export class CellProcess {
       return failed('left', code, `the process for cells could not be started: ${message}`);
     }
     running.cells += 1;
-    const { timeLimitMs, isKnown, signal } = options;
+    const { timeLimitMs, signal } = options;
     const over = new AbortController();
-    const result = this.#resultOf(running, order, isKnown);
+    const result = this.#resultOf(running, order, options);
     // Who called gets the error; here only the end matters.
     const settled = result.catch(() => undefined).finally(() => over.abort());
     const stop = (): void => void this.#stop(running, settled);
@@ -115,13 +118,14 @@ export class CellProcess {
   async #resultOf(
     running: Running,
     order: CellOrder,
-    isKnown: PerformOptions['isKnown'],
+    { isKnown, onAssumed }: PerformOptions,
   ): Promise<CellResult> {
     const { child, exited } = running;
     let onResult: (result: CellResult) => void = () => undefined;
     const result = new Promise<CellResult>((resolve) => (onResult = resolve));
     const listen = (message: FromCellProcess): void => {
       if (message.type === 'result') onResult(message.result);
+      if (message.type === 'requests') onAssumed(message.requests);
       if (message.type !== 'is known') return;
       isKnown(message.root).then(
         (known) => this.#send(running, { type: 'known', isKnown: known }),

@@ -9,7 +9,7 @@ import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
-import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
+import { exportRateLog, mergeRateLog, type RateLogState } from '../mirror/rate-log.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
 import { bringMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
@@ -23,6 +23,8 @@ interface CellEffects extends MirrorEffects {
   readonly openReadClient: (source: SourceConfig, log: Logger, rateLog: string) => ReadClient;
   /** As `assumeRequests`. */
   readonly assumeRequests: (source: SourceConfig, rateLog: string, until: number) => void;
+  /** Called before the first request with what is assumed of a holder that vanished. */
+  readonly onAssumed: (requests: RateLogState) => void;
 }
 
 /** How long the daemon may take to stop: the work has had its time when its signal is aborted. */
@@ -106,7 +108,10 @@ function countRequests(
 ): void {
   const { clock } = effects;
   if (requests !== null) mergeRateLog(rateLog, requests, clock);
-  if (uncountedUntil !== null) effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
+  if (uncountedUntil === null) return;
+  effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
+  const assumed = exportRateLog(rateLog, clock);
+  if (assumed !== null) effects.onAssumed(assumed);
 }
 
 /** Sets the baseline that was asked for. Returns why it cannot be; null where it is set, or none was asked for. */

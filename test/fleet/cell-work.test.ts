@@ -10,6 +10,7 @@ import { pack, unpack } from '../../src/backup/packing.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { TargetConfig } from '../../src/config/config.ts';
 import { openMirror } from '../../src/mirror/open.ts';
+import type { RateLogState } from '../../src/mirror/rate-log.ts';
 import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
 
 /** A storage whose requests are answered like that. */
@@ -401,8 +402,29 @@ describe('a cell', () => {
     expect(countOf(registry.publish(await work('b', 2, { requests })))).toBe(service.seen.length);
     const again = registry.publish(await work('b', 3, { requests }));
     expect(countOf(again), 'each counts once').toBe(service.seen.length);
+    // What the first one is known to have sent in that minute is a part of what the limits allowed.
     const taken = registry.publish(await work('b', 4, { uncountedUntil: clock.now() - 30_000 }));
-    expect(countOf(taken)).toBe(service.seen.length + 1000);
+    expect(countOf(taken)).toBe(service.seen.length + 1000 - countOf(first));
+  });
+
+  it('assumes nothing of a worker that vanished while it waited for what is assumed of another one', async () => {
+    const { work, registry, pass, clock, assumed } = await fleet({ haste: 100_000 });
+    registry.publish(await work('a', 1));
+    pass();
+    await work('b', 2, { uncountedUntil: clock.now() });
+    const [known] = assumed;
+    const countOf = ({ ages }: RateLogState): number =>
+      Math.max(...Object.values(ages).map((each) => each.length));
+    pass(20_000);
+    const requests = {
+      ages: Object.fromEntries(
+        Object.entries(known!.ages).map(([id, ages]) => [id, ages.map((age) => age + 20_000)]),
+      ),
+      paces: known!.paces,
+    };
+    await work('c', 3, { requests, uncountedUntil: clock.now() });
+    expect(countOf(known!)).toBeGreaterThanOrEqual(1000);
+    expect(countOf(assumed[1]!)).toBe(countOf(known!));
   });
 });
 

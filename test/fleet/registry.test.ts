@@ -305,6 +305,35 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(await queue.take(1, [])).toMatchObject([{ group: oldest!.group }]);
     });
 
+    it('whose holder vanished is handed out with what was noted of its requests, and since when nothing was heard', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url);
+      const [group] = await dueIds(registry);
+      await registry.join({ name: 'w1', host: 'here', version: '0.1.0' });
+      const first = (await registry.holdGroup(group!, 'w1'))!;
+      expect(first.abandonedMs).toBeNull();
+      await registry.noteRequests(group!, first.fence, { starts: [1] });
+      await server.execute(
+        url,
+        `UPDATE tidemark.groups SET held_at = now() - interval '90 seconds';
+         UPDATE tidemark.workers SET started_at = now() - interval '300 seconds', seen_at = now() - interval '40 seconds'`,
+      );
+      const second = (await registry.holdGroup(group!, 'w2'))!;
+      expect(second).toMatchObject({ rateLog: { starts: [1] } });
+      expect(second.abandonedMs! / 1000).toBeCloseTo(40, -1);
+      await registry.noteRequests(group!, first.fence, { starts: [2] });
+      // A process of the same name, which was started since, says nothing of the one before it.
+      await server.execute(
+        url,
+        `UPDATE tidemark.groups SET holder = 'w1', held_at = now() - interval '90 seconds';
+         UPDATE tidemark.workers SET started_at = now() - interval '70 seconds', seen_at = now()`,
+      );
+      const third = (await registry.holdGroup(group!, 'w2'))!;
+      expect(third).toMatchObject({ rateLog: { starts: [1] } });
+      expect(third.abandonedMs! / 1000).toBeCloseTo(70, -1);
+    });
+
     it('whose cells are not due is held without one, and one that is gone is not', async () => {
       const url = await server.database();
       const registry = await openedRegistry(url);

@@ -196,8 +196,9 @@ export class Registry {
         db
           .select({
             holder: groups.holder,
+            // A process of that name that started since is another one.
             seenMs:
-              sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, ${workers.seenAt})) * 1000`.as(
+              sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, case when ${workers.startedAt} > ${groups.heldAt} then ${workers.startedAt} else ${workers.seenAt} end)) * 1000`.as(
                 'seen_ms',
               ),
           })
@@ -245,6 +246,19 @@ export class Registry {
       db
         .update(groups)
         .set({ holder: null, ...log })
+        .where(and(eq(groups.id, group), eq(groups.fence, fence))),
+    );
+  }
+
+  /**
+   * Writes down what the next holder's limiter has to know, for the case that this one vanishes too. Nothing where somebody else
+   * took the group meanwhile.
+   */
+  async noteRequests(group: number, fence: number, rateLog: JsonValue): Promise<void> {
+    await this.#query(async (db) =>
+      db
+        .update(groups)
+        .set({ rateLog, rateLogAt: now })
         .where(and(eq(groups.id, group), eq(groups.fence, fence))),
     );
   }
