@@ -34,7 +34,7 @@ interface ApplyCommandOptions {
 /** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be read: nothing was sent then. */
 export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
   const plan = await planIn(context, options.plan);
-  requireConsent(context, options, 'tidemark restore');
+  requireConsent(context, options, null);
   const session = openSession(context, {
     command: 'apply',
     writes: true,

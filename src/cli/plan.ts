@@ -113,18 +113,24 @@ const RISKIEST_SHOWN = 5;
 
 /**
  * Checks, before anything is read or sent, for `--yes` or a terminal.
+ * @param command shows the plan; null for one that was saved
  * @throws TidemarkError `usage` without both
  */
-export function requireConsent(context: CommandContext, { yes }: ConsentOptions, command: string): void {
+export function requireConsent(
+  context: CommandContext,
+  { yes }: ConsentOptions,
+  command: string | null,
+): void {
   if (yes === true) return;
+  const look = command === null ? 'read the saved plan' : `check the plan with \`${command}\``;
   if (context.options.json === true) {
     throw new TidemarkError('usage', 'with --json, the plan is not shown before it is sent', {
-      hint: `check it with \`${command}\` without --json, or give --yes; nothing was sent`,
+      hint: `${look}${command === null ? '' : ' without --json'}, then give --yes; nothing was sent`,
     });
   }
   if (context.stdin.isTTY && context.stderr.isTTY === true) return;
   throw new TidemarkError('usage', 'no terminal to ask on, and --yes was not given', {
-    hint: `check the plan with \`${command}\`, then give --yes; nothing was sent`,
+    hint: `${look}, then give --yes; nothing was sent`,
   });
 }
 
@@ -169,8 +175,8 @@ const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act:
  * @internal
  */
 export function riskiest(plan: Plan, definitions: RestoreSession['definitions']): string[] {
-  const actions = plan.steps.filter(isExecutable).map(({ action }) => action);
-  const rank = (number = 0): number => RISK_RANK[actions[number - 1] ?? ''] ?? 0;
+  const actions = new Map(plan.steps.map(({ n, action }) => [n, action]));
+  const rank = (number = 0): number => RISK_RANK[actions.get(number) ?? ''] ?? 0;
   const items = sentItems(maskedPlan(plan, definitions), { definitions });
   // The line that counts the others takes the place of one.
   const most = items.length <= RISKIEST_SHOWN + 1 ? items.length : RISKIEST_SHOWN;

@@ -2,6 +2,7 @@
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
+import { starterText } from '../daemon/http/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -54,7 +55,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
         row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`),
         ...countsOf(row, progress.get(row.source)?.requests),
-        row.trigger,
+        starterText(row),
       ]),
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
       { width: terminalWidth(context), least: ['by', 'requests'] },
@@ -128,7 +129,7 @@ export async function showRun(
       placeText(scope, { definitions, parentName }, { hasIds });
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
-      `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
+      `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,
       ...(run.error === null ? [] : [run.error]),
       ...(progress === undefined ? [] : [progressText(progress)]),
       stateText(run),

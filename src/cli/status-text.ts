@@ -273,7 +273,7 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
   const due = schedules.flatMap(({ schedule, dueAt }) =>
     dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
   );
-  if (!hasDaemon && due.length === 0) return 'Next: nothing is scheduled, no daemon is running';
+  if (!hasDaemon && due.length === 0) return 'Next: no daemon is running: no schedule is followed';
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }

@@ -174,7 +174,8 @@ function listBlock(
   return [
     ...(heading === undefined ? [] : [headingOf({ heading, isBelow: isBelow === true }, level)]),
     ...(intro === undefined ? [] : [plain(intro)]),
-    lines.join('\n'),
+    // A heading of lists that follow has no lines of its own.
+    ...(lines.length === 0 ? [] : [lines.join('\n')]),
   ].join('\n\n');
 }
 

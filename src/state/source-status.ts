@@ -185,7 +185,7 @@ export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
 
 /** What comes before the next run, by what went wrong. What time may heal has none. */
 const REMEDY: Partial<Record<ErrorCode, string>> = {
-  unauthorized: 'check the key of this source (`tidemark config check`), then ',
+  unauthorized: 'check the key of this source (`tidemark doctor` tries it), then ',
   forbidden: 'give the key the missing permissions, or leave those kinds out (kinds.exclude), then ',
   not_found: 'leave out what the service does not offer (kinds.exclude), then ',
   unreachable: 'check the base URL and that the service is up, then ',

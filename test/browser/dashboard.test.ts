@@ -404,7 +404,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
 
   it('answers first: fresh, complete, verified, restorable, drift; then what needs manual work', async () => {
     const { page } = await open('/');
-    expect(await page.locator('h1').textContent()).toBe('The backup is current; the service has drifted');
+    expect(await page.locator('h1').textContent()).toBe('The mirror is current; the service has drifted');
     const answers = await page.locator('.answers li').allInnerTexts();
     expect(
       answers.map((text) =>

@@ -37,6 +37,7 @@ describe('share limits', () => {
   ])('%i changed of %i: %j', (changed, of, expected) => {
     const plan = planOf([organization, ...roles(of)], [organization, ...renamed(changed, of)]);
     expect(guards(plan)).toEqual(expected);
+    for (const { hint } of plan.refused) expect(hint).toContain('--max-share 0.4');
     expect(planExitCode(plan)).toBe(expected.length > 0 ? EXIT.unsafe : EXIT.differences);
   });
 

@@ -13,7 +13,7 @@ import { previousRun } from '../../state/runs.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
-import { tookMs } from '../http/wording.ts';
+import { starterText, tookMs } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
 import { type HealthDay, healthStrip } from './charts.ts';
 import {
@@ -142,7 +142,7 @@ function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Ht
       number(run, run.changed),
       number(run, run.removed),
       number(run, run.requests),
-      faint(run.trigger),
+      faint(starterText(run)),
     ]),
   );
 }
@@ -217,7 +217,7 @@ function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead
     ['Outcome', outcomeBadge(run.outcome)],
     ['Started', markup`${timeHtml(run.startedAt)} ${faint(ageHtml(run.startedAt, now))}`],
     ['Took', durationHtml(tookMs(run)) || 'still running'],
-    ['Started by', run.trigger],
+    ['Started by', starterText(run)],
     ['Requests', `${count(run.requests)}, including ${plural(run.retries, 'retry', 'retries')}`],
     ['Records', recordsText(mirror, run, firstReads)],
     ...optional(

@@ -197,12 +197,12 @@ function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
 export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): string {
   const { state } = snapshot.health;
   if (state === 'failing')
-    return needs === 1 ? 'One thing is failing and needs you' : 'The backup is failing and needs you';
+    return needs === 1 ? 'One thing is failing and needs you' : 'Something is failing and needs you';
   const isFirst = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null);
   if (isFirst || state === 'starting') return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;
-  if ((drift?.open ?? 0) > 0) return 'The backup is current; the service has drifted';
+  if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';
   const untested = [
     ...((drift?.uncompared ?? 0) > 0
       ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared with the baseline`]
@@ -210,7 +210,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
     ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill yet'] : []),
   ];
-  return untested.length === 0 ? 'Everything is fine' : `The backup is current; ${untested.join(', ')}`;
+  return untested.length === 0 ? 'Everything is fine' : `The mirror is current; ${untested.join(', ')}`;
 }
 
 /** Every source's drift, and a line for each whose drift could not be found. */

@@ -37,3 +37,9 @@ export function tookMs({
   // A clock that stepped back makes no run end before it began.
   return finishedAt === null ? null : Math.max(Date.parse(finishedAt) - Date.parse(startedAt), 0);
 }
+
+/** What started a run: `schedule`, `request` (to the daemon) or `command`. */
+export function starterText({ trigger }: { readonly trigger: string }): string {
+  // A scheduled run has the name of its schedule.
+  return trigger === 'sync' ? 'schedule' : trigger;
+}

@@ -146,28 +146,35 @@ function isReported(source: string, subject: string, { notices }: Transition): b
   return notices.some((notice) => notice.source === source && notice.subject === subject);
 }
 
+/** What is said of a subject that is as it should be; of the others, that the job works. */
+const GOOD: Readonly<Record<string, string>> = {
+  run: 'the sync works',
+  fresh: 'a sync was complete',
+  removals: 'no removals are held',
+  drift: 'no finding of drift is open',
+  verify: 'the contents match the stored hashes',
+  drill: 'the drill did not fall',
+  backup: 'no backup is overdue',
+  mirror: 'it is in its place',
+};
+
 function endNotice(
   { source, at, run }: { readonly source: string; readonly at: string; readonly run: number | null },
   subject: string,
   since: string,
 ): Notice {
   const { event, job } = usualEnd(subject);
-  const isRun = subject === 'run';
-  const what = isRun
-    ? 'the sync works'
-    : subject === 'mirror'
-      ? 'it is in its place'
-      : `${job ?? subject} is as it should be`;
+  const what = GOOD[subject] ?? `${job ?? subject} works`;
   return noticeOf(
     { at, source, subject, event },
     {
       severity: 'low',
-      title: `${subjectName(source)}: ${what} after the mirror was restored from a backup`,
+      title: `${subjectName(source)}: ${what}; the mirror was restored from a backup`,
       lines: [`whatever was reported of it before ${since} is over`],
       job,
       run,
       // People hear once of each source that it works: the rest may never have been reported.
-      isAssumed: !isRun,
+      isAssumed: subject !== 'run',
     },
   );
 }

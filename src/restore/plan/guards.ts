@@ -9,8 +9,6 @@ import type { Matching } from './matching.ts';
 import type { PlanStep, Refusal, PlanInput, Draft, Obstacle } from './plan.ts';
 import { blocked, type Planning } from './steps.ts';
 
-const SHARE_HINT = 'look at the plan; if it is what you want, raise the limit with --max-share';
-
 export function refusalsOf(input: PlanInput, matching: Matching, steps: readonly PlanStep[]): Refusal[] {
   return [
     ...otherOrganization(input, matching),
@@ -115,7 +113,8 @@ function tooLargeShare(
             guard,
             kind,
             reason: `${count} of ${live} ${match.definition.title.many} would be ${what}, and the most allowed is ${Math.round(options.limits.maxShare * 100)} %`,
-            hint: SHARE_HINT,
+            // Rounded up, so that the limit allows as many.
+            hint: `look at the plan; if it is what you want, raise the limit: --max-share ${Math.ceil((count / live) * 100) / 100}`,
           },
         ];
   return [
