@@ -1,20 +1,20 @@
 /**
  * Runs one step of a restore as a state machine (design.md, Restore: Apply; Never broken 6). A request is journaled on
  * disk before it is sent, and its result before anything else happens. `StepRun.run` calls the method of the
- * state, which returns the next state. That of `planned` also sends, so that nothing comes between check and request:
+ * state, which returns the next state. That of `unsent` also sends, so that nothing comes between check and request:
  *
- * - `planned`: nothing was sent, or what was sent had no effect. It is journaled as `sent`, except for a creation, and the
- *   live record is checked. Next: `checked`; an end state if the live record is not as planned; `applied` for a removal
+ * - `unsent`: nothing was sent, or what was sent had no effect. It is journaled as `sent`, except for a creation, and the
+ *   live record is checked. Next: `checked`; an end state if the live record is not as planned; `executed` for a removal
  *   whose record disappeared when its replacement was created.
  * - `checked`: the live record is as the write expects it. It is journaled as `sent`, unless it is already, and sent.
- *   Next: `answered`. If the write was delayed so long that the check is outdated: `planned` again, or `unanswered` after
- *   an earlier request. `interrupted` by a signal.
- * - `answered`: the request ended, with or without a response. Next: `applied`, `unanswered` or `failed`. If a repeated
+ *   Next: `answered`. If the write was delayed so long that the check is outdated: `unsent` again, or `unanswered` after
+ *   an earlier request. `stopped` by a signal.
+ * - `answered`: the request ended, with or without a response. Next: `executed`, `unanswered` or `failed`. If a repeated
  *   update, action or removal is refused, or the record to be removed is not found, the live record is read before:
- *   `applied` if it is as desired, `unknown` if it cannot be read, `interrupted` by a signal.
- * - `unanswered`: the request may have been executed; the live record shows whether. Next: `applied`, `checked` to send
+ *   `executed` if it is as desired, `unknown` if it cannot be read, `stopped` by a signal.
+ * - `unanswered`: the request may have been executed; the live record shows whether. Next: `executed`, `checked` to send
  *   it again, or an end state: `failed` also for a removal if records were created below its record meanwhile.
- * - `applied`: the request was executed and journaled as such. It is read back. Next: `done`.
+ * - `executed`: the request was executed and journaled as such. It is read back. Next: `done`.
  */
 import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
@@ -35,10 +35,10 @@ import { type StepError, errorColumns, hintFor, stepError } from './report.ts';
 
 /**
  * `done`: applied, or the record was as desired already. `unknown`: it is not known whether the request was executed; a
- * resumed restore looks it up. `interrupted`: nothing more is started; a resumed restore continues from the journal.
+ * resumed restore looks it up. `stopped`: nothing more is started; a resumed restore continues from the journal.
  */
-type StepEnd = 'done' | 'failed' | 'unknown' | 'interrupted';
-type StepState = 'planned' | 'checked' | 'answered' | 'unanswered' | 'applied' | StepEnd;
+type StepEnd = 'done' | 'failed' | 'unknown' | 'stopped';
+type StepState = 'unsent' | 'checked' | 'answered' | 'unanswered' | 'executed' | StepEnd;
 
 /** How a step ended. Its outcome is in the journal, or will be once `onDisk` resolves. */
 interface StepResult {
@@ -77,7 +77,7 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   try {
     ready = readyStep(context, step, step.request);
   } catch (error) {
-    if (signal.aborted) return result('interrupted');
+    if (signal.aborted) return result('stopped');
     const known = rethrowLocalError(error);
     // What was, or may have been, applied stays so.
     if (outcome === 'sent') return result(keepAsSent(context, step, known));
@@ -89,7 +89,7 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   // Refused steps, and steps known not to be done, start from the beginning: a record of that name found now was
   // created by somebody else.
   const end = await run.run(
-    outcome === 'applied' ? 'applied' : outcome === 'sent' ? 'unanswered' : 'planned',
+    outcome === 'applied' ? 'executed' : outcome === 'sent' ? 'unanswered' : 'unsent',
   );
   return result(end, run.onDisk);
 
@@ -129,7 +129,7 @@ class StepRun {
   async run(from: StepState): Promise<StepEnd> {
     for (let state = from; ;) {
       switch (state) {
-        case 'planned':
+        case 'unsent':
           state = await this.#checkAndSend();
           break;
         case 'checked':
@@ -141,7 +141,7 @@ class StepRun {
         case 'unanswered':
           state = await this.#lookUpLost();
           break;
-        case 'applied':
+        case 'executed':
           state = await this.#readBack();
           break;
         default:
@@ -158,7 +158,7 @@ class StepRun {
     const { client, signal } = this.#context;
     const { request } = this.#ready;
     if (this.#checks === 0) {
-      if (signal.aborted) return 'interrupted';
+      if (signal.aborted) return 'stopped';
       this.#log('the step begins', {});
       // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check:
       // otherwise a record found after a crash would count as created by it.
@@ -238,13 +238,13 @@ class StepRun {
   async #send(): Promise<StepState> {
     if (!this.#isJournaled) await this.#journalSent();
     const answer = await this.#request();
-    if (answer === null) return 'interrupted';
+    if (answer === null) return 'stopped';
     if (answer.outcome === 'late') {
       if (this.#sends > 0 || this.#checks === 0) return 'unanswered';
       this.#log('not sent: the check is too old and is repeated', {
         looks: this.#checks,
       });
-      return 'planned';
+      return 'unsent';
     }
     this.#isJournaled = false;
     this.#sends += 1;
@@ -273,7 +273,7 @@ class StepRun {
         const looked = await lookUp(this.#context, this.#ready);
         if (looked.found === 'done') return this.#recordApplied(looked.id, status);
       } catch (cause) {
-        if (grace.aborted) return 'interrupted';
+        if (grace.aborted) return 'stopped';
         return keepAsSent(this.#context, step, cause, `it was refused (${error.message})`);
       }
     }
@@ -299,7 +299,7 @@ class StepRun {
       for (const wait of error !== null || isYoung ? retryDelays(this.#ready, error) : []) {
         if (looked.found !== 'not_done') break;
         // Interrupted: it stays `sent`, and a resumed restore looks it up.
-        if (grace.aborted) return 'interrupted';
+        if (grace.aborted) return 'stopped';
         await clock.sleep(wait, grace);
         looked = await lookUp(this.#context, this.#ready);
       }
@@ -311,14 +311,14 @@ class StepRun {
       if (signal.aborted) {
         // Certainly not done: a resumed restore starts it from the beginning.
         journal.note(step.n, { outcome: 'planned' });
-        return 'interrupted';
+        return 'stopped';
       }
       if (error !== null && this.#sends >= MAX_SENDS)
         return fail(this.#context, step, stepError(error), status);
       // The service itself failed that request: it will not be done later, and does not count as sent.
       if (error?.status === 500) journal.note(step.n, { attempts: attempts - 1 });
     } catch (cause) {
-      if (grace.aborted) return 'interrupted';
+      if (grace.aborted) return 'stopped';
       // Unknown: it stays `sent`, so that it is looked up before it is sent again.
       return keepAsSent(this.#context, step, cause);
     }
@@ -329,7 +329,7 @@ class StepRun {
         const obstacle = await failedPrecondition(this.#context, this.#ready);
         if (obstacle !== null) return fail(this.#context, step, obstacle, this.#before.status);
       } catch (cause) {
-        return this.#context.signal.aborted ? 'interrupted' : keepAsSent(this.#context, step, cause);
+        return this.#context.signal.aborted ? 'stopped' : keepAsSent(this.#context, step, cause);
       }
     }
     this.#checkedAt = clock.monotonicMs();
@@ -338,11 +338,11 @@ class StepRun {
     return 'checked';
   }
 
-  #recordApplied(id: string | null, status: number | null): 'applied' {
+  #recordApplied(id: string | null, status: number | null): 'executed' {
     this.onDisk = recordApplied(this.#context, this.#ready, id, status);
     // The error reaches those who await it; this avoids an unhandled rejection.
     this.onDisk.catch(() => undefined);
-    return 'applied';
+    return 'executed';
   }
 
   /** Reads the record back while its entry goes to the disk. */
@@ -419,7 +419,7 @@ class StepRun {
   #resetToUnsent(): StepEnd {
     const { n, outcome, attempts, sentAt, status } = this.#before;
     this.#context.journal.note(n, { outcome, attempts, sentAt, status });
-    return 'interrupted';
+    return 'stopped';
   }
 
   /** Nothing was sent, and the step has failed. */
