@@ -60,7 +60,10 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
       events.length === 0
         ? 'Nothing changed.'
         : changed.map((change) => `${formatInteger(totals[change])} ${change}`).join(', '),
-    detail: `${timeline.firstDay} to ${timeline.lastDay} (UTC), ${plural(days.length, 'day')}`,
+    detail:
+      days.length === 1
+        ? `${timeline.firstDay} (UTC)`
+        : `${timeline.firstDay} to ${timeline.lastDay} (UTC), ${plural(days.length, 'day')}`,
     ...(notes === undefined ? {} : { notes }),
     parts: [
       ...(events.length === 0 ? [] : overviewParts(days, events, options)),
