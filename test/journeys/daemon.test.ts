@@ -128,7 +128,7 @@ describe('tidemark daemon', () => {
     const inStatus = document.sources[0]?.last_run.requests ?? 0;
     expect(inStatus).toBeGreaterThanOrEqual(run?.requests ?? Infinity);
     const table = (await tidemark(['runs'], { env })).stdout;
-    const inRuns = Number(/running +(\d+) +sync/.exec(table)?.[1]);
+    const inRuns = Number(/running +(\d+) +schedule/.exec(table)?.[1]);
     expect(inRuns).toBeGreaterThanOrEqual(inStatus);
     const alone = (await tidemark(['runs', 'show', '1'], { env })).stdout;
     expect(alone).toMatch(/^run 1 of default: running, since .*\nread so far: \d+ records? in \d+ pages?/);
