@@ -275,7 +275,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       expect(await rows.first().innerText()).toMatch(/^11\s+complete\s+20 min ago\s+1\.\d s\s+\d+ added$/);
       await page.setViewportSize({ width: 1280, height: 900 });
       expect(await rows.first().innerText()).toMatch(
-        /^11\s+complete\s+20 min ago\s+1\.\d s\s+\d+\s+0\s+0\s+\d+\s+sync$/,
+        /^11\s+complete\s+20 min ago\s+1\.\d s\s+\d+\s+0\s+0\s+\d+\s+schedule$/,
       );
     }
     const { page } = await open('/runs', { width: 360 });
