@@ -34,13 +34,14 @@ const HOUR_MS = 3_600_000;
  * Counts against the limits of a key what another process may have sent until `at` (epoch milliseconds) and could not write
  * down: as much as the limits of a minute allowed it, given what the log knows of the minute before `at`. So a process that
  * could send nothing, since it waited for the same limits, adds nothing, and the key is free when that wait is over.
+ * @returns from when on half of what the limits allow may be sent again, epoch milliseconds
  */
-export function assumeRequests(source: SourceConfig, beside: string, at: number, clock: Clock): void {
+export function assumeRequests(source: SourceConfig, beside: string, at: number, clock: Clock): number {
   const keeps = startsToKeep(source.rate);
-  if (keeps === 0) return;
+  if (keeps === 0) return at;
   const log = new SharedRateLog({ beside, fingerprint: keyFingerprint(source), keeps, clock });
   try {
-    log.atomically(() => {
+    return log.atomically(() => {
       for (const limit of [{ ...source.rate, kinds: [null] }, ...(source.rate.kinds ?? [])]) {
         const starts = log.starts(limit.kinds[0]);
         const [most, windowMs] =
@@ -48,6 +49,12 @@ export function assumeRequests(source: SourceConfig, beside: string, at: number,
         const known = startsWithin(starts, at - windowMs, at, most);
         for (let n = known; n < most; n += 1) starts.add(Math.max(at, starts.nthLatest(1) ?? at));
       }
+      const { perMinute, perHour } = source.rate;
+      const freeAt = (most: number, windowMs: number): number =>
+        most > 0
+          ? (log.starts(null).nthLatest(Math.ceil(most / 2)) ?? Number.NEGATIVE_INFINITY) + windowMs
+          : at;
+      return Math.max(freeAt(perMinute, MINUTE_MS), freeAt(perHour, HOUR_MS), at);
     });
   } finally {
     log.close();

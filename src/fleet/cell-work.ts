@@ -22,11 +22,13 @@ interface CellEffects extends MirrorEffects {
   readonly loadConfig: (file: string, env: Readonly<Record<string, string>>) => Config;
   readonly openReadClient: (source: SourceConfig, log: Logger, rateLog: string) => ReadClient;
   /** As `assumeRequests`. */
-  readonly assumeRequests: (source: SourceConfig, rateLog: string, until: number) => void;
+  readonly assumeRequests: (source: SourceConfig, rateLog: string, until: number) => number;
   /** Called before the first request with what is assumed of a holder that vanished. */
   readonly onAssumed: (requests: RateLogState) => void;
 }
 
+/** A longer wait for the limits of a holder that vanished does not keep a worker's slot: others are worked on meanwhile. */
+const MOST_WAIT_MS = 5_000;
 /** How long the daemon may take to stop: the work has had its time when its signal is aborted. */
 const ABORT_WITHIN_MS = 2_000;
 /** The variable by which the configuration file of a cell refers to the key. No process has it in its environment. */
@@ -39,7 +41,9 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     const config = readCellConfig(order, effects);
     const source = config.sources[0];
     if (source === undefined) throw new TidemarkError('internal', 'a cell has one source');
-    countRequests(order, source, effects);
+    const waitMs = countRequests(order, source, effects);
+    if (waitMs > MOST_WAIT_MS)
+      return { status: 'waits', ms: waitMs, requests: exportRateLog(order.rateLog, effects.clock) };
     const { chain, lostRuns } = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config.mirror, effects);
@@ -101,17 +105,19 @@ function readCellConfig(
 
 // The limits of the key, which continue those of the previous holder of the group.
 
+/** Returns how long what is assumed of a holder that vanished leaves no request, in milliseconds. */
 function countRequests(
   { rateLog, requests, uncountedUntil }: CellOrder,
   source: SourceConfig,
   effects: CellEffects,
-): void {
+): number {
   const { clock } = effects;
   if (requests !== null) mergeRateLog(rateLog, requests, clock);
-  if (uncountedUntil === null) return;
-  effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
+  if (uncountedUntil === null) return 0;
+  const freeAt = effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
   const assumed = exportRateLog(rateLog, clock);
   if (assumed !== null) effects.onAssumed(assumed);
+  return Math.max(0, freeAt - clock.now());
 }
 
 /** Sets the baseline that was asked for. Returns why it cannot be; null where it is set, or none was asked for. */

@@ -185,6 +185,8 @@ export type ChainState = 'new' | 'equal' | 'ahead' | 'behind';
 
 export type CellResult =
   | { readonly status: 'worked'; readonly report: CellReport }
+  /** Nothing was done: what is assumed of a holder that vanished leaves no request for so long. `requests` for the next one. */
+  | { readonly status: 'waits'; readonly ms: number; readonly requests: RateLogState | null }
   /** Nothing could be done. `left`: another worker may be able to; `quarantined`: a person has to look. */
   | {
       readonly status: 'failed' | 'left' | 'quarantined';

@@ -6,6 +6,7 @@ import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.t
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
+import { duration } from '../core/wording.ts';
 import type { ActiveProblems } from '../daemon/problems.ts';
 import type { CellProcess, StartCellProcess } from './cell-process.ts';
 import type { CellOrder, CellResult } from './cell.ts';
@@ -131,6 +132,15 @@ export class GroupWork {
               .catch((error: unknown) => this.#shared.registryFailed(error)),
           signal: job.abort.signal,
         });
+        if (result.status === 'waits') {
+          await registry.postpone(group, held.fence, result.ms, result.requests as unknown as JsonValue);
+          isReleased = true;
+          this.#options.log.info(
+            { cell: cell.name },
+            `${cell.name} waits ${duration(result.ms)}: the worker before ended without a word, so the limits of the key count as used up`,
+          );
+          break;
+        }
         const isCut = isOver() || (result.status === 'left' && result.error.code === 'interrupted');
         if (isCut && result.status !== 'worked') {
           this.#reportCut(cell, job, result.error.message);
@@ -245,7 +255,7 @@ export class GroupWork {
 
   #report(
     { name }: Cell,
-    result: Exclude<CellResult, { status: 'left' }>,
+    result: Exclude<CellResult, { status: 'left' | 'waits' }>,
     { isNewlyQuarantined, isReleased, failures }: PublishResult,
     ms: number,
   ): void {

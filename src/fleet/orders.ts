@@ -70,7 +70,7 @@ interface PublicationFacts {
 export function publicationOf(
   held: HeldGroup,
   cell: Cell,
-  result: Exclude<CellResult, { status: 'left' }>,
+  result: Exclude<CellResult, { status: 'left' | 'waits' }>,
   { worker, releases, now, requests }: PublicationFacts,
 ): Publication {
   const base = {

@@ -29,7 +29,7 @@ export class Registry {
   readonly runs: CellReport['runs'][number][] = [];
 
   publish(result: CellResult): CellReport {
-    if (result.status !== 'worked') throw new Error(`${result.status}: ${result.error.message}`);
+    if (result.status !== 'worked') throw new Error(JSON.stringify(result));
     const { report } = result;
     this.runs.push(...report.runs);
     this.known = {

@@ -367,7 +367,7 @@ describe('a cell', () => {
     other.registry.publish(await other.work('a', 1));
     const result = await one.work('b', 2, { storage: other.storage });
     expect(result).toMatchObject({ status: 'quarantined', error: { code: 'mirror_corrupt' } });
-    if (result.status === 'worked') throw new Error('it was worked on');
+    if (result.status === 'worked' || result.status === 'waits') throw new Error('it was worked on');
     expect(result.error.message).toContain(CELL);
   });
 
@@ -391,42 +391,54 @@ describe('a cell', () => {
   it('carries the starts of requests to the next worker', async () => {
     const { work, registry, pass, service, clock } = await fleet();
     const first = registry.publish(await work('a', 1));
-    const countOf = (report: typeof first): number =>
-      Math.max(...Object.values(report.requests?.ages ?? {}).map((ages) => ages.length));
+    const countOf = ({ requests: known }: typeof first): number => startsOf(known!);
     expect(countOf(first)).toBe(service.seen.length);
     pass(60_000);
-    const older = Object.fromEntries(
-      Object.entries(first.requests?.ages ?? {}).map(([id, each]) => [id, each.map((age) => age + 60_000)]),
-    );
-    const requests = { ages: older, paces: {} };
+    const requests = aged(first.requests!, 60_000);
     expect(countOf(registry.publish(await work('b', 2, { requests })))).toBe(service.seen.length);
     const again = registry.publish(await work('b', 3, { requests }));
     expect(countOf(again), 'each counts once').toBe(service.seen.length);
     // What the first one is known to have sent in that minute is a part of what the limits allowed.
-    const taken = registry.publish(await work('b', 4, { uncountedUntil: clock.now() - 30_000 }));
-    expect(countOf(taken)).toBe(service.seen.length + 1000 - countOf(first));
+    const asked = service.seen.length;
+    const taken = await work('b', 4, { uncountedUntil: clock.now() - 30_000 });
+    expect(taken).toMatchObject({ status: 'waits', ms: 30_000 });
+    const known = taken.status === 'waits' ? taken.requests : null;
+    expect(startsOf(known!)).toBe(asked + 1000 - countOf(first));
+    expect(service.seen).toHaveLength(asked);
+    pass(60_000);
+    expect((await work('b', 5, { requests: aged(known!, 60_000) })).status).toBe('worked');
   });
 
-  it('assumes nothing of a worker that vanished while it waited for what is assumed of another one', async () => {
-    const { work, registry, pass, clock, assumed } = await fleet({ haste: 100_000 });
+  it('assumes nothing of a worker that vanished while the limits were used up by what is assumed of another one', async () => {
+    const { work, registry, pass, clock, assumed } = await fleet();
     registry.publish(await work('a', 1));
     pass();
-    await work('b', 2, { uncountedUntil: clock.now() });
-    const [known] = assumed;
-    const countOf = ({ ages }: RateLogState): number =>
-      Math.max(...Object.values(ages).map((each) => each.length));
+    expect(await work('b', 2, { uncountedUntil: clock.now() })).toMatchObject({
+      status: 'waits',
+      ms: 60_000,
+    });
     pass(20_000);
-    const requests = {
-      ages: Object.fromEntries(
-        Object.entries(known!.ages).map(([id, ages]) => [id, ages.map((age) => age + 20_000)]),
-      ),
-      paces: known!.paces,
-    };
-    await work('c', 3, { requests, uncountedUntil: clock.now() });
-    expect(countOf(known!)).toBeGreaterThanOrEqual(1000);
-    expect(countOf(assumed[1]!)).toBe(countOf(known!));
+    const requests = aged(assumed[0]!, 20_000);
+    const next = await work('c', 3, { requests, uncountedUntil: clock.now() });
+    expect(next).toMatchObject({ status: 'waits', ms: 40_000 });
+    expect(startsOf(assumed[0]!)).toBeGreaterThanOrEqual(1000);
+    expect(startsOf(assumed[1]!)).toBe(startsOf(assumed[0]!));
+    pass(60_000);
+    const last = await work('c', 4, { requests: aged(assumed[1]!, 60_000) });
+    expect(last.status).toBe('worked');
   });
 });
+
+/** How many starts the limits count. */
+function startsOf({ ages }: RateLogState): number {
+  return Math.max(...Object.values(ages).map((each) => each.length));
+}
+
+/** The same some time later. */
+function aged({ ages, paces }: RateLogState, ms: number): RateLogState {
+  const older = Object.entries(ages).map(([id, each]) => [id, each.map((age) => age + ms)]);
+  return { ages: Object.fromEntries(older) as RateLogState['ages'], paces };
+}
 
 it('is due by a schedule that was changed before its next run', async () => {
   const { work, registry, pass, service, clock } = await fleet();

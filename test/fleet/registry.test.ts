@@ -334,6 +334,30 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(third.abandonedMs! / 1000).toBeCloseTo(70, -1);
     });
 
+    it('whose limits are used up is given back until they are free, by its holder alone', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url, 'a', 'env:ONE');
+      const later = await addCell(url, 'b', 'env:ONE');
+      await registry.setDue(later, 600_000);
+      const [group] = await dueIds(registry);
+      const first = (await registry.holdGroup(group!, 'w1'))!;
+      const second = (await registry.holdGroup(group!, 'w2'))!;
+      await registry.postpone(group!, first.fence, 45_000, { starts: [1] });
+      expect(await dueIds(registry)).toEqual([group]);
+      await registry.postpone(group!, second.fence, 45_000, { starts: [2] });
+      expect(await dueIds(registry)).toEqual([]);
+      const rows = await server.execute(
+        url,
+        'SELECT name, round(extract(epoch FROM due_at - now())) AS due FROM tidemark.cells ORDER BY name',
+      );
+      expect(rows).toMatchObject([{ name: 'a' }, { name: 'b' }]);
+      expect(Number(rows[0]!['due']) / 10).toBeCloseTo(4.5, 0);
+      expect(Number(rows[1]!['due'])).toBeGreaterThan(500);
+      const third = (await registry.holdGroup(group!, 'w1'))!;
+      expect(third).toMatchObject({ rateLog: { starts: [2] }, abandonedMs: null, cells: [] });
+    });
+
     it('whose cells are not due is held without one, and one that is gone is not', async () => {
       const url = await server.database();
       const registry = await openedRegistry(url);

@@ -251,6 +251,33 @@ export class Registry {
   }
 
   /**
+   * Gives a group back whose limits leave no request for `ms`: its cells are due again then. Nothing where somebody else took it
+   * meanwhile.
+   */
+  async postpone(group: number, fence: number, ms: number, rateLog: JsonValue): Promise<void> {
+    await this.#query(async (db) => {
+      const released = db.$with('released').as(
+        db
+          .update(groups)
+          .set({ holder: null, rateLog, rateLogAt: now })
+          .where(and(eq(groups.id, group), eq(groups.fence, fence)))
+          .returning({ id: groups.id }),
+      );
+      await db
+        .with(released)
+        .update(cells)
+        .set({ dueAt: after(ms) })
+        .where(
+          and(
+            inArray(cells.group, db.select({ id: released.id }).from(released)),
+            isWorkable,
+            lte(cells.dueAt, after(ms)),
+          ),
+        );
+    });
+  }
+
+  /**
    * Writes down what the next holder's limiter has to know, for the case that this one vanishes too. Nothing where somebody else
    * took the group meanwhile.
    */
