@@ -296,7 +296,8 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(newest!.dueAt - oldest!.dueAt).toBeCloseTo(6 * 60_000, -3);
       await queue.add([newest!]);
       await queue.add([middle!, oldest!]);
-      const taken = [...(await queue.take(2, [])), ...(await queue.take(2, []))];
+      const taken = [];
+      for (let turn = 0; turn < 3; turn += 1) taken.push(...(await queue.take(1, [])));
       expect(taken.map(({ group }) => group)).toEqual([oldest, middle, newest].map((each) => each!.group));
       await queue.end(taken);
       // All again, the one that is queued last before the others.
