@@ -147,6 +147,8 @@ export function readStarts(
 
 /** What a rate log holds of the last hour, to be continued on another machine. It does not reveal any key. */
 export interface RateLogState {
+  /** When the ages were taken, by the clock that was given, epoch milliseconds. */
+  readonly at?: number;
   /** Starts of each limit, by its number in the file: how many milliseconds ago, oldest first. */
   readonly ages: Readonly<Record<string, readonly number[]>>;
   /** What a 429 left behind, by the same numbers, as the limiter wrote it: with times of the clock of the machine. */
@@ -179,6 +181,7 @@ export function exportRateLog(beside: string, clock: Clock): RateLogState | null
       .prepare<[], { id: number; text: string }>('SELECT limit_id AS id, text FROM pace')
       .all();
     return {
+      at: now,
       ages: Object.fromEntries(
         [...Map.groupBy([...starts, ...kept], ({ id }) => String(id))].map(([id, rows]) => [
           id,
@@ -219,8 +222,11 @@ export function mergeRateLog(beside: string, state: RateLogState, clock: Clock):
   });
 }
 
-/** Clocks of two machines differ by less: starts that lie nearer to each other are taken for the same one. */
-const SAME_START_MS = 250;
+/**
+ * Clocks of two machines differ by less, also where they were compared while the machine was busy: starts that lie nearer to
+ * each other are taken for the same one.
+ */
+const SAME_START_MS = 1_000;
 
 function mergeStarts(connection: Connection, id: number, ages: readonly number[], now: number): void {
   const own = connection

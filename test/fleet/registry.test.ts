@@ -359,6 +359,29 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(third).toMatchObject({ rateLog: { starts: [2] }, abandonedMs: null, cells: [] });
     });
 
+    it('has a rate log whose ages are as of when they were taken, however long it waited to be written', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url);
+      const [group] = await dueIds(registry);
+      const [row] = await server.execute(url, 'SELECT extract(epoch FROM now()) * 1000 AS now');
+      const rateLog = { at: Number(row!['now']) - 20_000, ages: {}, paces: {} };
+      const agesOf = async (): Promise<number> => {
+        const held = (await registry.holdGroup(group!, 'w1'))!;
+        return held.rateLogAgeMs / 1000;
+      };
+      const held = (await registry.holdGroup(group!, 'w1'))!;
+      await registry.noteRequests(group!, held.fence, rateLog);
+      expect(await agesOf()).toBeCloseTo(20, -1);
+      const again = (await registry.holdGroup(group!, 'w1'))!;
+      await registry.publish(publication(again, { rateLog, releases: true }));
+      expect(await agesOf()).toBeGreaterThan(19);
+      // A clock that is ahead makes nothing of the future.
+      const last = (await registry.holdGroup(group!, 'w1'))!;
+      await registry.releaseGroup(group!, last.fence, { ...rateLog, at: rateLog.at + 3_600_000 });
+      expect(await agesOf()).toBeGreaterThanOrEqual(0);
+    });
+
     it('whose cells are not due is held without one, and one that is gone is not', async () => {
       const url = await server.database();
       const registry = await openedRegistry(url);

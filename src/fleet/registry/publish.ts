@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { and, eq, type SQL, sql } from 'drizzle-orm';
 import type { Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { BaselineOrder, CellChange, CellRecordKey, CellRun } from '../cell.ts';
 import type { Database, Transaction } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs } from './schema.ts';
@@ -207,13 +207,22 @@ async function publishRest(
   };
 }
 
+/**
+ * When the ages of a rate log were taken, by PostgreSQL's clock as the worker knows it: a report waits before it is written, and
+ * starts that seem later than they were would count twice where the next holder knows them too.
+ */
+export function ratesTakenAt(rateLog: JsonValue): SQL {
+  const at = isJsonObject(rateLog) ? rateLog['at'] : undefined;
+  return typeof at === 'number' ? sql`least(now(), to_timestamp(${at / 1000}::float8))` : sql`now()`;
+}
+
 function groupParts({ rateLog, releases }: Publication): SQL {
   return sql.join(
     [
       sql`held_at = now()`,
       ...(rateLog === undefined
         ? []
-        : [sql`rate_log = ${JSON.stringify(rateLog)}::jsonb, rate_log_at = now()`]),
+        : [sql`rate_log = ${JSON.stringify(rateLog)}::jsonb, rate_log_at = ${ratesTakenAt(rateLog)}`]),
       ...(releases === true ? [sql`holder = null`] : []),
     ],
     sql`, `,

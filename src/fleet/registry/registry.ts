@@ -38,7 +38,7 @@ import {
   type WorkerOverview,
   workerOverviews,
 } from './overview.ts';
-import { type Publication, type PublishResult, publish } from './publish.ts';
+import { type Publication, type PublishResult, publish, ratesTakenAt } from './publish.ts';
 import { queryViews, type QueryAnswer } from './query.ts';
 import { cells, groups, runs, workers } from './schema.ts';
 
@@ -241,7 +241,7 @@ export class Registry {
    * @param rateLog what the next holder's limiter has to know, with ages in place of times; left out, it stays as it was
    */
   async releaseGroup(group: number, fence: number, rateLog?: JsonValue): Promise<void> {
-    const log = rateLog === undefined ? {} : { rateLog, rateLogAt: now };
+    const log = rateLog === undefined ? {} : { rateLog, rateLogAt: ratesTakenAt(rateLog) };
     await this.#query(async (db) =>
       db
         .update(groups)
@@ -259,7 +259,7 @@ export class Registry {
       const released = db.$with('released').as(
         db
           .update(groups)
-          .set({ holder: null, rateLog, rateLogAt: now })
+          .set({ holder: null, rateLog, rateLogAt: ratesTakenAt(rateLog) })
           .where(and(eq(groups.id, group), eq(groups.fence, fence)))
           .returning({ id: groups.id }),
       );
@@ -285,7 +285,7 @@ export class Registry {
     await this.#query(async (db) =>
       db
         .update(groups)
-        .set({ rateLog, rateLogAt: now })
+        .set({ rateLog, rateLogAt: ratesTakenAt(rateLog) })
         .where(and(eq(groups.id, group), eq(groups.fence, fence))),
     );
   }
