@@ -178,14 +178,22 @@ export function defineKind<const Name extends string>(
 }
 
 /** A value of a body that decides something. */
-export interface Condition {
+interface Condition {
   /** RFC 6901 pointer into the body. */
   readonly pointer: string;
   readonly value: boolean | string;
   /** One line for people: why it matters, or what to do. */
   readonly reason: string;
+}
+
+/** What only a person can bring back. */
+export interface PersonCondition extends Omit<Condition, 'value'> {
+  /** Due where FROM has this value and live does not; left out: where FROM has a text and live has another one. */
+  readonly value?: Condition['value'];
   /** Pointer to a live value that a person needs for it. */
   readonly shows?: string;
+  /** Where live has this value, it has been done. */
+  readonly doneWhen?: Pick<Condition, 'pointer' | 'value'>;
 }
 
 /** How a record that is missing comes back. */
@@ -255,8 +263,8 @@ export interface RestoreRules<Name extends string> {
   readonly requestValues: readonly RequestValue[];
   /** Pointer to the organization that owns the record; one of another organization is not writable. */
   readonly owner: string | null;
-  /** Where FROM holds the value and live does not, only a person can bring it back. */
-  readonly byPerson: readonly Condition[];
+  /** What no request brings back, and a person can. */
+  readonly byPerson: readonly PersonCondition[];
   /** Where FROM holds the value, the record had ended: creating it again would give what had ended. */
   readonly endedWhen: readonly Condition[];
   /** A record is not missed when a live record of that kind holds the same value: an invite that was accepted. */

@@ -1,7 +1,7 @@
 /** Applies what a profile and a user say about the kinds to the catalog. Pure. */
 import { readdirSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import type { Condition, FieldDefinition, RestoreRules } from '../catalog/definition.ts';
+import type { FieldDefinition, RestoreRules } from '../catalog/definition.ts';
 import type { Kind, KindRow } from '../catalog/kinds.ts';
 import { type ResourceDefinition, compileDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -204,8 +204,10 @@ function followed(
   follow: (pointer: string) => string,
 ): RestoreRules<Kind> {
   const renamed = (field: string): string => (field === was ? name : field);
-  const conditions = (list: readonly Condition[]): Condition[] =>
-    list.map((each) => ({ ...each, pointer: follow(each.pointer) }));
+  const at = <Place extends { readonly pointer: string }>(place: Place): Place => ({
+    ...place,
+    pointer: follow(place.pointer),
+  });
   const { state, replacedBy, owner, keepsHighest } = restore;
   return {
     ...restore,
@@ -222,8 +224,12 @@ function followed(
     follows: restore.follows.map((each) => ({ ...each, field: renamed(each.field) })),
     requestValues: restore.requestValues.map((each) => ({ ...each, field: renamed(each.field) })),
     owner: owner === null ? null : follow(owner),
-    byPerson: conditions(restore.byPerson),
-    endedWhen: conditions(restore.endedWhen),
+    byPerson: restore.byPerson.map((each) => ({
+      ...at(each),
+      ...(each.shows === undefined ? {} : { shows: follow(each.shows) }),
+      ...(each.doneWhen === undefined ? {} : { doneWhen: at(each.doneWhen) }),
+    })),
+    endedWhen: restore.endedWhen.map(at),
     replacedBy: replacedBy && { ...replacedBy, pointer: follow(replacedBy.pointer) },
     keepsHighest: keepsHighest === null ? null : follow(keepsHighest),
   };

@@ -109,6 +109,21 @@ describe('applyProfile', () => {
     );
   });
 
+  it('renames what a person is shown, and what says that it is done', () => {
+    const definitions = applyProfile(
+      CATALOG,
+      {
+        kinds: {
+          proxy_records: { fields: { target_cname: { type: 'string' } } },
+        },
+      },
+      { proxy_records: { fields: { points_to: { was: 'target_cname' }, state: { was: 'status' } } } },
+    );
+    expect(rowOf(definitions, 'proxy_records').restore.byPerson).toMatchObject([
+      { pointer: '/points_to', shows: '/points_to', doneWhen: { pointer: '/state', value: 'valid' } },
+    ]);
+  });
+
   it('renames the fields that an action sets too', () => {
     const definitions = applyProfile(
       CATALOG,

@@ -63,6 +63,9 @@ const exported = record('batch_exports', 'b1', {
 });
 const proxy = record('proxy_records', 'p1', { id: 'p1', domain: 'e.k.example', status: 'valid' });
 
+const CNAME =
+  'point its domain to target_cname by a CNAME record in DNS: until status is valid, the proxy is down';
+
 const whole = [organization, project, role, membership, own, ada, invite, domain, component, exported, proxy];
 const without = (...gone: ParsedRecord[]): ParsedRecord[] => whole.filter((each) => !gone.includes(each));
 const changed = (base: ParsedRecord, body: object): ParsedRecord[] =>
@@ -288,6 +291,29 @@ const cases: Record<string, Case> = {
   'proxy records: created by their domain': {
     live: without(proxy),
     steps: ['create proxy_records POST …/proxy_records/ {"domain":"e.k.example"}'],
+  },
+  'proxy records: created, then DNS by hand': {
+    live: without(proxy),
+    desired: changed(proxy, { target_cname: 'old.proxy.example' }),
+    steps: [
+      'create proxy_records POST …/proxy_records/ {"domain":"e.k.example"}',
+      `manual proxy_records: ${CNAME} (target_cname will be new: the report of the restore shows it)`,
+    ],
+  },
+  'proxy records: DNS by hand while it waits for its new target': {
+    live: changed(proxy, { target_cname: 'new.proxy.example', status: 'waiting' }),
+    desired: changed(proxy, { target_cname: 'old.proxy.example' }),
+    steps: [`manual proxy_records: ${CNAME} (target_cname: new.proxy.example)`],
+  },
+  'proxy records: nothing once the new target is in DNS': {
+    live: changed(proxy, { target_cname: 'new.proxy.example', status: 'valid' }),
+    desired: changed(proxy, { target_cname: 'old.proxy.example' }),
+    steps: [],
+  },
+  'proxy records: nothing by hand where the target is as before': {
+    live: changed(proxy, { target_cname: 'old.proxy.example', status: 'waiting' }),
+    desired: changed(proxy, { target_cname: 'old.proxy.example' }),
+    steps: [],
   },
   'recordings: never': {
     live: without(),

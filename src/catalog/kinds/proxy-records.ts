@@ -27,5 +27,18 @@ export const proxyRecords = defineKind({
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
-  restore: { ...PLAIN_RESTORE, uniqueName: 'collection' },
+  restore: {
+    ...PLAIN_RESTORE,
+    uniqueName: 'collection',
+    // A new record has a new target, and waits until the domain points to it.
+    byPerson: [
+      {
+        pointer: '/target_cname',
+        reason:
+          'point its domain to target_cname by a CNAME record in DNS: until status is valid, the proxy is down',
+        shows: '/target_cname',
+        doneWhen: { pointer: '/status', value: 'valid' },
+      },
+    ],
+  },
 });

@@ -32,6 +32,7 @@ import {
   writableFields,
 } from './settings.ts';
 import {
+  isDue,
   personReason,
   alternativePath,
   draftOf,
@@ -71,11 +72,10 @@ export function planChange(
   const untouchedReason = onlySetByActions(planning, definition, differing);
   const changes = untouchedReason === null ? differing : [];
   const persons = definition.restore.byPerson.filter(
-    ({ pointer, value }) =>
-      isFieldInScope(pointer) &&
-      isOwnField(asLive, pointer) &&
-      resolvePointer(desired.body, pointer) === value &&
-      resolvePointer(live.body, pointer) !== value,
+    (condition) =>
+      isFieldInScope(condition.pointer) &&
+      isOwnField(asLive, condition.pointer) &&
+      isDue(condition, desired.body, live.body),
   );
   const unmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
     (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),

@@ -26,6 +26,7 @@ import {
   writableFields,
 } from './settings.ts';
 import {
+  isDue,
   personReason,
   alternativePath,
   draftOf,
@@ -285,9 +286,7 @@ function planPersonAfter(
     const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
     return value !== undefined && value !== null && value !== false && value !== '';
   });
-  const due = definition.restore.byPerson.filter(
-    ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
-  );
+  const due = definition.restore.byPerson.filter((condition) => isDue(condition, desired.body, null));
   if (waiting.length === 0 && due.length === 0) return;
   const names = waiting.map(({ name }) => name);
   const reason = personReason(planning, definition, due, null, created.name, names);

@@ -1,5 +1,5 @@
 /** Parts that steps of every action are made of. */
-import type { Condition } from '../../catalog/definition.ts';
+import type { PersonCondition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
@@ -158,6 +158,24 @@ export function joinedReasons(reasons: readonly (string | null)[]): string | nul
   return reasons.filter((reason) => reason !== null).join('; ') || null;
 }
 
+/** @param live the record's live body; null where it is yet to be created */
+export function isDue(
+  { pointer, value, doneWhen }: PersonCondition,
+  desired: JsonValue,
+  live: JsonValue | null,
+): boolean {
+  const recorded = resolvePointer(desired, pointer);
+  if (value === undefined ? !isText(recorded) : recorded !== value) return false;
+  if (live === null) return true;
+  if (doneWhen !== undefined && resolvePointer(live, doneWhen.pointer) === doneWhen.value) return false;
+  const now = resolvePointer(live, pointer);
+  return now !== recorded && (value !== undefined || isText(now));
+}
+
+function isText(value: JsonValue | undefined): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
 /**
  * What a person has to do, and what to restore afterwards.
  * @param due what is to be done; empty: everything that the kind has
@@ -168,7 +186,7 @@ export function joinedReasons(reasons: readonly (string | null)[]): string | nul
 export function personReason(
   { input }: Pick<Planning, 'input'>,
   definition: ResourceDefinition,
-  due: readonly Condition[],
+  due: readonly PersonCondition[],
   live: JsonValue | null,
   name: string,
   waiting: readonly string[],
@@ -183,7 +201,7 @@ export function personReason(
 
 export function reasonWithRecord(
   { kind, fields }: ResourceDefinition,
-  { reason, shows }: Condition,
+  { reason, shows }: PersonCondition,
   live: JsonValue | null,
   name: string,
 ): string {
@@ -195,5 +213,5 @@ export function reasonWithRecord(
   }
   if (live === null) return `${reason} (${member} will be new: the report of the restore shows it)`;
   const value = resolvePointer(live, shows);
-  return typeof value === 'string' && value !== '' ? `${reason} (${member}: ${value})` : reason;
+  return isText(value) ? `${reason} (${member}: ${value})` : reason;
 }
