@@ -25,7 +25,7 @@ import {
 import { parquetOfKind } from '../report/export/parquet.ts';
 import { terraformImports } from '../report/export/terraform.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
-import type { ExportRecord } from '../report/export/documents.ts';
+import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { isSearched } from '../state/filter.ts';
 import { wholeCollections } from '../state/export-state.ts';
@@ -206,22 +206,21 @@ function piecesOf(
   { only, about }: { readonly only: Kind | undefined; readonly about: object },
 ): Iterable<string | Uint8Array> {
   const narrowing = only === undefined ? {} : { kind: only };
-  const records = content.records(narrowing);
   switch (format) {
     case 'csv':
       if (only === undefined) throw new Error('a CSV file holds one kind');
-      return csvLines(only, content.hasSource, content.look(narrowing), records);
+      return csvLines(only, content.hasSource, content.look(narrowing), content.records(narrowing));
     case 'parquet':
       if (only === undefined) throw new Error('a Parquet file holds one kind');
-      return parquetOfKind(only, records, content.parents());
+      return parquetOfKind(only, content.dated(narrowing), content.parents());
     case 'terraform-imports':
-      return terraformImports(content.look(narrowing), records);
+      return terraformImports(content.look(narrowing), content.records(narrowing));
     case 'yaml':
-      return yamlDocuments(records);
+      return yamlDocuments(content.records(narrowing));
     case 'json':
-      return jsonDocument(records, about);
+      return jsonDocument(content.records(narrowing), about);
     case 'ndjson':
-      return ndjsonLines(records);
+      return ndjsonLines(content.records(narrowing));
   }
 }
 
@@ -440,22 +439,37 @@ class ExportContent {
   }
 
   /** A look at the records that does not count. */
-  *look(narrowing: Narrowing = {}): Generator<ExportRecord> {
-    for (const record of this.#read(this.#narrowed(narrowing)))
-      yield { ...record, source: this.#namesSource ? record.source : null };
+  look(narrowing: Narrowing = {}): Generator<ExportRecord> {
+    return this.#named(this.#read(this.#narrowed(narrowing)));
   }
 
   /**
    * The records, counted.
    * @throws TidemarkError `mirror_corrupt` at the end, when they are fewer or more than the mirror counts
    */
-  *records(narrowing: Narrowing = {}): Generator<ExportRecord> {
+  records(narrowing: Narrowing = {}): Generator<ExportRecord> {
+    return this.#counted(narrowing, this.look(narrowing));
+  }
+
+  /** The same for a table, with the times of each record. */
+  dated(narrowing: Narrowing = {}): Generator<DatedExportRecord> {
+    const records = this.#mirror.records.dated(this.#run, this.#narrowed(narrowing));
+    return this.#counted(narrowing, this.#named(records));
+  }
+
+  *#named<Row extends MirrorRecord>(
+    records: Iterable<Row>,
+  ): Generator<Omit<Row, 'source'> & { readonly source: string | null }> {
+    for (const record of records) yield { ...record, source: this.#namesSource ? record.source : null };
+  }
+
+  *#counted<Row>(narrowing: Narrowing, records: Iterable<Row>): Generator<Row> {
     const filter = this.#narrowed(narrowing);
     const expected = this.#mirror.records
       .countsAt(this.run, filter)
       .reduce((sum, { records }) => sum + records, 0);
     let found = 0;
-    for (const record of this.look(narrowing)) {
+    for (const record of records) {
       found += 1;
       this.#records += 1;
       yield record;

@@ -1,5 +1,5 @@
 /** A record's revisions and the text each of them had, read backwards from the newest. */
-import { and, asc, desc, eq, gt, lte, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, lte, ne, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
@@ -135,6 +135,24 @@ const FIRST = prepared((db) =>
 /** The run of the first revision. */
 export function firstRun(connection: Connection, head: HistoryHead): number {
   return FIRST(connection).get({ record: head.record })?.run ?? head.run;
+}
+
+const LAST_CHANGE = prepared((db) =>
+  db
+    .select({ run: revisions.run })
+    .from(revisions)
+    .where(
+      and(IS_OF_RECORD, lte(revisions.run, param('run')), ne(revisions.change, REVISION_CHANGE.rewritten)),
+    )
+    .orderBy(desc(revisions.run))
+    .limit(1)
+    .prepare(),
+);
+
+/** The newest run up to `run` that changed more of the record than its text. */
+export function lastChangedRun(connection: Connection, head: HistoryHead, run: number): number {
+  if (head.run <= run && head.change !== REVISION_CHANGE.rewritten) return head.run;
+  return LAST_CHANGE(connection).get({ record: head.record, run })?.run ?? head.run;
 }
 
 function newestRevision({ run, change, ordinal, previous, hash }: HistoryHead): StoredRevision {

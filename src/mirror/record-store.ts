@@ -13,6 +13,7 @@ import {
   readAsOf,
   readCurrent,
   readCurrentKeys,
+  readDated,
   readHistory,
   readKeysAsOf,
   readRemoved,
@@ -58,6 +59,7 @@ export function recordStore(access: MirrorAccess) {
     ...access.streams({
       read: readCurrent,
       readAt: readAsOf,
+      dated: readDated,
       keys: readCurrentKeys,
       keysAt: readKeysAsOf,
       named: readNamed,

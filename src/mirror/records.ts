@@ -7,7 +7,9 @@ import {
   type HistoryHead,
   type RevisionChange,
   headOf,
+  firstRun,
   headOfId,
+  lastChangedRun,
   textAt,
   textIn,
   textsOf,
@@ -24,6 +26,14 @@ export interface MirrorRecord extends RecordKey {
   readonly source: string;
   /** Exactly as received. */
   readonly body: string;
+}
+
+/** A record with the times that its view shows. */
+export interface DatedRecord extends MirrorRecord {
+  /** End of the first run that found it. */
+  readonly firstSeenAt: string;
+  /** End of the last run that found it changed. */
+  readonly lastChangedAt: string;
 }
 
 /** A record without its content. */
@@ -124,6 +134,33 @@ export function* readAsOf(
     for (const head of heads(connection, collection, undefined)) {
       const body = textAt(connection, head, run);
       if (body !== undefined) yield { source, kind, scope, id: head.id, body };
+    }
+  }
+}
+
+/** Records as `readCurrent` (`run` null) or `readAsOf` reads them, with their times. */
+export function* readDated(
+  connection: Connection,
+  run: number | null,
+  filter: RecordFilter = {},
+): Generator<DatedRecord> {
+  const times = new Map<number, string>();
+  const lookUpTime = prepareTimes(connection);
+  const timeOf = (of: number): string => {
+    const time = times.get(of) ?? lookUpTime(of);
+    times.set(of, time);
+    return time;
+  };
+  for (const collection of selectCollections(connection, filter, run ?? undefined)) {
+    const { source, kind, scope } = collection;
+    for (const head of heads(connection, collection, run === null ? IS_CURRENT : undefined)) {
+      const body = run === null ? head.body : textAt(connection, head, run);
+      if (body === null || body === undefined) continue;
+      yield {
+        ...{ source, kind, scope, id: head.id, body },
+        firstSeenAt: timeOf(firstRun(connection, head)),
+        lastChangedAt: timeOf(lastChangedRun(connection, head, run ?? head.run)),
+      };
     }
   }
 }

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { describe, expect, it } from 'vitest';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { environment, program, scratch, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -46,6 +47,23 @@ function bytesOf(args: readonly string[], env: Record<string, string>): Buffer {
   return ended.stdout;
 }
 
+function runEnd(mirror: Database.Database, run: number): string {
+  return (
+    mirror.prepare<[number], string>('SELECT finished_at FROM runs WHERE run = ?').pluck().get(run) ?? ''
+  );
+}
+
+/** As DuckDB's JSON has a big integer. */
+function ms(time: string): string {
+  return String(Date.parse(time));
+}
+
+function timesIn(file: string): Promise<unknown[]> {
+  return ask(
+    `SELECT id, epoch_ms(first_seen_at) AS first, epoch_ms(last_changed_at) AS last FROM '${file}' ORDER BY id`,
+  );
+}
+
 describe('Parquet', () => {
   it('has the columns of the view with their types, and the exact body', async () => {
     const { directory, env } = await mirrored();
@@ -71,6 +89,17 @@ describe('Parquet', () => {
       `SELECT column_name AS name, column_type AS type FROM (DESCRIBE SELECT * FROM '${file}')`,
     );
     expect(types).toContainEqual({ name: 'has_saml', type: 'BOOLEAN' });
+    const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+    onTestFinished(() => void mirror.close());
+    const columns = mirror.prepare("SELECT name FROM pragma_table_info('domains')").pluck().all();
+    expect(types.map((column) => (column as { name: string }).name)).toEqual(columns);
+    for (const name of ['first_seen_at', 'last_changed_at'])
+      expect(types).toContainEqual({ name, type: expect.stringMatching(/^TIMESTAMP/) });
+    const seen = { first: runEnd(mirror, 1), last: runEnd(mirror, 2) };
+    expect(
+      mirror.prepare('SELECT first_seen_at AS first, last_changed_at AS last FROM domains').all(),
+    ).toEqual([seen]);
+    expect(await timesIn(file)).toEqual([{ id: 'd1', first: ms(seen.first), last: ms(seen.last) }]);
     // A kind without a record is a file with columns and no row.
     expect(
       await ask(`SELECT count(*) AS n, count(level) AS l FROM '${join(tree, 'invites.parquet')}'`),
@@ -82,6 +111,9 @@ describe('Parquet', () => {
       { id: 'd1', is_verified: false },
       { id: 'd2', is_verified: null },
     ]);
+    expect(await timesIn(past)).toEqual(
+      ['d1', 'd2'].map((id) => ({ id, first: ms(seen.first), last: ms(seen.first) })),
+    );
   });
 
   it('is not read back, and is one kind on stdout', async () => {

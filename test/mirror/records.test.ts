@@ -163,6 +163,35 @@ describe('plain SQL on the mirror', () => {
     file.close();
   });
 
+  it('gives records with the times that their view shows, as of an earlier run too', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"Old"}', '{"id":"b","name":"B"}']);
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"New"}', '{"id":"c","name":"C"}']);
+    // Another notation of the same changes no time.
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"N\\u0065w"}', '{"id":"b","name":"B"}']);
+    const dated = (run: number | null): unknown =>
+      [...mirror.records.dated(run)].map(({ id, firstSeenAt, lastChangedAt }) => [
+        ...[id, firstSeenAt, lastChangedAt],
+      ]);
+    const file = new Database(mirror.path, { readonly: true });
+    const shown = file
+      .prepare('SELECT id, first_seen_at, last_changed_at FROM roles ORDER BY id')
+      .raw()
+      .all();
+    const [one, two, three] = file.prepare('SELECT finished_at FROM runs ORDER BY run').pluck().all();
+    file.close();
+    expect(shown).toEqual([
+      ['a', one, two],
+      ['b', one, three],
+    ]);
+    expect(dated(null)).toEqual(shown);
+    expect(dated(2)).toEqual([
+      ['a', one, two],
+      ['c', two, two],
+    ]);
+    expect(dated(1)).toEqual(['a', 'b'].map((id) => [id, one, one]));
+  });
+
   it('lists what changed in a view, apart from what the first run found', async () => {
     const mirror = open();
     await sync(mirror, 'roles', O1, ['{"id":"a","name":"Old"}', '{"id":"b","name":"B"}']);

@@ -13,6 +13,12 @@ export interface ExportRecord extends RecordKey {
   readonly source: string | null;
 }
 
+/** A record for a table, with the times that its view shows. */
+export interface DatedExportRecord extends ExportRecord {
+  readonly firstSeenAt: string;
+  readonly lastChangedAt: string;
+}
+
 /** One revision of a record, with what it changed. */
 export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly source: string;

@@ -15,7 +15,7 @@ import {
   isRawNumber,
   parseLossless,
 } from '../../core/json.ts';
-import type { ExportRecord, ExportRevision } from './documents.ts';
+import type { DatedExportRecord, ExportRecord, ExportRevision } from './documents.ts';
 
 type Cell = string | number | bigint | boolean | Date | null;
 
@@ -29,7 +29,7 @@ interface Column<Row> {
 const GROUP_ROWS = 20_000;
 const GROUP_CHARACTERS = 16_000_000;
 
-type ParsedRecord = ExportRecord & { readonly value: JsonValue };
+type ParsedRecord = DatedExportRecord & { readonly value: JsonValue };
 
 /**
  * One kind: the columns of its view that the exported state knows, and the exact body. `parents` are the organizations and
@@ -37,18 +37,21 @@ type ParsedRecord = ExportRecord & { readonly value: JsonValue };
  */
 export function parquetOfKind(
   kind: Kind,
-  records: Iterable<ExportRecord>,
+  records: Iterable<DatedExportRecord>,
   parents: Iterable<ExportRecord>,
 ): Generator<Uint8Array> {
   const definition = definitionOf(kind);
   const places = new Places(parents);
-  const columns = kindColumns(definition)
-    .map(({ name, value }) => ({ name, ...columnOf(value, definition, places) }))
-    .concat({ name: 'body', type: 'STRING', cell: ({ body }) => body });
+  const columns: Column<ParsedRecord>[] = [
+    ...kindColumns(definition).map(({ name, value }) => ({ name, ...columnOf(value, definition, places) })),
+    { name: 'first_seen_at', type: 'TIMESTAMP', cell: ({ firstSeenAt }) => timeCell(firstSeenAt) },
+    { name: 'last_changed_at', type: 'TIMESTAMP', cell: ({ lastChangedAt }) => timeCell(lastChangedAt) },
+    { name: 'body', type: 'STRING', cell: ({ body }) => body },
+  ];
   return parquetFile<ParsedRecord>(columns, parsed(records));
 }
 
-function* parsed(records: Iterable<ExportRecord>): Generator<ParsedRecord> {
+function* parsed(records: Iterable<DatedExportRecord>): Generator<ParsedRecord> {
   for (const record of records) yield { ...record, value: parseLossless(record.body) };
 }
 
