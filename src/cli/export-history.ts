@@ -11,19 +11,26 @@ import { type ExportRevision, revisionLines } from '../report/export/documents.t
 import { parquetOfHistory } from '../report/export/parquet.ts';
 import type { ExportFormat } from './export-directory.ts';
 
-/** @throws TidemarkError `usage` for options that history cannot follow */
-export function requireHistoryOptions(format: ExportFormat, options: { output?: string; at?: string }): void {
+/**
+ * `file` is what `--output` names; null for a directory.
+ * @throws TidemarkError `usage` for options that history cannot follow
+ */
+export function requireHistoryOptions(
+  format: ExportFormat,
+  options: { output?: string; at?: string },
+  file: string | null,
+): void {
   const problem =
     format !== 'ndjson' && format !== 'parquet'
       ? `--history is written as ndjson or parquet, not as ${format}`
-      : options.output !== undefined
-        ? '--history is one file: it goes to stdout, not into a directory'
+      : options.output !== undefined && file === null
+        ? `--history is one file, and ${options.output} is not named as ${format}`
         : options.at !== undefined
           ? '--history covers all runs, --at one'
           : undefined;
   if (problem === undefined) return;
   throw new TidemarkError('usage', problem, {
-    hint: 'write it with `tidemark export --history --format parquet > history.parquet`',
+    hint: 'write it with `tidemark export --history --format parquet --output history.parquet`',
   });
 }
 

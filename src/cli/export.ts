@@ -72,14 +72,14 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   const config = readConfig(context, context.options, 'unused');
   const format = asked.format ?? (context.options.json === true ? 'json' : 'ndjson');
   const isHistory = asked.history === true;
-  if (isHistory) requireHistoryOptions(format, asked);
+  const file = outputFile(context, asked.output, format);
+  if (isHistory) requireHistoryOptions(format, asked, file);
   else if (isTable(format) && asked.output === undefined && asked.kind?.length !== 1) {
     throw new TidemarkError('usage', `${format === 'csv' ? 'CSV' : 'Parquet'} on stdout holds one kind`, {
       hint: 'name it with --kind, or write one file per kind with --output DIR',
     });
   }
-  const file = isHistory ? null : outputFile(context, asked.output, format);
-  if (file !== null && isTable(format) && asked.kind?.length !== 1) {
+  if (file !== null && !isHistory && isTable(format) && asked.kind?.length !== 1) {
     throw new TidemarkError(
       'usage',
       `${asked.output ?? ''} names one file, and ${format === 'csv' ? 'CSV' : 'Parquet'} has one for each kind`,
@@ -127,7 +127,16 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
         definitionsFor(config, source);
       const pieces = historyPieces(mirror, filter, format, { definitions, count: () => (revisions += 1) });
-      await writeToStdout(context, pieces, format);
+      if (file === null) await writeToStdout(context, pieces, format);
+      else {
+        await writeWhole(file, pieces, { pid: context.pid, signal: context.signal });
+        await reportFile(context, file, {
+          format,
+          run: content.run,
+          stale: staleCollections(mirror, sources, options, null),
+          counted: plural(revisions, 'revision'),
+        });
+      }
       if (revisions === 0) printNote(context, [nothingText(options)]);
       return EXIT.done;
     }
@@ -257,14 +266,30 @@ async function toFile(
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
   const pieces = piecesOf(content, shape, { only, about: { ...shape.of, ...shape.extent } });
   await writeWhole(path, pieces, { pid: context.pid, signal: context.signal });
+  const counted = plural(content.count, 'record');
+  await reportFile(context, path, { format: shape.format, run: content.run, stale, counted });
+}
+
+/** Says that the file is written, and how much is in it. */
+async function reportFile(
+  context: CommandContext,
+  path: string,
+  about: {
+    readonly format: ExportFormat;
+    readonly run: number;
+    readonly stale: readonly StaleCollection[];
+    readonly counted: string;
+  },
+): Promise<void> {
+  const { format, run, stale, counted } = about;
   if (context.options.json === true) {
     const outcome = { files: 1, written: 1, removed: 0 };
     const document = {
-      ...outcomeDocument(dirname(path), shape.format, content.run, outcome, stale),
+      ...outcomeDocument(dirname(path), format, run, outcome, stale),
       file: basename(path),
     };
     await print(context, `${JSON.stringify(document)}\n`);
-  } else printNote(context, [`${plural(content.count, 'record')} written to ${path}`]);
+  } else printNote(context, [`${counted} written to ${path}`]);
 }
 
 async function toDirectory(

@@ -1,4 +1,7 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import type { Connection } from './database.ts';
@@ -21,6 +24,7 @@ import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './restores.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
+import { sources } from './schema/source-tables.ts';
 
 export interface MirrorRecord extends RecordKey {
   readonly source: string;
@@ -68,9 +72,12 @@ export interface Revision {
   readonly body: string | null;
 }
 
+/** As the view `changes` has it: `initial` is what the first kept run found, `recreated` what a restore gave a new id. */
+export type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'recreated';
+
 /** One revision of a record, where it is. */
 interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
-  readonly change: Exclude<RevisionChange, 'rewritten'>;
+  readonly change: HistoryChange;
 }
 
 interface RemovedRecord extends RecordKey {
@@ -247,17 +254,46 @@ export function readRevisions(
  */
 export function* readHistory(connection: Connection, filter: RecordFilter = {}): Generator<HistoryRevision> {
   const timeOf = prepareTimes(connection);
+  const additions = new Map<string, ReturnType<typeof prepareAdditions>>();
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
+    const additionOf = additions.get(source) ?? prepareAdditions(connection, source);
+    additions.set(source, additionOf);
     for (const head of heads(connection, collection, undefined)) {
       for (const { revision, text } of [...textsOf(connection, head)].reverse()) {
-        const { run, change } = revision;
-        if (change === 'rewritten') continue;
-        yield { source, kind, scope, id: head.id, run, at: timeOf(run), change, body: text };
+        const { run } = revision;
+        if (revision.change === 'rewritten') continue;
+        const key = { kind, scope, id: head.id };
+        const change = revision.change === 'added' ? additionOf(key, run) : revision.change;
+        yield { source, ...key, run, at: timeOf(run), change, body: text };
       }
     }
   }
 }
+
+/** Returns what the view `changes` calls an addition. */
+function prepareAdditions(
+  connection: Connection,
+  source: string,
+): (key: RecordKey, run: number) => HistoryChange {
+  const first = FIRST_KEPT(connection).get({ source })?.run;
+  const keyText = (kind: Kind, scope: Scope, id: string): string =>
+    JSON.stringify([kind, scopeKey(scope), id]);
+  const recreated = new Set(
+    readIdMap(connection, source).map(({ kind, newScope, newId }) => keyText(kind, newScope, newId)),
+  );
+  return ({ kind, scope, id }, run) =>
+    run === first ? 'initial' : recreated.has(keyText(kind, scope, id)) ? 'recreated' : 'added';
+}
+
+const FIRST_KEPT = prepared((db) =>
+  db
+    .select({ run: sql<number | null>`min(${runs.run})` })
+    .from(runs)
+    .innerJoin(sources, eq(sources.id, runs.source))
+    .where(and(eq(sources.name, param('source')), isNotNull(runs.root)))
+    .prepare(),
+);
 
 export function* readRemoved(connection: Connection, filter: RecordFilter = {}): Generator<RemovedRecord> {
   const timeOf = prepareTimes(connection);

@@ -94,7 +94,7 @@ describe('Parquet', () => {
     const columns = mirror.prepare("SELECT name FROM pragma_table_info('domains')").pluck().all();
     expect(types.map((column) => (column as { name: string }).name)).toEqual(columns);
     for (const name of ['first_seen_at', 'last_changed_at'])
-      expect(types).toContainEqual({ name, type: expect.stringMatching(/^TIMESTAMP/) });
+      expect(types).toContainEqual({ name, type: 'TIMESTAMP' });
     const seen = { first: runEnd(mirror, 1), last: runEnd(mirror, 2) };
     expect(
       mirror.prepare('SELECT first_seen_at AS first, last_changed_at AS last FROM domains').all(),
@@ -136,9 +136,9 @@ describe('the history', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(lines.map(({ id, run, change }) => [id, run, change])).toEqual([
-      ['d1', 1, 'added'],
+      ['d1', 1, 'initial'],
       ['d1', 2, 'changed'],
-      ['d2', 1, 'added'],
+      ['d2', 1, 'initial'],
       ['d2', 2, 'removed'],
     ]);
     expect(lines[1]).toMatchObject({
@@ -164,6 +164,30 @@ describe('the history', () => {
       changes: JSON.stringify(lines[1]?.['changes']),
     });
     expect(readFileSync(file).subarray(-4).toString()).toBe('PAR1');
+  });
+
+  it('goes to the file that --output names', async () => {
+    const { directory, env } = await mirrored();
+    const file = join(directory, 'all.parquet');
+    const history = ['export', '--history', '--kind', 'domains', '--format'];
+    const written = await tidemark([...history, 'parquet', '--output', file], { env });
+    expect([written.code, written.stdout]).toEqual([0, '']);
+    expect(written.stderr).toContain(`4 revisions written to ${file}`);
+    expect(await ask(`SELECT change, count(*) AS n FROM '${file}' GROUP BY 1 ORDER BY 1`)).toEqual([
+      { change: 'changed', n: '1' },
+      { change: 'initial', n: '2' },
+      { change: 'removed', n: '1' },
+    ]);
+    const lines = join(directory, 'all.ndjson');
+    expect((await tidemark([...history, 'ndjson', '--output', lines], { env })).code).toBe(0);
+    expect(readFileSync(lines)).toEqual(bytesOf([...history, 'ndjson'], env));
+    const json = await tidemark([...history, 'ndjson', '--output', lines, '--json'], { env });
+    expect(JSON.parse(json.stdout)).toMatchObject({ format: 'ndjson', written: 1, file: 'all.ndjson' });
+    const directoryToo = await tidemark([...history, 'parquet', '--output', join(directory, 'x')], { env });
+    expect([directoryToo.code, directoryToo.stderr]).toEqual([
+      4,
+      expect.stringContaining('--history is one file'),
+    ]);
   });
 
   it('a file name as --output is that file: one kind in it, and a refusal for several', async () => {

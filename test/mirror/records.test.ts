@@ -217,6 +217,10 @@ describe('plain SQL on the mirror', () => {
     file.exec(`INSERT INTO id_map VALUES
       ('production', 'roles', '{"organization_id":"o1"}', 'b', '{"organization_id":"o1"}', 'c', 1, '')`);
     expect(changes()).toContainEqual(row(2, 'c', 'C', 'recreated'));
+    // The history that is exported has the same words.
+    const ofHistory = [...mirror.records.history()].map(({ run, id, change }) => [run, id, change]);
+    const ofView = file.prepare('SELECT run, id, change FROM changes ORDER BY id, run').raw().all();
+    expect(ofHistory).toEqual(ofView);
     file.close();
   });
 });

@@ -25,7 +25,8 @@ export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly name: string;
   readonly run: number;
   readonly at: string;
-  readonly change: 'added' | 'changed' | 'removed';
+  /** As the view `changes` has it. */
+  readonly change: 'added' | 'changed' | 'removed' | 'initial' | 'recreated';
   /** Of a changed record; a side that is missing was absent. Null for the others. */
   readonly changes:
     readonly { readonly path: string; readonly from?: JsonValue; readonly to?: JsonValue }[] | null;
