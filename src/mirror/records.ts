@@ -33,7 +33,7 @@ export interface MirrorRecord extends RecordKey {
 }
 
 /** A record with the times that its view shows. */
-export interface DatedRecord extends MirrorRecord {
+interface DatedRecord extends MirrorRecord {
   /** End of the first run that found it. */
   readonly firstSeenAt: string;
   /** End of the last run that found it changed. */
@@ -73,7 +73,7 @@ export interface Revision {
 }
 
 /** As the view `changes` has it: `initial` is what the first kept run found, `recreated` what a restore gave a new id. */
-export type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'recreated';
+type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'recreated';
 
 /** One revision of a record, where it is. */
 interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
