@@ -17,7 +17,7 @@ import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from 
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
-import type { JobDetails } from './run-transitions.ts';
+import { type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
 interface NoticeObserverOptions {
@@ -47,6 +47,8 @@ const QUIET_MS = 60 * 60_000;
 /** The same where backups are made. */
 const BACKUP_QUIET_MS = 10 * 60_000;
 
+const VERIFY_KEY = keyOf({ source: '' }, 'verify');
+
 /** Latest syncs that are searched for an earlier attempt. */
 const ATTEMPTS_READ = 5;
 
@@ -60,8 +62,10 @@ class NotifyingObserver implements JobObserver {
   readonly #notifier: Notifier;
   #checkAt: number;
   readonly #recorded = new WeakSet<JobRow>();
-  /** States that were reported but could not be stored, by job and source. */
+  /** States that were reported but could not be stored, by subject and source. */
   readonly #unwritten = new Map<string, NoticeState>();
+  /** What is reported of the mirror's contents, as of the last job that could be stored. */
+  #verify: NoticeState | undefined;
   /** State of the mirror's files at the last check. */
   #file = '';
   /** True while the last notice about the mirror's file says that it is gone. */
@@ -84,11 +88,11 @@ class NotifyingObserver implements JobObserver {
 
   recorded(ended: EndedJob, mirror: Mirror): void {
     const { row } = ended;
-    const key = keyOf(row);
-    const assumed = this.#unwritten.get(key);
-    this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed === undefined ? [] : [assumed]);
+    const keys = [keyOf(row, subjectOf(row)), VERIFY_KEY];
+    this.#notifier.recordJob(mirror, row, detailsOf(ended), this.#unwrittenOf(keys));
     this.#recorded.add(row);
-    if (row.outcome !== 'interrupted') this.#unwritten.delete(key);
+    for (const key of keys) this.#unwritten.delete(key);
+    this.#verify = stateOf(mirror.daemon.noticeStates(''), '', 'verify');
   }
 
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
@@ -260,18 +264,31 @@ class NotifyingObserver implements JobObserver {
     const { clock } = this.#options;
     // That is reported separately.
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
-    const known = this.#unwritten.get(keyOf(row));
+    const own = subjectOf(row);
+    const unwritten = this.#unwrittenOf([keyOf(row, own), VERIFY_KEY]);
+    const stored = this.#unwritten.has(VERIFY_KEY) ? undefined : this.#verify;
+    const known = stored === undefined ? unwritten : [...unwritten, stored];
     const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
-    const { states, notices } = transitionsOf(known === undefined ? [] : [known], seen);
-    const failed = states.find(({ subject }) => subject === 'run' || subject === `job:${row.name}`);
-    if (failed === undefined) return;
-    this.#unwritten.set(keyOf(row), failed);
-    for (const notice of notices) if (notice.subject === failed.subject) this.#sendUnstored(notice);
+    const { states, notices } = transitionsOf(known, seen);
+    for (const state of states) {
+      if (state.subject !== own && state.subject !== 'verify') continue;
+      this.#unwritten.set(keyOf(state, state.subject), state);
+      for (const notice of notices) if (notice.subject === state.subject) this.#sendUnstored(notice);
+    }
+  }
+
+  #unwrittenOf(keys: readonly string[]): NoticeState[] {
+    return keys.flatMap((key) => this.#unwritten.get(key) ?? []);
   }
 }
 
-function keyOf({ name, source }: JobRow): string {
-  return `${name} ${source ?? ''}`;
+/** The subject that says whether such a job does its work. */
+function subjectOf({ name }: JobRow): string {
+  return name === 'sync' ? 'run' : `job:${name}`;
+}
+
+function keyOf({ source }: { readonly source: string | null }, subject: string): string {
+  return `${subject} ${source ?? ''}`;
 }
 
 function detailsOf({ report, kinds }: EndedJob): JobDetails {

@@ -234,7 +234,7 @@ interface JobNotices {
   readonly at: string;
 }
 
-/** The same job again changes nothing. `mirror` is open for writing. Returns how many notices there are to send. */
+/** The same job again changes nothing; what was assumed is stored. `mirror` is open for writing. Returns how many notices there are to send. */
 export function recordJobNotices(
   mirror: Mirror,
   { job, details, assumed, at }: JobNotices,
@@ -246,11 +246,12 @@ export function recordJobNotices(
   const held = job.name === 'sync' ? namedRemovals(mirror, source) : [];
   const schemaChanges =
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
-  return recordTransition(
-    mirror,
-    transitionsOf(states, { job, details, held, schemaChanges, at }),
-    channelsOf,
+  const change = transitionsOf(states, { job, details, held, schemaChanges, at });
+  const moved = [...change.states, ...change.cleared];
+  const kept = assumed.filter(
+    (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),
   );
+  return recordTransition(mirror, { ...change, states: [...kept, ...change.states] }, channelsOf);
 }
 
 /** All of it or nothing. */

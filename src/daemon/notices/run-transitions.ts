@@ -6,6 +6,7 @@
 import { scopeKey, collectionText } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import type { NoticeEvent } from '../../config/notice-events.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { RESTORE_HINT } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
@@ -27,6 +28,11 @@ export function syncTransitions(states: readonly NoticeState[], seen: JobObserva
   ]);
 }
 
+/** True where a job failed for a damage that `verify_failed` has reported. */
+export function isOfKnownDamage(states: readonly NoticeState[], { errorCode }: JobRow): boolean {
+  return errorCode === 'mirror_corrupt' && stateOf(states, '', 'verify') !== undefined;
+}
+
 /** What is the matter with a run; the words of `aspects` are what makes it another matter. */
 interface SyncIssue {
   readonly state: 'failed' | 'partial' | 'refused';
@@ -36,9 +42,15 @@ interface SyncIssue {
 function runTransition(states: readonly NoticeState[], seen: JobObservation): Transition {
   const { job, at } = seen;
   const source = job.source ?? '';
-  const before = stateOf(states, source, 'run');
+  const stored = stateOf(states, source, 'run');
   const unread = unreadSweeps(seen);
   const matter = matterOf(seen, unread);
+  // As in `workTransition`.
+  const isDamage = isOfKnownDamage(states, job);
+  const wasFollowing = stored?.detail['follows'] === 'verify_failed';
+  const before = matter !== null && wasFollowing && !isDamage ? undefined : stored;
+  const isFollowing = before === undefined ? isDamage : wasFollowing;
+  const follows = isFollowing ? ('verify_failed' as const) : null;
   const of = { at, source, subject: 'run' };
   if (matter === null) {
     if (before === undefined) return NO_TRANSITION;
@@ -50,6 +62,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
         lines: [`${STATE_WORDS[before.state as SyncIssue['state']]} since ${before.since}`],
         job: 'sync',
         run: job.run,
+        follows,
       },
     );
     return { states: [], cleared: [{ source, subject: 'run' }], notices: [recovered] };
@@ -63,12 +76,12 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
     subject: 'run',
     state: matter.state,
     since: isSame ? before.since : at,
-    detail: { aspects: [...matter.aspects] },
+    detail: { aspects: [...matter.aspects], ...(follows === null ? {} : { follows }) },
   };
   return {
     states: isMoved ? [state] : [],
     cleared: [],
-    notices: isNew ? [matterNotice(seen, matter, unread)] : [],
+    notices: isNew ? [matterNotice(seen, matter, { unread, follows })] : [],
   };
 }
 
@@ -103,13 +116,18 @@ function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): Sync
   return isHeldAlone ? null : { state: 'partial', aspects };
 }
 
-function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: readonly UnreadSweep[]) {
+function matterNotice(
+  { job, at }: JobObservation,
+  matter: SyncIssue,
+  { unread, follows }: { readonly unread: readonly UnreadSweep[]; readonly follows: NoticeEvent | null },
+) {
   const source = job.source ?? '';
   const of = { at, source, subject: 'run' };
   const name = subjectName(source);
   const shared = {
     job: job.name,
     run: job.run,
+    follows,
     error: job.error === null ? null : { code: job.errorCode, message: job.error },
   };
   if (matter.state === 'partial') {

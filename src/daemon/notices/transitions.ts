@@ -9,6 +9,7 @@ import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summa
 import {
   type JobObservation,
   type Transition,
+  isOfKnownDamage,
   joined,
   localHint,
   NO_TRANSITION,
@@ -20,8 +21,14 @@ import { noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
 
 /** @param states those of the job's source and of the mirror as a whole */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const change = jobTransitions(states, seen);
+  const damage = isDamageFound(seen.job) ? verifyTransition(states, seen) : NO_TRANSITION;
+  const change = joined([damage, jobTransitions([...states, ...damage.states], seen)]);
   return joined([change, restoredTransition(states, seen, change)]);
+}
+
+/** A job that a damaged mirror stops has found the damage, as a verification would have. */
+function isDamageFound({ outcome, errorCode }: JobObservation['job']): boolean {
+  return outcome === 'failed' && errorCode === 'mirror_corrupt';
 }
 
 function jobTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -45,12 +52,13 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   const source = job.source ?? '';
   const subject = `job:${job.name}`;
   const stored = stateOf(states, source, subject);
-  const hasFound = (summaryOf('verify', job)?.problems ?? 0) > 0 || isUnverifiable(job);
+  const hasFound =
+    (summaryOf('verify', job)?.problems ?? 0) > 0 || (job.name === 'verify' && isDamageFound(job));
   const failing = failedTargets(job);
   const isFailed =
     failing.length > 0 || ((job.outcome === 'failed' || job.outcome === 'refused') && !hasFound);
   // The damage has been reported; another reason has not.
-  const isDamage = job.errorCode === 'mirror_corrupt' && stateOf(states, '', 'verify') !== undefined;
+  const isDamage = isOfKnownDamage(states, job);
   const wasFollowing = stored?.detail['follows'] === 'verify_failed';
   const before = isFailed && wasFollowing && !isDamage ? undefined : stored;
   const isFollowing = before === undefined ? isDamage : wasFollowing;
@@ -99,11 +107,6 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   };
 }
 
-/** A verification that the damage itself prevents: it has found it nevertheless. */
-function isUnverifiable({ name, outcome, errorCode }: JobObservation['job']): boolean {
-  return name === 'verify' && outcome === 'failed' && errorCode === 'mirror_corrupt';
-}
-
 /** What to do about a job that failed: the command does the same, and says more. */
 function workHint({ name, source, errorCode }: JobObservation['job']): string {
   const local = localHint(errorCode);
@@ -130,8 +133,8 @@ function failedTargets(job: JobObservation['job']): readonly { address: string; 
 /** Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than before are reported again. */
 function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
-  if (summary === null && !isUnverifiable(job)) return NO_TRANSITION;
-  const source = job.source ?? '';
+  if (summary === null && !isDamageFound(job)) return NO_TRANSITION;
+  const source = '';
   const of = { at, source, subject: 'verify' };
   const before = stateOf(states, source, 'verify');
   const known = Number(before?.detail['problems'] ?? 0);
@@ -152,7 +155,10 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
     { ...of, event: 'verify_failed' },
     {
       severity: 'critical',
-      title: `${subjectName(source)}: the contents do not match the stored hashes: ${plural(problems, 'problem')}`,
+      title:
+        summary === null
+          ? `${subjectName(source)}: it is damaged`
+          : `${subjectName(source)}: the contents do not match the stored hashes: ${plural(problems, 'problem')}`,
       lines: summary?.found ?? [job.error ?? ''],
       count: problems,
       job: 'verify',

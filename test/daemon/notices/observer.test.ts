@@ -146,6 +146,34 @@ describe('the observer', () => {
     expect(sent).toHaveLength(2);
   });
 
+  it('tells of damage that no job can write down as of a failed verification, once, and of its end', async () => {
+    const siren = webhook('siren', 'http://s', { on: ['verify_failed', 'verify_recovered'] });
+    const { end, endUnwritten, sent } = rig([siren]);
+    const damage = { errorCode: 'mirror_corrupt', error: 'mirror.db is damaged' } as const;
+    const failed = (name: JobRow['name'], source: string | null) =>
+      job(name, 'failed', { ...damage, source });
+    await endUnwritten(failed('backup', null));
+    await endUnwritten(failed('sync', 'production'));
+    await endUnwritten(failed('verify', null));
+    expect(sent).toEqual(['verify_failed']);
+    // The state is kept by the next job that can be written down.
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['verify_failed']);
+    const summary = { job: 'verify', problems: 0, found: [], hint: null } as unknown as JobRow['summary'];
+    await end(job('verify', 'done', { source: null, summary }));
+    expect(sent).toEqual(['verify_failed', 'verify_recovered']);
+  });
+
+  it('tells of one damaged mirror once, whether its jobs could be written down or not', async () => {
+    const { end, endUnwritten, sent } = rig();
+    const damage = { errorCode: 'mirror_corrupt', error: 'mirror.db is damaged' } as const;
+    await end(job('verify', 'failed', { ...damage, source: null }));
+    await endUnwritten(job('drift', 'failed', damage));
+    await endUnwritten(job('backup', 'failed', { ...damage, source: null }));
+    await endUnwritten(job('sync', 'failed', damage));
+    expect(sent).toEqual(['verify_failed']);
+  });
+
   it('takes a sync of some kinds for none of all of them', async () => {
     const { end, sent } = rig();
     await end({ ...full });

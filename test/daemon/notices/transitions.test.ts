@@ -77,9 +77,9 @@ describe('a sync', () => {
       /^free space on the volume of the mirror/,
     );
     const damaged = seen(job('sync', 'failed', { errorCode: 'mirror_corrupt', error: 'x.db is damaged' }));
-    expect(contentOf(transitionsOf([], damaged).notices[0]!).hint).toMatch(
-      /`tidemark verify`.*`tidemark backup restore latest --to /,
-    );
+    const { notices } = transitionsOf([], damaged);
+    expect(notices.map(({ event }) => event)).toEqual(['verify_failed', 'run_failed']);
+    expect(contentOf(notices[1]!).hint).toMatch(/`tidemark verify`.*`tidemark backup restore latest --to /);
     expect(told(sync('failed'), full, full)).toEqual([['run_failed'], ['run_failed'], []]);
   });
 
@@ -238,8 +238,8 @@ describe('the other jobs', () => {
     ['backup', 'disk_full', /^free space on the volume of the mirror/],
     ['drift', 'mirror_corrupt', /^`tidemark verify`.*`tidemark backup restore latest/],
   ] as const)('%s that failed (%s) say what to do', (name, errorCode, hint) => {
-    const [notice] = transitionsOf([], seen(job(name, 'failed', { errorCode, error: 'no' }))).notices;
-    expect(contentOf(notice!).hint).toMatch(hint);
+    const { notices } = transitionsOf([], seen(job(name, 'failed', { errorCode, error: 'no' })));
+    expect(contentOf(notices.at(-1)!).hint).toMatch(hint);
   });
 
   it('that fail because the mirror is damaged are reported only to those who did not hear of the damage', () => {
@@ -262,11 +262,15 @@ describe('the other jobs', () => {
     expect(heard(left, backup('', null))[0]).toEqual(['jobs backup_recovered']);
     const full = seen(job('backup', 'failed', { errorCode: 'disk_full', error: 'no space' }));
     expect(heard(left, full)[0]).toEqual(['all backup_failed', 'jobs backup_failed']);
-    // Without the damage it is a failure of its own.
-    expect(heard([], seen(job('backup', 'failed', damage)))[0]).toEqual([
-      'all backup_failed',
-      'jobs backup_failed',
-    ]);
+    // Whichever job meets the damage first has found it.
+    const [found, known] = heard([], seen(job('backup', 'failed', damage)));
+    expect(found).toEqual(['all verify_failed', 'jobs backup_failed']);
+    const [again, failing] = heard(known, seen(job('sync', 'failed', damage)));
+    expect(again).toEqual([]);
+    const [well, verified] = heard(failing, verify(0));
+    expect(well).toEqual(['all verify_recovered']);
+    expect(heard(verified, sync('done'))[0]).toEqual([]);
+    expect(heard(verified, sync('failed'))[0]).toEqual(['all run_failed']);
   });
 
   it('a verification that damage keeps from its end has found it', () => {
