@@ -5,9 +5,9 @@ import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { unfinishedNote, readResumable, type ResumableRestore } from '../restore/apply/resume.ts';
-import { readPlanInput, type Gathered, type RestoreRequest } from '../restore/plan/gather.ts';
+import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
+import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
-import { planRestore } from '../restore/plan/planner.ts';
 import { recordKey } from '../restore/records.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import { plannedPlaces } from '../restore/undo/undo.ts';
@@ -72,12 +72,11 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       // Sent without a question, nobody would see which record was taken.
       isPartEnough: asked.yes !== true,
     });
-    const gathered = await gatherFor(session, reference, requestOf(options, reference)).catch(
+    const { plan, ...gathered } = await planFor(session, reference, requestOf(options, reference)).catch(
       (error: unknown) => {
         throw withEarlierState(error, session, reference, options);
       },
     );
-    const plan = planRestore(gathered.input);
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
     const notes = [
       ...(unfinished === null ? [] : [unfinished]),
@@ -136,14 +135,14 @@ function approvedOf(options: RestoreOptions): Record<string, number | boolean> {
   );
 }
 
-export async function gatherFor(
+async function planFor(
   session: RestoreSession,
   reference: Reference,
   request: RestoreRequest,
-): Promise<Gathered> {
+): Promise<Gathered & { readonly plan: Plan }> {
   const { source, definitions, mirror } = session;
   const desired = await session.open(reference, request.filter);
-  return readPlanInput({
+  return makePlan({
     request,
     desired,
     readLive: (filter) => session.readLive(filter, desired),

@@ -12,6 +12,7 @@ import { maskedBody, withMaskedId } from '../report/mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
+import { requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -77,6 +78,8 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
     const nothing = { body: null, firstSeen: null, changed: null, lastSeen: null, removed: null };
     return { ...nothing, state: 'absent', name: row.id };
   }
+  // Before it is parsed, so that its name is not known.
+  requireIntact(mirror, row.source, run, [{ ...row, name: row.id }]);
   const body = parseLossless(known.body);
   return {
     state: known.removed === null ? 'present' : 'removed',

@@ -141,10 +141,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
     case 'SQLITE_NOTADB':
       return foreignFile(path, cause);
     case 'SQLITE_CORRUPT':
-      return new TidemarkError('mirror_corrupt', `${path} is damaged`, {
-        hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
-        cause,
-      });
+      return damagedMirror(path, null, cause);
     case 'SQLITE_IOERR':
       // A full disk is SQLITE_FULL; quotas and size limits come as failed writes.
       if (/_(WRITE|SHMSIZE|TRUNCATE)$/.test(code)) {
@@ -166,10 +163,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
           (thrown as Error).message,
         )
       ) {
-        return new TidemarkError('mirror_corrupt', `${path} is damaged: ${(thrown as Error).message}`, {
-          hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
-          cause,
-        });
+        return damagedMirror(path, (thrown as Error).message, cause);
       }
       return defect(path, code, thrown);
     default:
@@ -201,9 +195,14 @@ function primaryCode(code: string): string {
 /** An error while reading: invalid JSON was stored as valid JSON, so it is damage. */
 export function asReadingError(thrown: unknown, path: string): unknown {
   if (!(thrown instanceof SyntaxError)) return asMirrorError(thrown, path);
-  return new TidemarkError('mirror_corrupt', `${path} is damaged: ${thrown.message}`, {
+  return damagedMirror(path, thrown.message, thrown);
+}
+
+/** The error for a mirror that is damaged: where, if that is known, and how to replace it. */
+export function damagedMirror(path: string, where: string | null, cause?: unknown): TidemarkError {
+  return new TidemarkError('mirror_corrupt', `${path} is damaged${where === null ? '' : `: ${where}`}`, {
     hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
-    cause: thrown,
+    ...(cause === undefined ? {} : { cause }),
   });
 }
 

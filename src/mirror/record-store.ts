@@ -1,6 +1,7 @@
 /** The records of a mirror: current ones, removed ones, and all as of an earlier run; found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
+import { isBodyIntact } from './intact.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
   type PageReader,
@@ -47,6 +48,7 @@ export function recordStore(access: MirrorAccess) {
     meanBytes: readMeanBytes,
     revisions: readRevisions,
     asOf: readRecordAsOf,
+    isIntact: isBodyIntact,
     countsAt: readCountsAt,
     dueForCheck,
     uncheckedParents,

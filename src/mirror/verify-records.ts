@@ -4,11 +4,12 @@ import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { AuditedTable } from './audit-log.ts';
 import type { Connection } from './database.ts';
-import { scanBody, stableHash, volatileMark } from './classify-record.ts';
+import { scanBody, volatileMark } from './classify-record.ts';
 import { bodyNames } from './kind-views.ts';
+import { hasItsHash } from './intact.ts';
 import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
 import type { CollectionRow } from './run-rows.ts';
-import { type SealingRule, ruleAt } from './run-seals.ts';
+import type { SealingRule } from './run-seals.ts';
 
 export interface VerifyProblem {
   readonly kind:
@@ -140,17 +141,6 @@ function markUnder(body: string, rule: SealingRule): number | null {
   return volatileMark(scanBody(body, rule.volatileFields).volatileText);
 }
 
-function hashUnder(text: string, rules: readonly SealingRule[], run: number): Buffer | undefined {
-  const rule = ruleAt(rules, run);
-  if (rule === undefined) return undefined;
-  try {
-    return stableHash(scanBody(text, rule.volatileFields));
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
-}
-
 /**
  * The newest revision is the row's, links lead back one by one to the first, and every text has its hash. Returns the newest
  * text; null if there is none.
@@ -193,8 +183,7 @@ function checkText(
   rules: readonly SealingRule[],
   report: Report,
 ): void {
-  const found = hashUnder(text, rules, revision.run);
-  if (revision.hash !== null && found?.equals(revision.hash) === true) return;
+  if (hasItsHash(text, revision, rules)) return;
   report({
     kind: isCurrent ? 'body' : 'revision',
     message: isCurrent ? 'the body does not match its hash' : 'an earlier body does not match its hash',

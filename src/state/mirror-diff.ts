@@ -23,7 +23,8 @@ import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
-import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
+import { requireIntact } from './intact.ts';
+import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
@@ -243,6 +244,10 @@ class MirrorState implements LoadedState {
 
   projectsOf(organizations: readonly string[]): readonly string[] {
     return projectsIn((filter) => this.records(filter), organizations);
+  }
+
+  requireIntact(records: Iterable<NamedRecord>): void {
+    requireIntact(this.#mirror, this.source, this.point.run, records);
   }
 
   close(): void {

@@ -46,6 +46,11 @@ export interface UnknownRecord {
   readonly isGuess?: boolean;
 }
 
+/** A record and what to call it where it is damaged. */
+export interface NamedRecord extends RecordKey {
+  readonly name: string;
+}
+
 export interface LoadedState {
   readonly reference: StateReference;
   /** The source that it is a state of; null for an export that names none. */
@@ -66,6 +71,11 @@ export interface LoadedState {
   keys?(filter: StateFilter): Iterable<RecordKey>;
   /** Ids of the projects that it knows in these organizations. */
   projectsOf(organizations: readonly string[]): readonly string[];
+  /**
+   * Checks that these records of it are what was stored, by their hashes; left out where the state has none.
+   * @throws TidemarkError `mirror_corrupt` that names those that are not
+   */
+  requireIntact?(records: Iterable<NamedRecord>): void;
   /** Gives back what the state holds on to; the state must not be used afterwards. */
   close(): void;
 }

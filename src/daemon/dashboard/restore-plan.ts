@@ -11,9 +11,8 @@ import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
 import { planSummary, sentItems } from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
-import { readPlanInput } from '../../restore/plan/gather.ts';
+import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
-import { planRestore } from '../../restore/plan/planner.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { resolvePoint } from '../../state/point.ts';
@@ -151,7 +150,7 @@ async function mirrorPlan(
   if (configured === undefined) throw new TidemarkError('usage', `${source} is no longer configured`);
   const open = (state: string): LoadedState =>
     openMirrorState(mirror, source, resolvePoint(mirror, state, { now, source }));
-  const { input } = await readPlanInput({
+  const { plan } = await makePlan({
     request: {
       filter,
       fields: [],
@@ -172,7 +171,7 @@ async function mirrorPlan(
     redaction: null,
     now,
   });
-  return planRestore(input);
+  return plan;
 }
 
 function restoreArgs(source: string, changes: readonly RecordChange[]): string[] {

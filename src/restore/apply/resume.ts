@@ -4,7 +4,8 @@ import { localTime } from '../../core/wording.ts';
 import { isAtWork, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
-import { type Plan, readPlan } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
+import { storedPlan } from '../plan/stored-plan.ts';
 import { isAlreadyApplied, undoOf } from './report.ts';
 
 const NAMES_SHOWN = 10;
@@ -23,7 +24,7 @@ export interface ResumableRestore {
  */
 export function readResumable(mirror: Mirror, source: string, restore?: number): ResumableRestore {
   const row = restore === undefined ? latest(mirror, source) : numbered(mirror, source, restore);
-  return { row, plan: readPlan(row.plan) };
+  return { row, plan: storedPlan(row) };
 }
 
 /**

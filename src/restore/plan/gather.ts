@@ -406,7 +406,7 @@ export interface RestoreRequest {
   readonly isAgeMeant: boolean;
 }
 
-interface GatherOptions {
+export interface GatherOptions {
   readonly request: RestoreRequest;
   readonly desired: LoadedState;
   /** Reads live for kinds and organizations. The caller closes it. */

@@ -5,7 +5,10 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow, IdMapping } from '../../mirror/restores.ts';
-import { type Inverse, type PlannedRequest, type PlanStep, readPlan } from '../plan/plan.ts';
+import { canonicalText } from '../../diff/canonical.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { Inverse, PlannedRequest, PlanStep } from '../plan/plan.ts';
+import { damagedRestore, storedPlan } from '../plan/stored-plan.ts';
 import { recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 
@@ -24,7 +27,10 @@ export interface AppliedSteps {
   readonly unknown: readonly { readonly kind: Kind; readonly name: string }[];
 }
 
-/** @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known */
+/**
+ * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; `mirror_corrupt` when
+ * its plan or its journal is damaged
+ */
 export function appliedSteps(mirror: Mirror, restore: number): AppliedSteps {
   const row = mirror.restores.get(restore);
   if (row === undefined) {
@@ -40,9 +46,12 @@ export function appliedSteps(mirror: Mirror, restore: number): AppliedSteps {
   }
   const steps: AppliedStep[] = [];
   const unknown: { kind: Kind; name: string }[] = [];
-  for (const step of readPlan(row.plan).steps) {
+  for (const step of storedPlan(row).steps) {
     const journaled = rows.get(step.n);
     if (journaled?.outcome !== 'applied' || step.request === null) continue;
+    // The plan's hash covers what the step overwrote, the journal's copy of it has none.
+    if (canonicalText(journaled.inverse) !== canonicalText(step.inverse as object as JsonValue | null))
+      throw damagedRestore(restore, `what step ${step.n} overwrote is not as planned`);
     const applied = appliedStep(step, step.request, journaled, rows);
     if (applied === null) unknown.push({ kind: step.request.kind, name: step.name });
     else steps.push(applied);

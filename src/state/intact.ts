@@ -1,0 +1,36 @@
+/** Refuses records of the mirror that are not what was stored. */
+import { definitionOf } from '../catalog/catalog.ts';
+import { plural } from '../core/wording.ts';
+import { damagedMirror } from '../mirror/database.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { NamedRecord } from './state.ts';
+
+const NAMES_SHOWN = 5;
+
+/**
+ * Compares the bodies that records of a source had as of a run with their hashes.
+ * @throws TidemarkError `mirror_corrupt` that names those that do not match
+ */
+export function requireIntact(
+  mirror: Mirror,
+  source: string,
+  run: number,
+  records: Iterable<NamedRecord>,
+): void {
+  const damaged = [...records].filter((record) => !mirror.records.isIntact({ ...record, source }, run));
+  if (damaged.length === 0) return;
+  const names = new Set(damaged.map(calledWithoutId));
+  const shown = [...names].slice(0, NAMES_SHOWN);
+  const more = names.size - shown.length;
+  const which = `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  throw damagedMirror(
+    mirror.path,
+    `the stored content of ${plural(damaged.length, 'record')} does not match its hash: ${which}`,
+  );
+}
+
+/** An id may be a secret, also where it serves as the name. */
+function calledWithoutId({ kind, id, name }: NamedRecord): string {
+  const { one } = definitionOf(kind).title;
+  return name === id ? one : `${one} ${JSON.stringify(name)}`;
+}
