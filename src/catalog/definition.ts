@@ -221,8 +221,8 @@ export interface ActionField {
     readonly action: string;
     readonly order: 'before' | 'after';
     /**
-     * Further fields that the action sets: sent again if the action precedes the update. A difference in these fields
-     * alone plans no step, since the action would change them again.
+     * Further fields that the action sets: sent again if the action precedes the update, and not sent while the action is
+     * blocked. A difference in these fields alone plans no step, since the action would change them again.
      */
     readonly alsoSets: readonly string[];
   }[];

@@ -29,3 +29,29 @@ it.each([
   if (isMoving) rig.put(altered(rig.live(), ({ kind }) => kind === 'batch_exports', { last_paused_at: NOW }));
   expect(rig.plan(native).steps).toEqual([]);
 });
+
+it('is not written while the unpause waits for what cannot be restored', async () => {
+  const rig = await startRig();
+  const native = await nativeWorld(rig);
+  const one = native.find(
+    ({ kind, body }) => kind === 'batch_exports' && (body as JsonObject)['paused'] === false,
+  );
+  const { destination, name } = one?.body as { destination: JsonObject; name: string };
+  const pausedOnly = { paused: true, last_paused_at: NOW };
+  const isOne = ({ id }: { readonly id: string }): boolean => id === one?.id;
+  const elsewhere = { ...destination, config: { ...(destination['config'] as JsonObject), more: 'x' } };
+  const change = (fields: JsonObject): ReturnType<typeof rig.plan> => {
+    rig.put(altered(native, isOne, { ...pausedOnly, ...fields }));
+    return rig.plan(native);
+  };
+  const sentOf = ({ steps }: ReturnType<typeof rig.plan>): unknown[] =>
+    steps.flatMap(({ request }) => (request === null ? [] : [request.body]));
+
+  const plan = change({ destination: elsewhere, name: 'renamed' });
+  expect(sentOf(plan)).toEqual([{ name }]);
+  const waiting = plan.steps.find(({ reason }) => reason?.startsWith('unpause waits') === true);
+  expect(waiting?.fields.map(({ path }) => path).sort()).toEqual(['/last_paused_at', '/paused']);
+  expect(sentOf(change({ destination: elsewhere }))).toEqual([]);
+  // Without anything that is blocked it is sent, and the unpause after it.
+  expect(sentOf(change({ name: 'renamed' }))).toEqual([expect.objectContaining({ name }), {}]);
+});

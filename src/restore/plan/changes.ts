@@ -218,9 +218,14 @@ function planSorted(
     };
     planning.put(blocked(step, obstacle, reason));
   }
-  const names = Object.keys(built.body);
+  // The record may run again only as desired: not while a part of it cannot be restored.
+  const isActBlocked = act?.order === 'after' && isStopped;
+  // What the action sets too waits with it: sent alone, it would contradict the state that stays.
+  const held = isActBlocked ? act.alsoSets : [];
+  const body = Object.fromEntries(Object.entries(built.body).filter(([name]) => !held.includes(name)));
+  const names = Object.keys(body);
   if (names.length > 0) {
-    const fills = built.fills;
+    const fills = built.fills.filter(({ pointer }) => !held.includes(topMember(pointer)));
     const first = act?.order === 'before';
     planning.put({
       ...draft,
@@ -231,7 +236,7 @@ function planSorted(
         otherSecretsText(built.others),
       ]),
       request: {
-        ...requestFor(definition, 'update', parameters, built.body, fills),
+        ...requestFor(definition, 'update', parameters, body, fills),
         alternative: alternativePath(definition, 'update', parameters, live.body, []),
       },
       precondition: first ? { state: 'after', step: actKey } : present,
@@ -247,15 +252,14 @@ function planSorted(
     ...draft,
     key: actKey,
     action: 'act',
-    fields: only(draft.fields, [field]),
+    fields: only(draft.fields, [field, ...held]),
     request: requestFor(definition, 'act', parameters, {}, [], act.action),
     precondition: isSecond ? { state: 'after', step: draft.key } : present,
     inverse: back === undefined ? null : { action: 'act', act: back.action },
     after: isSecond ? [draft.key] : [],
   };
-  // The record may run again only as desired: not while a part of it cannot be restored.
   const reason = `${act.action} waits: a part of the record cannot be restored`;
-  planning.put(act.order === 'after' && isStopped ? blocked(step, 'depends_on_blocked', reason) : step);
+  planning.put(isActBlocked ? blocked(step, 'depends_on_blocked', reason) : step);
 }
 
 /** Why a step sends fields that may be equal now. */
