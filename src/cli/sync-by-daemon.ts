@@ -18,11 +18,14 @@ import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import { askDaemon, lookUpRequest, type QueuedRequest, type RequestState } from './daemon-requests.ts';
 import { reportedRun, type ReportedRun } from './run.ts';
+import { verificationNote } from './verification-note.ts';
 
 export interface SyncedRuns {
   readonly runs: readonly ReportedRun[];
   /** True where each was shown as it ended. */
   readonly arePrinted: boolean;
+  /** Of the mirror, for stderr. */
+  readonly warnings: readonly string[];
 }
 
 interface Wanted {
@@ -65,7 +68,16 @@ export async function syncByDaemon(
     const ended = await followed(context, config, card, each.request);
     runs.push(reportOf(context, config, ended));
   }
-  return { runs, arePrinted: false };
+  return { runs, arePrinted: false, warnings: readWarnings(context, config) };
+}
+
+function readWarnings(context: CommandContext, config: Config): string[] {
+  const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  try {
+    return verificationNote(mirror);
+  } finally {
+    mirror.close();
+  }
 }
 
 function followingText({ pid }: DaemonLockfile, behind: readonly string[]): string {

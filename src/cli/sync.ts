@@ -23,6 +23,7 @@ import { loggingAbove } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { commandLog } from './source-probe.ts';
+import { verificationNote } from './verification-note.ts';
 
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
@@ -37,10 +38,8 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const synced = runs ?? (await syncHere(context, config, options));
   const reports = await printed(context, config, synced);
   const isShown = isOneTerminal(context);
-  printReason(
-    context,
-    synced.runs.flatMap((run) => runReason(run, { isShown })),
-  );
+  // Also with --quiet: a sync that went well says nothing else of the damage.
+  printReason(context, [...synced.warnings, ...synced.runs.flatMap((run) => runReason(run, { isShown }))]);
   return syncExitCode(reports, options.kind ?? null);
 }
 
@@ -73,6 +72,7 @@ async function syncHere(
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid);
   const runs: ReportedRun[] = [];
   try {
+    const warnings = verificationNote(mirror);
     for (const source of config.sources) {
       printNote(context, crashedRunNote(mirror, source.name));
       let progress: Progress | null = null;
@@ -104,10 +104,10 @@ async function syncHere(
         await client.close();
       }
     }
+    return { runs, arePrinted: true, warnings };
   } finally {
     mirror.close();
   }
-  return { runs, arePrinted: true };
 }
 
 /** Bars need a terminal that moves its cursor. */

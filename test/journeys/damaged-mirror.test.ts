@@ -125,6 +125,38 @@ describe('a mirror that is gone', () => {
   });
 });
 
+describe('a mirror in which the last verification found problems', () => {
+  it('is synced with one line that says so, also with --quiet and --json', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, ['{"id":"d1","domain":"one.example"}']);
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const sync = async (...more: string[]): Promise<string> => {
+      const { code, stderr } = await tidemark(['sync', '--quiet', ...more], { env });
+      expect(code, stderr).toBe(0);
+      return stderr;
+    };
+    expect(await sync()).toBe('');
+    const verify = async (code: number): Promise<void> => {
+      const ended = await tidemark(['verify'], { env });
+      expect(ended.code, ended.stderr).toBe(code);
+    };
+    await verify(0);
+    expect(await sync()).toBe('');
+    const alter = (from: string, to: string): void => {
+      const other = new Database(join(directory, 'mirror.db'));
+      other.prepare('UPDATE records SET body = replace(body, ?, ?)').run(from, to);
+      other.close();
+    };
+    alter('one.example', 'evil.example');
+    await verify(1);
+    const line =
+      /^tidemark: the last verification \([^)]+\) found 1 problem in \S+mirror\.db: `tidemark verify[^`]*` lists them and says what to do; a sync does not repair them\n$/;
+    expect(await sync()).toMatch(line);
+    expect(await sync('--json')).toMatch(line);
+  });
+});
+
 describe('a mirror with overwritten pages', () => {
   it.each(['runs', 'collections'])(
     '%s: status says that it is damaged and what to do, not that nothing was synced',
