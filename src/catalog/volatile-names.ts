@@ -36,6 +36,13 @@ export function isVolatileMember(
   return field === undefined ? !hasDocumentedFields && VOLATILE.has(name) : field.isVolatile;
 }
 
+const SET_ON_CREATION: ReadonlySet<string> = new Set(['created_at', 'joined_at', 'created_by']);
+
+/** True for a member by whose name the service says when, and by whom, the record was made; for members without a row. */
+export function isSetOnCreation(name: string): boolean {
+  return SET_ON_CREATION.has(name);
+}
+
 /** True for a volatile member of an embedded record or user (`Embedding`). */
 export function changesInside(name: string): boolean {
   return VOLATILE_INSIDE.has(name);

@@ -1,6 +1,7 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
 import { collectionKey, activityKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { mirroredKinds } from '../config/mirrored-kinds.ts';
@@ -138,8 +139,10 @@ function withoutNewIds(
     if (!isRecreated) return [change];
     const fields = change.fields.filter((field) => {
       if (field.path === idPointer) return false;
-      const known = fieldsByName.get(splitPointer(field.path)[0] ?? '');
-      return known === undefined || known.isWritable || severityOf(change, field) !== 'low';
+      const name = splitPointer(field.path)[0] ?? '';
+      const known = fieldsByName.get(name);
+      if (known === undefined) return !isSetOnCreation(name);
+      return known.isWritable || severityOf(change, field) !== 'low';
     });
     return fields.length === 0 ? [] : [{ ...change, fields }];
   });

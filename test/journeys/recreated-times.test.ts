@@ -1,0 +1,18 @@
+/** When a record was created is no drift once a restore has created it again, whatever the profile knows of its fields. */
+import { describe, expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+describe.each(['svc-writable', 'posthog'])('a record that a restore created again, under %s', (profile) => {
+  it('is no drift for its creation time', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: profile });
+    await story.expectRun(0, 'snapshots', 'pin', 'start');
+    await story.expectRun(0, 'snapshots', 'baseline', 'start');
+    const role = await story.named('roles', 'Contractors');
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(role['id'])}/`);
+    const kinds = ['--kind', 'roles', '--kind', 'role_memberships'];
+    await story.applied(0, 'restore', 'run:1', ...kinds, '--apply');
+    const made = await story.named('roles', 'Contractors');
+    expect(made['created_at']).not.toBe(role['created_at']);
+    await story.expectRun(0, 'drift', '--live', ...kinds);
+  });
+});
