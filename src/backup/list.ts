@@ -163,6 +163,16 @@ export interface TargetShown {
   readonly newest: { readonly madeAt: string; readonly bytes: number } | null;
   /** Of a directory, if it is not the volume of the mirror; null where that is so, or the system does not report it. */
   readonly volume: { readonly freeBytes: number; readonly sizeBytes: number } | null;
+  /** The newest complete backup of another mirror that had a source of this one before this one was begun. */
+  readonly earlier?: EarlierBackup;
+}
+
+interface EarlierBackup {
+  readonly source: string;
+  readonly madeAt: string;
+  readonly run: number;
+  /** When the first run of the source began in this mirror, ISO 8601. */
+  readonly begunAt: string;
 }
 
 /** The targets together. */
@@ -279,10 +289,44 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     // One of the future, made before the clock stepped back, would hide for long that none is made.
     const newest = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now()) ?? null;
     const volume = mirror === null ? null : await volumeOf(config, mirror);
-    return { address, whole, damaged: own.length - whole.length, problem: null, newest, volume };
+    const earlier = mirror === null || owner === null ? {} : earlierBackup(all, mirror, owner);
+    return { address, whole, damaged: own.length - whole.length, problem: null, newest, volume, ...earlier };
   } catch (error) {
     const problem = asTidemarkError(error).message;
     return { address, whole: [], damaged: 0, problem, newest: null, volume: null };
+  }
+}
+
+/** Of a mirror that was begun without history although there was one: its volume may not have been mounted. */
+function earlierBackup(
+  all: readonly Backup[],
+  mirror: Mirror,
+  owner: string,
+): { readonly earlier?: EarlierBackup } {
+  const begun = firstRuns(mirror);
+  for (const { state, manifest, madeAt, run } of all) {
+    if (state !== 'whole' || manifest === null || manifest.mirror === owner) continue;
+    for (const { source } of manifest.sources) {
+      const begunAt = begun.get(source);
+      if (begunAt !== undefined && Date.parse(madeAt) < Date.parse(begunAt))
+        return { earlier: { source, madeAt, run, begunAt } };
+    }
+  }
+  return {};
+}
+
+/** When the first run of each source began, ISO 8601. */
+function firstRuns(mirror: Mirror): ReadonlyMap<string, string> {
+  try {
+    return new Map(
+      mirror.runs.sources().flatMap((source): [string, string][] => {
+        const at = mirror.runs.firstStartedAt(source);
+        return at === null ? [] : [[source, at]];
+      }),
+    );
+  } catch {
+    // As in `ownerOf`.
+    return new Map();
   }
 }
 

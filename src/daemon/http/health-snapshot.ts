@@ -35,6 +35,8 @@ interface MirrorFacts {
 interface HealthInputs extends MirrorFacts {
   readonly recent: readonly Delivery[];
   readonly backups: HealthFacts['backups'];
+  /** Why the mirror may have been begun by mistake, without its history. */
+  readonly begunAnew: HealthFacts['problems'];
   /** The latest syncs of all kinds, by source. */
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
 }
@@ -107,6 +109,7 @@ export function readHealthInputs(
       pending: mirror.daemon.pendingDeliveries(),
       recent: mirror.daemon.deliveries(DELIVERIES_READ),
       backups: backupFacts(view, mirror, now),
+      begunAnew: begunAnew(view, mirror),
       wholeSyncs: new Map(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status, lastJobs)]),
       ),
@@ -122,7 +125,7 @@ export function healthFrom(view: HealthView, inputs: HealthInputs, now: number):
     now,
     startedAt: view.startedAt,
     configProblem: view.configProblem()?.message ?? null,
-    problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs)],
+    problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs), ...inputs.begunAnew],
     mirrorProblem: null,
     backups,
     sources: sourceStatuses.flatMap((status) =>
@@ -278,6 +281,31 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
       : [{ address, freeBytes: volume.freeBytes, backupBytes: newest.bytes }],
   );
   return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, volumes };
+}
+
+/**
+ * A target has backups of a source from before this mirror had its first run of it: the mirror's volume may not have been
+ * mounted. A baseline in this mirror shows that a person goes on with it.
+ */
+export function begunAnew(
+  view: Pick<HealthView, 'config' | 'backups'>,
+  mirror: Mirror,
+): HealthFacts['problems'] {
+  const { backup, mirror: path, sources } = view.config();
+  if (backup === null || mirror.snapshots.baseline() !== undefined) return [];
+  const found = view.backups
+    .remembered(backup.targets)
+    .flatMap(({ address, earlier }) => (earlier === undefined ? [] : [{ address, ...earlier }]))
+    .find(({ source }) => sources.some(({ name }) => name === source));
+  if (found === undefined) return [];
+  const { source, address, begunAt, madeAt, run } = found;
+  return [
+    {
+      message: `the mirror was begun at ${begunAt} without history, although ${address} has backups of ${source} from another mirror, the newest before that of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
+      hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore latest --to ${path}\`); to go on with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+      since: begunAt,
+    },
+  ];
 }
 
 function sourceFacts(

@@ -13,7 +13,13 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { mirrorFileState } from '../cell-status.ts';
-import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
+import {
+  begunAnew,
+  type Freshness,
+  isMirrorGone,
+  readFreshness,
+  readHealthSnapshot,
+} from '../http/health-snapshot.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
@@ -70,6 +76,8 @@ class NotifyingObserver implements JobObserver {
   #file = '';
   /** True while the last notice about the mirror's file says that it is gone. */
   #isToldGone = false;
+  /** True while the last notice about the mirror says that it was begun without its history. */
+  #isToldBegunAnew = false;
   /** The configuration whose removed sources were looked for; null where one may have been reported since. */
   #removedOf: Config | null = null;
   /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
@@ -125,7 +133,8 @@ class NotifyingObserver implements JobObserver {
     const at = isoTime(clock.now());
     for (const notice of removedTransition([...this.#unwritten.values()], at).notices)
       this.#sendUnstored(notice);
-    if (this.#isToldGone) this.#sendUnstored(removedNotice({ at, source: '', subject: 'mirror' }, at));
+    if (this.#isToldGone || this.#isToldBegunAnew)
+      this.#sendUnstored(removedNotice({ at, source: '', subject: 'mirror' }, at));
   }
 
   async sent({ signal }: ObserverContext): Promise<void> {
@@ -166,6 +175,10 @@ class NotifyingObserver implements JobObserver {
       this.#file = file;
       await this.#whereThere(context, () => this.#endRemoved());
       if (!this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
+      await this.#whereThere(context, () => {
+        this.#tellBegunAnew();
+        return Promise.resolve();
+      });
     }
     const dueAt = deliveries.nextDueAt(this.#notifier.outbox);
     if (dueAt !== null && dueAt <= now) await deliveries.deliverDue(context.signal);
@@ -241,6 +254,29 @@ class NotifyingObserver implements JobObserver {
     this.#isToldGone = !this.#isToldGone;
     const now = this.#options.clock.now();
     this.#sendUnstored(this.#isToldGone ? gone(now, this.#options.config()) : back(now));
+  }
+
+  /** Reports once that the mirror may have been begun by mistake, and once that this is settled. */
+  #tellBegunAnew(): void {
+    const view = this.#view();
+    const { backup } = view.config();
+    if (backup === null) return;
+    // Targets are read again where something else needs them, which is after each backup.
+    const isReadNow = this.#isToldBegunAnew || view.backups.remembered(backup.targets).length === 0;
+    if (isReadNow) view.backups.known(backup.targets, view.mirror());
+    const [problem] = begunAnew(view, view.mirror());
+    if ((problem !== undefined) === this.#isToldBegunAnew) return;
+    this.#isToldBegunAnew = problem !== undefined;
+    const now = this.#options.clock.now();
+    if (problem === undefined) {
+      this.#sendUnstored(back(now));
+      return;
+    }
+    const { message, hint } = problem;
+    this.#options.log.warn({ hint }, message);
+    const of = { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' } as const;
+    const title = `${subjectName('')}: it was begun without its history`;
+    this.#sendUnstored(noticeOf(of, { severity: 'critical', title, lines: [message], hint }));
   }
 
   #sendUnstored(notice: Notice): void {

@@ -1,12 +1,16 @@
 /** The observer in the daemon's own surroundings: a real mirror behind the daemon's mirrorAccess. */
-import { renameSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Config } from '../../../src/config/config.ts';
+import { BackupCatalog } from '../../../src/backup/list.ts';
+import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
+import { backupName, manifestName } from '../../../src/backup/name.ts';
+import type { Config, TargetConfig } from '../../../src/config/config.ts';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
+import { readHealthSnapshot } from '../../../src/daemon/http/health-snapshot.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
 import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
@@ -206,6 +210,53 @@ describe('the observer', () => {
     expect(mirrorAccess.isThere()).toBe(true);
     await observer.wake!(context);
     expect(sent).toEqual(['mirror_gone', 'mirror_back']);
+  });
+
+  it('tells once that the mirror was begun without the history of which there are backups, until a baseline is pinned', async () => {
+    const { observer, context, clock, sent, texts, mirrorAccess, view, mirror } = rig();
+    const path = temporaryDirectory();
+    const name = backupName(clock.now() - 3_600_000, 5, false);
+    const sources = [{ source: 'production', run: 5, outcome: 'complete', finished_at: null }];
+    const manifest: BackupManifest = {
+      ...{
+        schema: MANIFEST_SCHEMA,
+        file: name,
+        made_at: new Date(clock.now() - 3_600_000).toISOString(),
+      },
+      ...{ mirror: 'another', run: 5, root: 'r', sources, bytes: 3, sha256: 'a'.repeat(64), plain_bytes: 9 },
+      ...{ plain_sha256: 'a'.repeat(64), compression: 'zstd' as const, encryption: null },
+      ...{ checked: { records: 1, revisions: 1, runs: 5 }, versions: { tidemark: '0', schema: 1 } },
+    };
+    writeFileSync(join(path, name), 'abc');
+    writeFileSync(join(path, manifestName(name)), manifestText(manifest));
+    const targets = [{ type: 'directory', path, keep: 9 }] as unknown as TargetConfig[];
+    const base = view.config();
+    const backups = new BackupCatalog(clock);
+    const config = () => ({ ...base, backup: { everyMs: 86_400_000, targets } });
+    Object.assign(view, { config, backups });
+    const first = openMirror(mirror, { mode: 'write', command: 'test', clock });
+    const { run } = await begin(first).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    first.close();
+    backups.known(targets, mirrorAccess.reader());
+    await expect
+      .poll(() => backups.remembered(targets))
+      .toMatchObject([{ problem: null, earlier: { run: 5 } }]);
+    for (let minutes = 0; minutes < 4; minutes += 1) {
+      clock.advance(60_000);
+      await observer.wake!(context);
+    }
+    expect(sent).toEqual(['mirror_gone']);
+    expect(texts[0]).toMatch(/without history, although .* has backups of production .*\(run 5\)/);
+    const { health } = readHealthSnapshot(view, clock.now());
+    expect(health.reasons).toMatchObject([{ code: 'daemon_problem', state: 'degraded' }]);
+    await mirrorAccess.write('job', context.signal, ({ snapshots }) => {
+      snapshots.pin('approved', run);
+      snapshots.setBaseline('approved');
+    });
+    clock.advance(60_000);
+    await observer.wake!(context);
+    expect(sent).toEqual(['mirror_gone', 'mirror_back']);
+    expect(readHealthSnapshot(view, clock.now()).health.reasons).toEqual([]);
   });
 
   it('says that a sync is overdue, after it had the time to make up for what was missed', async () => {
