@@ -285,7 +285,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
 
 /**
  * A target has backups of a source from before this mirror had its first run of it: the mirror's volume may not have been
- * mounted. A baseline in this mirror shows that a person goes on with it.
+ * mounted. A baseline in this mirror shows that a person continues with it.
  */
 export function begunAnew(
   view: Pick<HealthView, 'config' | 'backups'>,
