@@ -3,11 +3,12 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
-import { recordBlame, type BlameField } from '../diff/history.ts';
+import { recordBlame, recordLog, withWriters, type BlameField } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import type { Fact, TablePart } from '../report/document.ts';
 import { renderText } from '../report/render-text.ts';
+import { restoreText } from '../report/notes.ts';
 import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
@@ -37,11 +38,14 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const { revisions, lastSeen } = history;
-    const fields = recordBlame(definition, revisions, {
+    const asked = {
       mode: options.all === true ? 'all' : 'default',
-      isDeep: options.deep === true,
       sightingBefore: history.sightingBefore,
-    }).map((field) =>
+    } as const;
+    const fields = withWriters(
+      recordBlame(definition, revisions, { ...asked, isDeep: options.deep === true }),
+      history.withRestores(recordLog(definition, revisions, asked)),
+    ).map((field) =>
       options.showSecrets === true
         ? field
         : { ...field, value: maskedAt(field.path, field.value, definition) },
@@ -103,16 +107,23 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
 /** One line a field. When it was last otherwise is a column only where it ever was. */
 function fieldTable(fields: readonly BlameField[]): TablePart {
   const isChanged = fields.some((field) => field.last_seen_before !== null);
-  const columns = ['field', 'since', ...(isChanged ? ['last different'] : []), 'value'];
+  const isWritten = fields.some((field) => field.changed_by !== undefined);
+  const columns = [
+    ...['field', 'since'],
+    ...(isChanged ? ['last different'] : []),
+    ...(isWritten ? ['by'] : []),
+    'value',
+  ];
   return {
     type: 'table',
     columns,
     align: columns.map(() => 'left'),
     hasValues: true,
-    rows: fields.map(({ since, last_seen_before: before, value, ...field }) => [
+    rows: fields.map(({ since, last_seen_before: before, changed_by: by, value, ...field }) => [
       pathText(field),
       whenText(since),
       ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
+      ...(isWritten ? [by === undefined ? '·' : restoreText(by)] : []),
       JSON.stringify(value),
     ]),
   };

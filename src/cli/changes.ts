@@ -191,17 +191,20 @@ function timelineOf(
   sources: readonly string[],
 ): Timeline {
   const events = found.flatMap(({ run, diff }) =>
-    (diff?.changes ?? []).map(({ kind, id, name, change, fields, created_again: again }): TimelineEvent => ({
-      at: run.finishedAt ?? run.startedAt,
-      run: run.run,
-      kind,
-      id,
-      name,
-      change,
-      fields: change === 'changed' ? fields : [],
-      ...(again === undefined ? {} : { created_again: again }),
-      ...(sources.length > 1 ? { source: run.source } : {}),
-    })),
+    (diff?.changes ?? []).map(
+      ({ kind, id, name, change, fields, created_again: again, changed_by: by }): TimelineEvent => ({
+        at: run.finishedAt ?? run.startedAt,
+        run: run.run,
+        kind,
+        id,
+        name,
+        change,
+        fields: change === 'changed' ? fields : [],
+        ...(again === undefined ? {} : { created_again: again }),
+        ...(by === undefined ? {} : { changed_by: by }),
+        ...(sources.length > 1 ? { source: run.source } : {}),
+      }),
+    ),
   );
   // Days before the first run of the period would only make the chart narrow.
   const first = found[0]?.run;

@@ -36,10 +36,12 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const { row, definition } = found;
     const point = pointOf(mirror, LATEST, { source: row.source });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
-    const entries = recordLog(definition, history.revisions, {
-      mode: options.all === true ? 'all' : 'default',
-      sightingBefore: history.sightingBefore,
-    });
+    const entries = history.withRestores(
+      recordLog(definition, history.revisions, {
+        mode: options.all === true ? 'all' : 'default',
+        sightingBefore: history.sightingBefore,
+      }),
+    );
     const shown = entries.slice(0, options.limit ?? entries.length);
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
@@ -100,8 +102,8 @@ function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
   return {
     kind: row.kind,
     change,
-    name: again === undefined ? came : changeText({ change: came, id: again.id, created_again: again }),
-    outcome: `${again === undefined ? 'by' : 'seen by'} ${sightingText(entry)}`,
+    name: changeText({ ...entry, change: came, id: again?.id ?? row.id }),
+    outcome: `${again === undefined && entry.changed_by === undefined ? 'by' : 'seen by'} ${sightingText(entry)}`,
     lines: [windowText(entry), ...(returned?.length === 0 ? ['as it was before'] : [])],
     fields: shown,
     foldedFields: rest,

@@ -24,6 +24,7 @@ import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
+import { RestoreWrites } from '../state/written-by-restore.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { type CommandContext, lineOptions } from './context.ts';
@@ -285,7 +286,10 @@ export function changesBetween(
     through: (changes) => again.joined(changes, filter),
   });
   const once = withoutRepeats(document, filter.kinds);
-  const changes = once.changes.map((change) => again.withRecreation(change)).sort(compareKeys);
+  const writes = new RestoreWrites(mirror, source);
+  const changes = once.changes
+    .map((change) => writes.marked(again.withRecreation(change), runs))
+    .sort(compareKeys);
   return { ...once, changes, left_out: firstReads.leftOut() };
 }
 

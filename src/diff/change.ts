@@ -23,6 +23,17 @@ export interface RecordChange {
   readonly fields: readonly FieldChange[];
   /** Given in the changes of a run, for a record that a restore created again under this id. */
   readonly created_again?: Recreated;
+  /** Given in the changes of a run, for a record that a restore updated, acted on, or removed. */
+  readonly changed_by?: WrittenBy;
+}
+
+/** The restore that made a change. */
+export interface WrittenBy {
+  readonly restore: number;
+  /** Who started it. */
+  readonly by: string;
+  /** Which of the changed fields it wrote, as in `fields`; left out for a removal. */
+  readonly paths?: readonly string[];
 }
 
 /** A record that continues under a new id. */

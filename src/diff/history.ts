@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
-import { type Recreated, compareRecords } from './change.ts';
+import { type Recreated, type WrittenBy, compareRecords } from './change.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 
 /** A run that read the record or its collection, and when it ended (ISO 8601). */
@@ -54,6 +54,8 @@ export interface LogEntry extends Sighting {
    * `fields` may be empty.
    */
   readonly created_again?: RenewedId;
+  /** Given where a restore made the change. */
+  readonly changed_by?: WrittenBy;
 }
 
 /** One field's value, and since when it has it. */
@@ -65,6 +67,8 @@ export interface BlameField {
   readonly since: Sighting;
   /** When the field last had another value, or the record was absent; null if the collection had not been read before. */
   readonly last_seen_before: Sighting | null;
+  /** Given where a restore wrote it. */
+  readonly changed_by?: Omit<WrittenBy, 'paths'>;
 }
 
 interface Parsed extends HistoryRevision {
@@ -157,6 +161,15 @@ export function recordBlame(
   });
 }
 
+/** The fields, each with the restore that wrote it, by the entries of the record's log. */
+export function withWriters(fields: readonly BlameField[], log: readonly LogEntry[]): BlameField[] {
+  return fields.map((field) => {
+    const by = log.find(({ run }) => run === field.since.run)?.changed_by;
+    if (by?.paths?.some((path) => touches({ path }, field.path)) !== true) return field;
+    return { ...field, changed_by: { restore: by.restore, by: by.by } };
+  });
+}
+
 function placesOf(
   definition: ResourceDefinition,
   value: JsonValue,
@@ -184,7 +197,7 @@ function leaves(path: string, value: JsonValue): [string, JsonValue][] {
 }
 
 /** True for a change at, above or below this place. */
-function touches(change: FieldChange, path: string): boolean {
+function touches(change: Pick<FieldChange, 'path'>, path: string): boolean {
   return change.path === path || change.path.startsWith(`${path}/`) || path.startsWith(`${change.path}/`);
 }
 

@@ -2,7 +2,7 @@
  * Restores, their journal and the id map. What is written before a request and after its answer has reached the disk
  * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
-import { and, asc, desc, eq, getTableColumns } from 'drizzle-orm';
+import { and, asc, desc, eq, getTableColumns, gte, isNull, lte, or } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -108,6 +108,12 @@ export class RestoreStore {
 
   get(restore: number): RestoreRow | undefined {
     return this.#access.read((connection) => readRestores(connection, { restore })[0]);
+  }
+
+  /** Numbers of the restores of a source that may have sent something between two times (ISO 8601), newest first. */
+  numbersBetween(source: string, after: string, until: string): number[] {
+    const rows = this.#access.read((connection) => BETWEEN(connection).all({ source, after, until }));
+    return rows.map(({ restore }) => restore);
   }
 
   /** The journal of a restore in the order of its plan. */
@@ -251,6 +257,21 @@ export function readRestores(
       approved: parseLossless(approved) as RestoreRow['approved'],
     }));
 }
+
+const BETWEEN = prepared((db) =>
+  db
+    .select({ restore: restores.restore })
+    .from(restores)
+    .where(
+      and(
+        eq(restores.source, param('source')),
+        lte(restores.startedAt, param('until')),
+        or(isNull(restores.finishedAt), gte(restores.finishedAt, param('after'))),
+      ),
+    )
+    .orderBy(desc(restores.restore))
+    .prepare(),
+);
 
 const STEPS = prepared((db) =>
   db

@@ -10,10 +10,12 @@ import {
   type DiffDocument,
   type RecordChange,
   type Recreated,
+  type WrittenBy,
   type Stale,
   type StateReference,
   mayHide,
 } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
 import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
@@ -190,15 +192,33 @@ function recreation({ restore, is_recognised: isRecognised }: Recreated): string
     : `created again by restore ${restore}`;
 }
 
+/** `changed by restore 1 (ann@host)`; where it wrote only some of the fields, `changed, /name by restore 1 (ann@host)`. */
+export function writtenText(
+  change: string,
+  by: WrittenBy,
+  fields: readonly Pick<FieldChange, 'path'>[],
+): string {
+  const { paths } = by;
+  const isPart = paths !== undefined && fields.some(({ path }) => !paths.includes(path));
+  return `${change}${isPart ? `, ${paths.map((path) => nameText(path)).join(', ')}` : ''} by ${restoreText(by)}`;
+}
+
+/** `restore 1 (ann@host)`. */
+export function restoreText({ restore, by }: Pick<WrittenBy, 'restore' | 'by'>): string {
+  return `restore ${restore} (${nameText(by)})`;
+}
+
 /** `changed`, or what is in its place; of a record that had been away, also that it came back. */
 export function changeText({
   change,
   id,
   created_again: again,
-}: Pick<RecordChange, 'id' | 'created_again'> & {
+  changed_by: by,
+  fields,
+}: Pick<RecordChange, 'id' | 'created_again' | 'changed_by' | 'fields'> & {
   readonly change: RecordChange['change'] | 'returned';
 }): string {
-  if (again === undefined) return change;
+  if (again === undefined) return by === undefined ? change : writtenText(change, by, fields);
   const text = recreatedText(again, id);
   return change === 'changed' ? text : `${change}, ${text}`;
 }

@@ -1,7 +1,7 @@
 /** What changed in a period as a report: charts by day, a table by kind, then run by run, newest first. */
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { formatInteger, plural } from '../core/wording.ts';
-import type { Recreated, RecordChange } from '../diff/change.ts';
+import type { Recreated, RecordChange, WrittenBy } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { chartBox } from './charts.ts';
 import { type Item, type Part, type ReportDocument, recordsPart } from './document.ts';
@@ -21,6 +21,8 @@ export interface TimelineEvent {
   readonly change: RecordChange['change'];
   /** Given where a restore created the record again. */
   readonly created_again?: Recreated;
+  /** Given where a restore made the change. */
+  readonly changed_by?: WrittenBy;
   /** Those that changed; none of a record that came or went. */
   readonly fields: readonly FieldChange[];
   /** Named where several sources share the report. */

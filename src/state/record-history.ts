@@ -4,10 +4,11 @@
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
+import type { HistoryRevision, LogEntry, RenewedId, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { RecreatedBetween } from './recreated.ts';
+import { RestoreWrites } from './written-by-restore.ts';
 
 interface RecordHistory {
   /** Newest first; none if the record was created later. */
@@ -18,6 +19,8 @@ interface RecordHistory {
   readonly lastSeen: Sighting | null;
   /** Where it got another id, newest first, also after the requested id. */
   readonly renewals: readonly RenewedId[];
+  /** The entries of its log, each with the restore that made the change. */
+  readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
 }
 
 /** The history of a record as of run `until`. */
@@ -45,7 +48,25 @@ export function recordHistory(
         ? null
         : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
     renewals: revisions.flatMap(({ created_again: again }) => again ?? []),
+    withRestores: (log) => withRestores(mirror, row, found, log),
   };
+}
+
+function withRestores(
+  mirror: Mirror,
+  { source, kind, scope, id }: RecordRow,
+  found: readonly Revision[],
+  log: readonly LogEntry[],
+): LogEntry[] {
+  const writes = new RestoreWrites(mirror, source);
+  return log.map((entry) => {
+    if (entry.created_again !== undefined) return entry;
+    // The id that the record had then.
+    const own = found.find(({ run }) => run === entry.run);
+    const record = { kind, scope, id: own?.id ?? id, change: entry.change, fields: entry.fields };
+    const by = writes.of(record, { after: entry.last_seen_before?.at ?? null, until: entry.at });
+    return by === undefined ? entry : { ...entry, changed_by: by };
+  });
 }
 
 /**

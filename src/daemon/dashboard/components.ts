@@ -9,7 +9,7 @@ import type { FieldChange } from '../../diff/compare.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { fieldHtml } from '../../report/html-field.ts';
-import { recreatedText } from '../../report/notes.ts';
+import { recreatedText, writtenText } from '../../report/notes.ts';
 import { nameText } from '../../report/value-text.ts';
 import { isMaskedId } from '../../report/mask.ts';
 import { age, ahead } from '../http/wording.ts';
@@ -256,7 +256,7 @@ interface ArticleFacts {
 /** One changed record with its fields. `change` is masked already. */
 export function changeArticle(change: RecordChange, facts: ArticleFacts): Html {
   const { definition, place, severity, actions = null, id: anchor } = facts;
-  const { created_again: again } = change;
+  const { created_again: again, changed_by: by } = change;
   const fields = fieldsForPeople(change, definition);
   const style = trusted(severity === null ? 'record' : `record is-${severity}`);
   const name = markup`<h3>${nameHtml(nameText(change.name))}</h3>`;
@@ -271,6 +271,7 @@ export function changeArticle(change: RecordChange, facts: ArticleFacts): Html {
 <header>${link}${tags}${severity === null ? NOTHING : severityTag(severity)}</header>
 <p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : `in ${place}`}</p>
 ${again === undefined ? NOTHING : markup`<p>${capital(recreatedText(again, change.id))}</p>`}
+${by === undefined ? NOTHING : markup`<p>${capital(writtenText(change.change, by, change.fields))}</p>`}
 ${fieldListHtml(fields, change.change === 'changed' ? CHANGED_SHOWN : 0)}
 ${actions}</article>`;
 }

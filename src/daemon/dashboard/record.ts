@@ -5,7 +5,14 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { parseLossless, type JsonValue } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
-import { type BlameField, type LogEntry, type Sighting, recordBlame, recordLog } from '../../diff/history.ts';
+import {
+  type BlameField,
+  type LogEntry,
+  type Sighting,
+  recordBlame,
+  recordLog,
+  withWriters,
+} from '../../diff/history.ts';
 import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
@@ -13,7 +20,7 @@ import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SIGN } from '../../report/document.ts';
-import { placeText, recreatedText } from '../../report/notes.ts';
+import { placeText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
 import { foldedValue, nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
@@ -55,7 +62,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
-  const { revisions, sightingBefore } = recordHistory(mirror, row, latest, definitions);
+  const { revisions, sightingBefore, withRestores } = recordHistory(mirror, row, latest, definitions);
   const body = revisions.find(({ body: text }) => text !== null)?.body ?? row.body;
   const value = body === null ? null : parseLossless(body);
   const own = shownName(row, value, definition);
@@ -75,10 +82,10 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   ]);
   const shown = revisions.slice(0, REVISIONS_SHOWN + 1);
   // The changes of the oldest revision shown are unknown without the one before it.
-  const log = recordLog(definition, shown, options).filter(
+  const log = withRestores(recordLog(definition, shown, options)).filter(
     (entry) => shown.length <= REVISIONS_SHOWN || entry.run !== shown.at(-1)?.run,
   );
-  const blame = recordBlame(definition, revisions, { ...options, isDeep: false });
+  const blame = withWriters(recordBlame(definition, revisions, { ...options, isDeep: false }), log);
   const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
   const state = row.isRemoved ? markup`, <strong class="removed">removed</strong>` : NOTHING;
   const asOf = `${row.isRemoved ? 'as last seen' : 'current values'}, and since when`;
@@ -157,10 +164,10 @@ function sightingHtml({ run, at }: Sighting): Html {
 
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
   if (fields.length === 0) return emptyHtml('No fields.', '');
-  const rows = fields.map(({ path, value, since }) => [
+  const rows = fields.map(({ path, value, since, changed_by: by }) => [
     markup`<code>${nameText(path.slice(1) || path)}</code>`,
     markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
-    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}`)}`,
+    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
   ]);
   const columns = [{ head: 'Field' }, { head: 'Value', style: 'wide below' }, { head: 'Since' }];
   return tableHtml('Fields, and since when each has its value', columns, rows);
@@ -188,7 +195,7 @@ function versionLinks(
 }
 
 function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number, links: Html): Html {
-  const { run, at, change, last_seen_before: before, created_again: again, returned } = entry;
+  const { run, at, change, last_seen_before: before, created_again: again, changed_by: by, returned } = entry;
   const window =
     before === null
       ? 'first seen here; it may be older'
@@ -207,6 +214,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
   return markup`<article class="revision"><h3>${timeHtml(at)} ${tag}</h3>
 <p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>
 ${recreated}
+${by === undefined ? NOTHING : markup`<p>${capital(writtenText(change, by, entry.fields))}</p>`}
 ${isFirst ? NOTHING : fieldListHtml(fields, change === 'removed' ? 0 : FIELDS_SHOWN)}
 ${links}</article>`;
 }

@@ -17,6 +17,7 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { firstReads } from '../../state/unknown-records.ts';
 import { recreatedIn, RecreatedBetween } from '../../state/recreated.ts';
+import { RestoreWrites } from '../../state/written-by-restore.ts';
 
 /** Activity kinds, listed separately: their records are not configuration, and there are many. */
 export const ACTIVITY_KINDS: readonly Kind[] = activityKinds();
@@ -225,6 +226,7 @@ async function gather(
   const reads = firstReads(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
+  const writes = new RestoreWrites(mirror, run.source);
   // The reader has its own connection: others may read and publish while this one waits.
   const between = mirror.records.changesBetween(previous.run, run.run, {
     sources: [run.source],
@@ -240,7 +242,8 @@ async function gather(
     if (change === null) continue;
     if (change.change === 'added' && reads.isUnknown({ kind, scope, id }, 'added')) continue;
     if (changes.length === limit) return { changes: changesOnce(changes, undefined), isMore: true };
-    changes.push(withMaskedId(maskedChange(again.withRecreation(change), definition), definition));
+    const marked = writes.marked(again.withRecreation(change), { from: previous, to: run });
+    changes.push(withMaskedId(maskedChange(marked, definition), definition));
   }
   return { changes: changesOnce(changes, undefined), isMore: false };
 }
