@@ -35,7 +35,7 @@ interface ApplyCommandOptions {
 export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
   const plan = await planIn(context, options.plan);
   requireConsent(context, options, null);
-  const session = openSession(context, {
+  const session = await openSession(context, {
     command: 'apply',
     writes: true,
     needsNoMirror: plan.from.run === undefined,

@@ -5,6 +5,7 @@ import type { Config, SourceConfig } from '../config/config.ts';
 import { hasMirrorPerSource, onlyMirrorConfig } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { commandActor } from '../core/actor.ts';
+import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { StateFilter } from '../state/filter.ts';
@@ -12,7 +13,7 @@ import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import type { CommandContext } from './context.ts';
+import { printNote, type CommandContext } from './context.ts';
 import { StateOpener } from './state-opener.ts';
 
 export interface RestoreSession {
@@ -42,15 +43,21 @@ interface SessionOptions {
   readonly source?: string;
 }
 
+/** How often it is tried again to take the lock, and for how long. */
+const LOCK_RETRY_MS = 500;
+const LOCK_WAIT_MS = 3_600_000;
+
 /**
- * Opens the mirror, under the lock where the remote is going to be written.
- * @throws TidemarkError `usage` where it is not clear which source is meant, `mirror_locked`, `mirror_missing`
+ * Opens the mirror, under the lock where the remote is going to be written. Another process that holds it, such as the
+ * sync of a daemon, is waited for, for an hour at most.
+ * @throws TidemarkError `usage` where it is not clear which source is meant, `mirror_locked`, `mirror_missing`,
+ * `interrupted` where the wait was ended
  */
-export function openSession(context: CommandContext, options: SessionOptions): RestoreSession {
+export async function openSession(context: CommandContext, options: SessionOptions): Promise<RestoreSession> {
   const config = configOf(context, options.source);
   const source = oneSource(config, options.source);
   const definitions = definitionsFor(config, source.name);
-  const mirror = openMirrorFor(context, config, options);
+  const mirror = await whenFree(context, options, () => openMirrorFor(context, config, options));
   const opener = new StateOpener(context, config, options.command, mirror);
   return {
     context,
@@ -67,6 +74,34 @@ export function openSession(context: CommandContext, options: SessionOptions): R
       }),
     close: () => opener.close(),
   };
+}
+
+async function whenFree<T>(
+  context: CommandContext,
+  { writes }: Pick<SessionOptions, 'writes'>,
+  open: () => T,
+): Promise<T> {
+  const begin = systemClock.now();
+  let isSaid = false;
+  for (;;) {
+    try {
+      return open();
+    } catch (error) {
+      const isHeld = writes && error instanceof TidemarkError && error.code === 'mirror_locked';
+      if (!isHeld || systemClock.now() - begin >= LOCK_WAIT_MS) throw error;
+      if (!isSaid) {
+        printNote(context, [
+          `${error.message}: waiting until it is free, for an hour at most; Ctrl-C ends this`,
+        ]);
+      }
+      isSaid = true;
+    }
+    try {
+      await systemClock.sleep(LOCK_RETRY_MS, context.signal);
+    } catch (error) {
+      throw new TidemarkError('interrupted', 'interrupted; nothing was sent', { cause: error });
+    }
+  }
 }
 
 function openMirrorFor(

@@ -57,7 +57,7 @@ export interface RestoreOptions {
 export async function restore(context: CommandContext, asked: RestoreOptions): Promise<ExitCode> {
   if (asked.resume !== undefined) return resumeRestore(context, asked);
   const reference = checkOptions(context, asked);
-  const session = openSession(context, {
+  const session = await openSession(context, {
     command: 'restore',
     writes: asked.apply === true,
     needsNoMirror: reference.form === 'file',
@@ -191,7 +191,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   }
   const { resume } = options;
   const number = typeof resume === 'string' ? restoreNumber(resume) : undefined;
-  const session = openSession(context, {
+  const session = await openSession(context, {
     command: 'restore',
     writes: true,
     needsNoMirror: false,

@@ -34,7 +34,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
   if (options.apply === true) requireConsent(context, options, `tidemark undo ${number}`);
   else if (options.yes === true)
     throw new TidemarkError('usage', '--yes agrees to what --apply sends', { hint: 'give --apply as well' });
-  const session = openSession(context, {
+  const session = await openSession(context, {
     command: 'undo',
     writes: options.apply === true,
     needsNoMirror: false,
