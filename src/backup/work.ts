@@ -23,9 +23,12 @@ export interface BackupJob {
   readonly owner: string;
   /** Of the worker of a fleet that makes it: part of the backup's name. */
   readonly fence?: number | null;
-  /** How long a target may take before it has answered for the first time, in milliseconds; without it, as long as its requests. */
+  /** How long a target may take before it has answered for the first time, in milliseconds; without it, a minute for a bucket. */
   readonly answersWithinMs?: number;
 }
+
+/** A bucket that accepts connections and never answers must not keep the other targets waiting. */
+const BUCKET_ANSWERS_MS = 60_000;
 
 export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking' | 'storing';
 
@@ -135,7 +138,8 @@ async function openPlace(
   const target = await openTarget(config, clock);
   let names: ReadonlySet<string> = new Set();
   const error = await failureOf(async () => {
-    const files = await answered(target, target.sweep(owner), answersWithinMs, clock);
+    const withinMs = answersWithinMs ?? (config.type === 's3' ? BUCKET_ANSWERS_MS : undefined);
+    const files = await answered(target, target.sweep(owner), withinMs, clock);
     names = new Set(files.map((file) => file.name));
   });
   return { target, names, error };

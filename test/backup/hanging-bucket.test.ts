@@ -1,0 +1,47 @@
+/** A bucket that takes connections and never answers, beside a directory. */
+import { mkdirSync, readdirSync } from 'node:fs';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { createBackup } from '../../src/backup/work.ts';
+import { parseS3Address } from '../../src/config/backup-target.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { never, setting } from './fixture.ts';
+
+it('is given up after a minute, and the directory gets the backup', async () => {
+  const { home, directory, mirror } = await setting();
+  const workDirectory = join(home, 'work');
+  mkdirSync(workDirectory);
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => void sockets.push(socket.on('error', () => undefined)));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { port } = server.address() as AddressInfo;
+  const bucket = parseS3Address(`s3://backups/here?endpoint=http://127.0.0.1:${port}&region=us-east-1`);
+  if (bucket === null) throw new Error('not an address');
+  const waits: number[] = [];
+  // A minute that is over at once.
+  const clock = { ...systemClock, sleep: (ms: number) => Promise.resolve(void waits.push(ms)) };
+  const { stored } = await createBackup(
+    {
+      mirrorPath: mirror.path,
+      workDirectory,
+      targets: [
+        { ...bucket, objectLock: null, retention: null },
+        { type: 'directory', path: directory, retention: null },
+      ],
+      recipients: [],
+      owner: 'test',
+    },
+    { clock, signal: never, onProgress: () => undefined },
+  );
+  expect(stored.map(({ error }) => error?.code ?? null)).toEqual(['timeout', null]);
+  expect(waits).toEqual([60_000]);
+  expect(readdirSync(directory)).toHaveLength(2);
+});
