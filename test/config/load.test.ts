@@ -43,6 +43,7 @@ log: { level: debug }
     expect(source).toEqual({
       name: 'production',
       profile: 'posthog',
+      keyOption: 'apiKey',
       proxies: { https: null, http: null, exceptions: [] },
       keyPath: '/api/personal_api_keys/@current/',
       organizations: ['0190-a', '17'],
