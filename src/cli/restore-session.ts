@@ -7,7 +7,9 @@ import { definitionsFor } from '../config/source.ts';
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
@@ -49,7 +51,7 @@ const LOCK_WAIT_MS = 3_600_000;
 
 /**
  * Opens the mirror, under the lock where the remote is going to be written. Another process that holds it, such as the
- * sync of a daemon, is waited for, for an hour at most.
+ * sync of a daemon, is waited for, for an hour at most; another restore is not.
  * @throws TidemarkError `usage` where it is not clear which source is meant, `mirror_locked`, `mirror_missing`,
  * `interrupted` where the wait was ended
  */
@@ -57,7 +59,9 @@ export async function openSession(context: CommandContext, options: SessionOptio
   const config = configOf(context, options.source);
   const source = oneSource(config, options.source);
   const definitions = definitionsFor(config, source.name);
-  const mirror = await whenFree(context, options, () => openMirrorFor(context, config, options));
+  const mirror = await whenFree(context, config.mirror, options, () =>
+    openMirrorFor(context, config, options),
+  );
   const opener = new StateOpener(context, config, options.command, mirror);
   return {
     context,
@@ -78,6 +82,7 @@ export async function openSession(context: CommandContext, options: SessionOptio
 
 async function whenFree<T>(
   context: CommandContext,
+  path: string,
   { writes }: Pick<SessionOptions, 'writes'>,
   open: () => T,
 ): Promise<T> {
@@ -88,7 +93,7 @@ async function whenFree<T>(
       return open();
     } catch (error) {
       const isHeld = writes && error instanceof TidemarkError && error.code === 'mirror_locked';
-      if (!isHeld || systemClock.now() - begin >= LOCK_WAIT_MS) throw error;
+      if (!isHeld || isWritten(path) || systemClock.now() - begin >= LOCK_WAIT_MS) throw error;
       if (!isSaid) {
         printNote(context, [
           `${error.message}: waiting until it is free, for an hour at most; Ctrl-C ends this`,
@@ -102,6 +107,11 @@ async function whenFree<T>(
       throw new TidemarkError('interrupted', 'interrupted; nothing was sent', { cause: error });
     }
   }
+}
+
+/** True while another process writes to the service: the plan of this command would be another one after it. */
+function isWritten(path: string): boolean {
+  return /\b(?:restore|undo|apply)\b/.test(writerOf(realMirrorPath(path))?.command ?? '');
 }
 
 function openMirrorFor(

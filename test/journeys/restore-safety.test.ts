@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { start } from './harness.ts';
 import { ORGANIZATION, Story, type RestoreJson } from './restore-story.ts';
@@ -177,16 +178,20 @@ describe('one writer', () => {
     await story.expectRun(0, 'diff', 'latest', 'live');
   });
 
-  it('a restore leaves with a clear line while a sync is under way', async () => {
+  it('a restore waits while a sync is under way, and sends what is right then', async () => {
     const story = await damaged();
     const held = gate(story, 'GET');
     const syncing = story.run('sync', '--quiet');
     await held.reached;
-    const { stderr } = await story.expectRun(1, 'restore', '--apply', '--yes');
-    expect(stderr).toContain('sync');
-    held.open();
-    await syncing;
+    const restoring = story.run('restore', 'run:1', '--apply', '--yes');
+    await delay(1_000);
     expect(story.writes()).toEqual([]);
+    held.open();
+    expect((await syncing).code).toBe(0);
+    const { code, stderr } = await restoring;
+    expect(stderr).toContain('waiting until it is free');
+    expect(code, stderr).toBe(0);
+    await story.expectRun(0, 'diff', 'run:1', 'live');
   });
 });
 

@@ -77,8 +77,9 @@ it('is recognized by init, read completely, and restored under the names and pat
     method: 'PATCH',
     body: { hogql_query: queried.body['svcql_query'] },
   });
+  // The settings of the component are left to enter by hand.
   const done = JSON.parse(
-    (await run(0, 'restore', 'latest', '--apply', '--yes', '--json')).stdout,
+    (await run(3, 'restore', 'latest', '--apply', '--yes', '--json')).stdout,
   ) as RestoreJson;
   expect(done.steps.map(({ outcome, verified }) => [outcome, verified])).toEqual(
     done.steps.map(() => ['applied', true]),
