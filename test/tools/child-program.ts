@@ -4,7 +4,7 @@
  */
 import { globSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { rolldown } from 'rolldown';
+import { build } from 'esbuild';
 import { inject, onTestFinished } from 'vitest';
 
 /** Builds `path`, a TypeScript file; returns the path of what Node starts, which goes with the test. */
@@ -14,18 +14,23 @@ export async function childProgram(path: string): Promise<string> {
   mkdirSync(cache, { recursive: true });
   const directory = mkdtempSync(join(cache, 'tidemark-child-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  const bundle = await rolldown({
-    input: path,
+  await build({
+    entryPoints: [path],
+    outdir: directory,
+    bundle: true,
+    format: 'esm',
     platform: 'node',
-    transform: { target: 'node22' },
-    external: [/^better-sqlite3/],
+    target: 'node22',
+    outExtension: { '.js': '.mjs' },
+    external: ['better-sqlite3'],
+    banner: {
+      js: "import { createRequire as createTidemarkRequire } from 'node:module'; const require = createTidemarkRequire(import.meta.url);",
+    },
+    logLevel: 'warning',
   });
-  const program = join(directory, `${basename(path, '.ts')}.mjs`);
-  await bundle.write({ file: program, format: 'esm', codeSplitting: false });
-  await bundle.close();
   // The workers that it starts are those of the built program.
   const built = dirname(inject('program'));
   for (const worker of globSync('*-worker.js', { cwd: built }))
     symlinkSync(join(built, worker), join(directory, worker));
-  return program;
+  return join(directory, `${basename(path, '.ts')}.mjs`);
 }
