@@ -7,9 +7,9 @@ import { definitionsFor } from '../config/source.ts';
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
+import { isApplied } from '../mirror/unfinished-restore.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
@@ -86,14 +86,17 @@ async function whenFree<T>(
   { writes }: Pick<SessionOptions, 'writes'>,
   open: () => T,
 ): Promise<T> {
-  const begin = systemClock.now();
+  const begin = systemClock.monotonicMs();
   let isSaid = false;
   for (;;) {
     try {
       return open();
     } catch (error) {
       const isHeld = writes && error instanceof TidemarkError && error.code === 'mirror_locked';
-      if (!isHeld || isWritten(path) || systemClock.now() - begin >= LOCK_WAIT_MS) throw error;
+      // After another restore the plan would be another one.
+      const isLost =
+        !isHeld || isApplied(realMirrorPath(path)) || systemClock.monotonicMs() - begin >= LOCK_WAIT_MS;
+      if (isLost) throw error;
       if (!isSaid) {
         printNote(context, [
           `${error.message}: waiting until it is free, for an hour at most; Ctrl-C ends this`,
@@ -107,11 +110,6 @@ async function whenFree<T>(
       throw new TidemarkError('interrupted', 'interrupted; nothing was sent', { cause: error });
     }
   }
-}
-
-/** True while another process writes to the service: the plan of this command would be another one after it. */
-function isWritten(path: string): boolean {
-  return /\b(?:restore|undo|apply)\b/.test(writerOf(realMirrorPath(path))?.command ?? '');
 }
 
 function openMirrorFor(

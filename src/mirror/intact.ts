@@ -1,13 +1,10 @@
 /** Whether a stored body is what was received: its hash, as `verify` recomputes it for all of them. */
-import { and, eq } from 'drizzle-orm';
-import { scopeKey } from '../catalog/catalog.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { scanBody, stableHash } from './classify-record.ts';
 import type { Connection } from './database.ts';
 import { headOfId, revisionAt, type StoredRevision, textOf } from './history.ts';
-import { param, prepared } from './query.ts';
+import { collectionOf } from './run-rows.ts';
 import { readRules, ruleAt, type SealingRule } from './run-seals.ts';
-import { collections, sources } from './schema/source-tables.ts';
 
 /** True if a revision's text has the hash that was stored with it. */
 export function hasItsHash(
@@ -36,7 +33,7 @@ export function isBodyIntact(
   { source, kind, scope, id }: RecordKey & { readonly source: string },
   run: number,
 ): boolean {
-  const collection = COLLECTION(connection).get({ source, kind, scope: scopeKey(scope) });
+  const collection = collectionOf(connection, source, kind, scope);
   const head = collection === undefined ? undefined : headOfId(connection, collection.id, id);
   const newest = head === undefined ? undefined : revisionAt(connection, head, run);
   if (collection === undefined || head === undefined || newest === undefined) return true;
@@ -45,18 +42,3 @@ export function isBodyIntact(
   if (revision === undefined || text === undefined) return true;
   return hasItsHash(text, revision, readRules(connection, collection.source, kind));
 }
-
-const COLLECTION = prepared((db) =>
-  db
-    .select({ id: collections.id, source: collections.source })
-    .from(collections)
-    .innerJoin(sources, eq(sources.id, collections.source))
-    .where(
-      and(
-        eq(sources.name, param('source')),
-        eq(collections.kind, param('kind')),
-        eq(collections.scope, param('scope')),
-      ),
-    )
-    .prepare(),
-);

@@ -24,10 +24,11 @@ import {
   type RecordRow,
 } from './records.ts';
 import { and, asc, desc, eq, isNotNull, notExists, sql } from 'drizzle-orm';
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { collectionOf } from './run-rows.ts';
 import { type QueryBuilder, param, prepared, isAmong, unlessGiven } from './query.ts';
 import { checks, records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
@@ -155,23 +156,8 @@ function uncheckedParents(connection: Connection, source: string, kind: Kind, sc
 }
 
 function numberOf(connection: Connection, source: string, kind: Kind, scope: Scope): number | undefined {
-  return NUMBER(connection).get({ source, kind, scope: scopeKey(scope) })?.id;
+  return collectionOf(connection, source, kind, scope)?.id;
 }
-
-const NUMBER = prepared((db) =>
-  db
-    .select({ id: collections.id })
-    .from(collections)
-    .innerJoin(sources, eq(sources.id, collections.source))
-    .where(
-      and(
-        eq(sources.name, param('source')),
-        eq(collections.kind, param('kind')),
-        eq(collections.scope, param('scope')),
-      ),
-    )
-    .prepare(),
-);
 
 // Records found by their id, or by a name in their bodies: what `show`, `log` and `blame` begin with.
 

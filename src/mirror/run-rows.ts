@@ -1,4 +1,5 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
+import { scopeKey } from '../catalog/catalog.ts';
 import { type CollectionKey, compareCollections, compareKeys } from '../catalog/order.ts';
 import { and, asc, desc, eq, gte, inArray, isNotNull, isNull, lte, ne, or, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
@@ -182,6 +183,31 @@ export function readCollections(connection: Connection, source?: string): Collec
 }
 
 // The completeness of a source's collections, from their rows alone: no record is read or counted.
+
+/** The numbers of a collection and its source; undefined where the mirror has never seen it. */
+export function collectionOf(
+  connection: Connection,
+  source: string,
+  kind: Kind,
+  scope: Scope,
+): { readonly id: number; readonly source: number } | undefined {
+  return COLLECTION(connection).get({ source, kind, scope: scopeKey(scope) });
+}
+
+const COLLECTION = prepared((db) =>
+  db
+    .select({ id: collections.id, source: collections.source })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        eq(collections.kind, param('kind')),
+        eq(collections.scope, param('scope')),
+      ),
+    )
+    .prepare(),
+);
 
 /** All collections of one kind of a source. */
 export interface KindStatus {

@@ -25,7 +25,11 @@ const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
 
 /** True while a process applies it: after a kill the journal still says `running`, but the lock is free. */
 export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
-  if (outcome !== 'running') return false;
+  return outcome === 'running' && isApplied(path);
+}
+
+/** True while a process holds the mirror at this path to apply a plan. */
+export function isApplied(path: string): boolean {
   const writer = writerOf(path);
   return writer !== null && APPLIERS.has(writer.command);
 }
