@@ -68,7 +68,6 @@ export async function fleetCell(context: CommandContext): Promise<ExitCode> {
       openReadClient: (source, sourceLog, rateLog) =>
         openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => lease.require() }),
       assumeRequests: (source, rateLog, until) => assumeRequests(source, rateLog, until, clock),
-      onAssumed: (requests) => send({ type: 'requests', requests }),
       isKnown: (root) =>
         new Promise((resolve) => {
           current.onKnown = resolve;

@@ -7,7 +7,6 @@ import { type Clock, settlesWithin } from '../core/clock.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import { asTidemarkError, EXIT, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { duration } from '../core/wording.ts';
-import type { RateLogState } from '../mirror/rate-log.ts';
 import type { CellOrder, CellResult, FromCellProcess, ToCellProcess } from './cell.ts';
 
 /** Starts the program's own `fleet-cell`, with a channel to it. */
@@ -24,8 +23,6 @@ interface PerformOptions {
   readonly timeLimitMs: number;
   /** Whether the registry knows a run of the cell with that root hash. */
   readonly isKnown: (root: string) => Promise<boolean>;
-  /** Called with what is assumed of the requests of a holder that vanished. */
-  readonly onAssumed: (requests: RateLogState) => void;
   /** Ends the work early, within `STOP_MS`. */
   readonly signal: AbortSignal;
 }
@@ -115,17 +112,12 @@ export class CellProcess {
     await running.exited;
   }
 
-  async #resultOf(
-    running: Running,
-    order: CellOrder,
-    { isKnown, onAssumed }: PerformOptions,
-  ): Promise<CellResult> {
+  async #resultOf(running: Running, order: CellOrder, { isKnown }: PerformOptions): Promise<CellResult> {
     const { child, exited } = running;
     let onResult: (result: CellResult) => void = () => undefined;
     const result = new Promise<CellResult>((resolve) => (onResult = resolve));
     const listen = (message: FromCellProcess): void => {
       if (message.type === 'result') onResult(message.result);
-      if (message.type === 'requests') onAssumed(message.requests);
       if (message.type !== 'is known') return;
       isKnown(message.root).then(
         (known) => this.#send(running, { type: 'known', isKnown: known }),

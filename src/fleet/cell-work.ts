@@ -9,7 +9,7 @@ import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
-import { exportRateLog, mergeRateLog, type RateLogState } from '../mirror/rate-log.ts';
+import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
 import { bringMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
@@ -23,8 +23,6 @@ interface CellEffects extends MirrorEffects {
   readonly openReadClient: (source: SourceConfig, log: Logger, rateLog: string) => ReadClient;
   /** As `assumeRequests`. */
   readonly assumeRequests: (source: SourceConfig, rateLog: string, until: number) => number;
-  /** Called before the first request with what is assumed of a holder that vanished. */
-  readonly onAssumed: (requests: RateLogState) => void;
 }
 
 /** A longer wait for the limits of a holder that vanished does not keep a worker's slot: others are worked on meanwhile. */
@@ -115,8 +113,6 @@ function countRequests(
   if (requests !== null) mergeRateLog(rateLog, requests, clock);
   if (uncountedUntil === null) return 0;
   const freeAt = effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
-  const assumed = exportRateLog(rateLog, clock);
-  if (assumed !== null) effects.onAssumed(assumed);
   return Math.max(0, freeAt - clock.now());
 }
 

@@ -208,6 +208,4 @@ export type FromCellProcess =
   | { readonly type: 'ready' }
   /** Whether the registry knows a run of this cell with that root hash. */
   | { readonly type: 'is known'; readonly root: string }
-  /** What is assumed of a holder that vanished: whoever takes the group next has to know it. */
-  | { readonly type: 'requests'; readonly requests: RateLogState }
   | { readonly type: 'result'; readonly result: CellResult };

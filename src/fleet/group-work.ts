@@ -125,11 +125,6 @@ export class GroupWork {
         const result = await job.process.perform(this.#orderOf(held, cell, secret, index === 0), {
           timeLimitMs: this.#options.limits.cellMs,
           isKnown: (root) => registry.isKnownRoot(cell.id, root),
-          // Where it fails, the next holder assumes more than it has to.
-          onAssumed: (assumed) =>
-            void registry
-              .noteRequests(group, held.fence, assumed as unknown as JsonValue)
-              .catch((error: unknown) => this.#shared.registryFailed(error)),
           signal: job.abort.signal,
         });
         if (result.status === 'waits') {

@@ -9,7 +9,6 @@ import { silentLogger } from '../../src/core/logger.ts';
 import { workOnCell } from '../../src/fleet/cell-work.ts';
 import type { CellOrder, CellReport, CellResult, KnownMirror } from '../../src/fleet/cell.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import type { RateLogState } from '../../src/mirror/rate-log.ts';
 import { assumeRequests, openReadClient } from '../../src/wire-client.ts';
 import { scratch } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
@@ -52,8 +51,6 @@ export interface Fleet {
   readonly clock: Clock;
   /** Works on the cell as the worker of that name, with its own cache, under a fence; publishes nothing. */
   readonly work: (worker: string, fence: number, changes?: Partial<CellOrder>) => Promise<CellResult>;
-  /** What the next holder was told of holders that vanished. */
-  readonly assumed: readonly RateLogState[];
   readonly mirrorOf: (worker: string) => string;
   /** Run number, root and number of verification problems of a worker's cached mirror. */
   readonly verified: (worker: string) => Promise<{ run: number; root: string | null; problems: number }>;
@@ -71,7 +68,6 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
   mkdirSync(base);
   const storage: TargetConfig = { type: 'directory', path: join(base, 'cells', CELL), retention: null };
   const registry = new Registry();
-  const assumed: RateLogState[] = [];
   let now = START_MS;
   const clock: Clock = {
     ...systemClock,
@@ -85,7 +81,6 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
     directory,
     storage,
     registry,
-    assumed,
     clock,
     pass: (ms = INTERVAL_MS) => (now += ms),
     mirrorOf,
@@ -133,7 +128,6 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
           openReadClient: (source, log, rateLog) =>
             openReadClient(source, log, rateLog, { clock, beforeSending: () => undefined }),
           assumeRequests: (source, rateLog, until) => assumeRequests(source, rateLog, until, clock),
-          onAssumed: (requests) => assumed.push(requests),
           isKnown: (root) => Promise.resolve(registry.runs.some((run) => run.root === root)),
           host: 'here',
           pid: process.pid,

@@ -278,19 +278,6 @@ export class Registry {
   }
 
   /**
-   * Writes down what the next holder's limiter has to know, for the case that this one vanishes too. Nothing where somebody else
-   * took the group meanwhile.
-   */
-  async noteRequests(group: number, fence: number, rateLog: JsonValue): Promise<void> {
-    await this.#query(async (db) =>
-      db
-        .update(groups)
-        .set({ rateLog, rateLogAt: ratesTakenAt(rateLog) })
-        .where(and(eq(groups.id, group), eq(groups.fence, fence))),
-    );
-  }
-
-  /**
    * Publishes what a job did on a cell, in one transaction: its runs, findings, records, changes, the key of its stored
    * mirror, when it is due next, and whether it failed. Null, and nothing published, where the fence was lost, or the cell was
    * retired or given another key meanwhile.
