@@ -14,7 +14,14 @@ import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
-import { notThereYet, recordReport, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
+import {
+  notThereYet,
+  recordReport,
+  notesOf,
+  renewalFacts,
+  shownRenewal,
+  sightingText,
+} from './record-heading.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { localMinute, plural } from '../core/wording.ts';
 

@@ -11,7 +11,7 @@ import {
 import { SHELLS } from './completion/value-sort.ts';
 import { DIFF_COMMANDS } from './diff-commands.ts';
 import { FLEET_COMMANDS } from './fleet-commands.ts';
-import { recordArguments, recordOptions, secretsOption } from './record.ts';
+import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
 import { RESTORE_COMMANDS } from './restore-commands.ts';
 import { RETENTION_COMMANDS } from './retention-commands.ts';
 import { SETUP_COMMANDS } from './setup-commands.ts';

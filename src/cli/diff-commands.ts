@@ -1,7 +1,7 @@
 /** The commands that compare states. A command's file is named after it. */
 import { SEVERITIES } from '../catalog/definition.ts';
 import { asOption, type CommandRow, type OptionRow, filterOptions, kindName } from './command-row.ts';
-import { secretsOption } from './record.ts';
+import { secretsOption } from './record-options.ts';
 
 const fieldOption: OptionRow = {
   flags: '--field <pointer>',

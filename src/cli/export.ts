@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
-import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
@@ -12,8 +11,6 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RecordFilter } from '../mirror/record-filter.ts';
-import type { MirrorRecord } from '../mirror/records.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import {
   csvLines,
@@ -25,18 +22,16 @@ import {
 import { parquetOfKind } from '../report/export/parquet.ts';
 import { terraformImports } from '../report/export/terraform.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
-import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
-import { isSearched } from '../state/filter.ts';
-import { wholeCollections } from '../state/export-state.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
+import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions } from './export-history.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-directory.ts';
-import { staleCollections, staleText, type StaleCollection, askedCollections } from './export-notes.ts';
+import { staleCollections, staleText, type StaleCollection } from './export-notes.ts';
 import {
   filterText,
   recordFilter,
@@ -375,167 +370,5 @@ function* kindFiles(
   for (const kind of kinds) {
     const pieces = piecesOf(content, { format }, { only: kind, about: extentOfKind(extent, kind) });
     yield { path: [`${kind}.${format}`], pieces, isRecord: false };
-  }
-}
-
-// How complete an export is, so that a reader knows what the absence of a record means.
-
-/**
- * The filter, and the collections of which the export holds every record as of the point (null: the latest of each
- * source). A collection that no sync ever read completely is not among them, nor one of which records were picked by id.
- */
-function extentOf(
-  mirror: Mirror,
-  sources: readonly string[],
-  options: FilterOptions,
-  { point, namesSource }: { readonly point: Point | null; readonly namesSource: boolean },
-): ExportExtent {
-  const { kind, organization, project, id } = options;
-  const filter = {
-    ...(kind === undefined ? {} : { kinds: kind }),
-    ...(organization === undefined ? {} : { organizations: organization }),
-    ...(project === undefined ? {} : { projects: project }),
-    ...(id === undefined ? {} : { ids: id }),
-  };
-  const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
-  const whole = sources.flatMap((source) => {
-    if (mirror.runs.latest(source) === undefined) return [];
-    const at = point ?? pointOf(mirror, LATEST, { source });
-    return wholeCollections(
-      mirror,
-      source,
-      at,
-      ({ kind: each, scope }) => isAsked({ source, kind: each, scope }) && !isSearched(filter, each),
-    ).map((collections) => ({ ...(namesSource ? { source } : {}), ...collections }));
-  });
-  return { filter, whole };
-}
-
-/** The same of one kind. */
-function extentOfKind({ filter, whole }: ExportExtent, kind: Kind): ExportExtent {
-  return {
-    filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
-    whole: whole.filter((each) => each.kind === kind),
-  };
-}
-
-// The records of an export: read from the requested state, counted, and compared with the counts of the mirror.
-
-interface Narrowing {
-  readonly kind?: Kind;
-  readonly source?: string;
-}
-
-class ExportContent {
-  readonly #mirror: Mirror;
-  readonly #filter: RecordFilter & { readonly sources: readonly string[] };
-  readonly #run: number | null;
-  readonly #namesSource: boolean;
-  /** The run whose state this is, also where the latest was asked for. */
-  readonly run: number;
-  #records = 0;
-
-  /** `run`: null for the latest state. */
-  constructor(
-    mirror: Mirror,
-    filter: RecordFilter & { readonly sources: readonly string[] },
-    run: number | null,
-    { namesSource }: { readonly namesSource: boolean },
-  ) {
-    this.#namesSource = namesSource;
-    this.#mirror = mirror;
-    this.#filter = filter;
-    this.#run = run;
-    this.run = run ?? this.#latest();
-  }
-
-  get sources(): readonly string[] {
-    return this.#filter.sources;
-  }
-
-  /** Several sources: each record names its own. */
-  get hasSource(): boolean {
-    return this.sources.length > 1;
-  }
-
-  /** Records that `records` gave so far. */
-  get count(): number {
-    return this.#records;
-  }
-
-  /** A look at the records that does not count. */
-  look(narrowing: Narrowing = {}): Generator<ExportRecord> {
-    return this.#named(this.#read(this.#narrowed(narrowing)));
-  }
-
-  /**
-   * The records, counted.
-   * @throws TidemarkError `mirror_corrupt` at the end, when they are fewer or more than the mirror counts
-   */
-  records(narrowing: Narrowing = {}): Generator<ExportRecord> {
-    return this.#counted(narrowing, this.look(narrowing));
-  }
-
-  /** The same for a table, with the times of each record. */
-  dated(narrowing: Narrowing = {}): Generator<DatedExportRecord> {
-    const records = this.#mirror.records.dated(this.#run, this.#narrowed(narrowing));
-    return this.#counted(narrowing, this.#named(records));
-  }
-
-  *#named<Row extends MirrorRecord>(
-    records: Iterable<Row>,
-  ): Generator<Omit<Row, 'source'> & { readonly source: string | null }> {
-    for (const record of records) yield { ...record, source: this.#namesSource ? record.source : null };
-  }
-
-  *#counted<Row>(narrowing: Narrowing, records: Iterable<Row>): Generator<Row> {
-    const filter = this.#narrowed(narrowing);
-    const expected = this.#mirror.records
-      .countsAt(this.run, filter)
-      .reduce((sum, { records }) => sum + records, 0);
-    let found = 0;
-    for (const record of records) {
-      found += 1;
-      this.#records += 1;
-      yield record;
-    }
-    // A run published meanwhile changed the latest state between the count and the reading.
-    if (found === expected || (this.#run === null && this.#latest() !== this.run)) return;
-    throw new TidemarkError(
-      'mirror_corrupt',
-      `${this.#mirror.path} is damaged: ${expected} records are counted, ${found} could be read`,
-      {
-        hint: `run \`tidemark verify\`; ${RESTORE_HINT}, or move it away and run \`tidemark sync\``,
-      },
-    );
-  }
-
-  /** The organizations and projects of the state, whatever the export is narrowed to. */
-  parents(): Iterable<ExportRecord> {
-    const { organization_id, project_id } = SCOPE_KIND;
-    return this.#read({ sources: this.sources, kinds: [organization_id, project_id] });
-  }
-
-  isEmpty(narrowing: Narrowing): boolean {
-    for (const _record of this.look(narrowing)) return false;
-    return true;
-  }
-
-  #read(filter: RecordFilter): Iterable<MirrorRecord> {
-    return this.#run === null
-      ? this.#mirror.records.read(filter)
-      : this.#mirror.records.readAt(this.#run, filter);
-  }
-
-  #narrowed({ kind, source }: Narrowing): RecordFilter {
-    return {
-      ...this.#filter,
-      ...(kind === undefined ? {} : { kinds: [kind] }),
-      ...(source === undefined ? {} : { sources: [source] }),
-    };
-  }
-
-  #latest(): number {
-    return Math.max(...this.sources.map((source) => this.#mirror.runs.latest(source)?.run ?? 0));
   }
 }

@@ -67,7 +67,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           limitOption('cells', 50),
         ],
         examples: ['tidemark fleet status', 'tidemark fleet status --failing --json'],
-        load: async () => (await import('./fleet.ts')).fleetStatus,
+        load: async () => (await import('./fleet-status.ts')).fleetStatus,
       },
       {
         name: 'runs',

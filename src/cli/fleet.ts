@@ -1,4 +1,4 @@
-/** `tidemark fleet status`, `runs`, `changes`, `drift`, `sql` and `drain`: what the registry knows of all cells. */
+/** `tidemark fleet runs`, `changes`, `drift`, `sql` and `drain`: what the registry knows of all cells. */
 import { SEVERITIES, type Severity } from '../catalog/definition.ts';
 import type { FleetConfig } from '../config/config.ts';
 import { parseDuration } from '../config/schema.ts';
@@ -7,23 +7,16 @@ import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
-import type { CellOverview, ChangeSummary, Since, WorkerOverview } from '../fleet/registry/overview.ts';
-import { HEALTH_TEXT, isWrong, problemOf } from '../fleet/serve/health.ts';
-import { fleetRunsDocument, fleetStatusDocument } from '../fleet/serve/documents.ts';
+import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
+import { fleetRunsDocument } from '../fleet/serve/documents.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
-import {
-  print,
-  printNote,
-  printReason,
-  type CommandContext,
-  terminalWidth,
-  withConfigOption,
-} from './context.ts';
+import { print, printNote, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { renderTable } from '../report/table.ts';
 
-interface CellOptions {
+/** Options of commands about some cells. */
+export interface CellOptions {
   readonly cell?: readonly string[];
   readonly limit?: number;
 }
@@ -52,28 +45,6 @@ export async function withRegistry<T>(
   } finally {
     await registry.close();
   }
-}
-
-/** Exit 0 when every cell is fine, 3 when one is not, 1 when nothing was ever published. */
-export async function fleetStatus(
-  context: CommandContext,
-  options: CellOptions & { readonly failing?: boolean },
-): Promise<ExitCode> {
-  return withRegistry(context, async (registry) => {
-    const cells = await chosenCells(registry, options.cell);
-    const workers = await registry.workers();
-    const shown = options.failing === true ? cells.filter(isWrong) : cells;
-    if (context.options.json === true) {
-      const document = fleetStatusDocument(shown, workers);
-      await print(context, `${JSON.stringify(document)}\n`);
-    } else {
-      const text = statusText(context, { cells, shown, workers, limit: options.limit ?? 50 });
-      await print(context, withConfigOption(text, context.options.config));
-    }
-    const code = statusCode(cells);
-    if (code !== EXIT.done) printReason(context, statusReason(cells));
-    return code;
-  });
 }
 
 /**
@@ -126,104 +97,8 @@ function fits(name: string, pattern: string): boolean {
   return true;
 }
 
-function statusCode(cells: readonly CellOverview[]): ExitCode {
-  const own = cells.filter(({ health }) => health !== 'retired');
-  if (own.length === 0) return EXIT.done;
-  if (own.every(({ publishedAt }) => publishedAt === null)) return EXIT.failed;
-  return own.some(isWrong) ? EXIT.partial : EXIT.done;
-}
-
-const REASONS_SHOWN = 10;
-
-function statusReason(cells: readonly CellOverview[]): string[] {
-  const wrong = cells.filter(isWrong);
-  const lines = wrong.slice(0, REASONS_SHOWN).map((cell) => `  ${cell.name}: ${problemOf(cell)}`);
-  const more = wrong.length - lines.length;
-  return [
-    `${plural(wrong.length, 'cell')} of ${count(cells.length)} ${wrong.length === 1 ? 'is' : 'are'} not as ${wrong.length === 1 ? 'it' : 'they'} should be`,
-    ...lines,
-    ...(more > 0 ? [`  and ${count(more)} more: \`tidemark fleet status --failing\``] : []),
-  ];
-}
-
-interface StatusFacts {
-  readonly cells: readonly CellOverview[];
-  readonly shown: readonly CellOverview[];
-  readonly workers: readonly WorkerOverview[];
-  readonly limit: number;
-}
-
-function statusText(context: CommandContext, { cells, shown, workers, limit }: StatusFacts): string {
-  const byHealth = Map.groupBy(cells, ({ health }) => health);
-  const counts = [...byHealth].map(([health, own]) => `${count(own.length)} ${HEALTH_TEXT[health]}`);
-  const records = cells.reduce((sum, cell) => sum + cell.records, 0);
-  const findings = cells.reduce((sum, cell) => sum + (cell.findings ?? 0), 0);
-  const head =
-    cells.length === 0
-      ? 'no cells: `tidemark fleet apply FILE` registers them'
-      : `${plural(cells.length, 'cell')}: ${counts.join(', ')}; ${plural(records, 'record')}, ${plural(findings, 'open finding')}`;
-  const rows = shown.slice(0, limit);
-  const table = renderTable(
-    ['cell', 'status', 'last run', 'outcome', 'published', 'next', 'records', 'drift', 'owner', 'problem'],
-    rows.map((cell) => [
-      cell.name,
-      cell.health === 'checked_out'
-        ? `checked out by ${cell.checkoutHolder ?? ''}`
-        : HEALTH_TEXT[cell.health],
-      cell.lastRun === null ? '' : String(cell.lastRun),
-      cell.lastOutcome ?? '',
-      ago(cell.publishedAgeMs),
-      next(cell),
-      count(cell.records),
-      cell.findings === null ? '' : count(cell.findings),
-      cell.owner ?? '',
-      problemOf(cell),
-    ]),
-    ['left', 'left', 'right', 'left', 'left', 'left', 'right', 'right', 'left', 'left'],
-    { width: terminalWidth(context), least: ['owner', 'last run'] },
-  );
-  const more = shown.length - rows.length;
-  const unlisted = cells.filter(({ isProjected, health }) => !isProjected && health !== 'retired');
-  return [
-    head,
-    ...(rows.length === 0 ? [] : ['', table]),
-    ...(more > 0 ? [`… ${plural(more, 'more cell')} (--limit ${shown.length})`] : []),
-    ...(unlisted.length > 0 ? [unlistedText(unlisted)] : []),
-    '',
-    ...workerLines(workers),
-    '',
-  ].join('\n');
-}
-
-function unlistedText(cells: readonly CellOverview[]): string {
-  const names = cells.slice(0, REASONS_SHOWN).map(({ name }) => name);
-  const more = cells.length > names.length ? ', …' : '';
-  return `too many records to be listed in the registry: ${names.join(', ')}${more} (\`tidemark fleet checkout CELL\` has them)`;
-}
-
-function next({ holder, overdueMs, state }: CellOverview): string {
-  if (state === 'checked_out' || state === 'retired') return '';
-  if (holder !== null) return `at work: ${holder}`;
-  if (overdueMs === null) return 'never';
-  return overdueMs >= 0 ? 'due' : `in ${duration(-overdueMs)}`;
-}
-
-function ago(ms: number | null): string {
-  if (ms === null) return 'never';
-  return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
-}
-
-/** A worker that was not heard of for longer is named as silent. */
-const SILENT_MS = 120_000;
-
-function workerLines(workers: readonly WorkerOverview[]): string[] {
-  if (workers.length === 0) return ['no worker: `tidemark fleet work` starts one'];
-  return workers.map((worker) => {
-    const silent = worker.seenAgeMs > SILENT_MS ? `, not heard of for ${duration(worker.seenAgeMs)}` : '';
-    const draining = worker.isDraining ? ', draining' : '';
-    return `worker ${worker.name} on ${worker.host}, version ${worker.version}: ${plural(worker.groups, 'job')}${draining}${silent}`;
-  });
-}
+/** Cells that a reason names at most. */
+export const REASONS_SHOWN = 10;
 
 /** Always exit 0: `fleet status` shows whether something is wrong. */
 export async function fleetRuns(

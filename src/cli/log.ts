@@ -15,7 +15,7 @@ import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
-import { recordReport, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
+import { recordReport, notesOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 

@@ -8,18 +8,14 @@ import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import { count, localTime, plural } from '../core/wording.ts';
-import type { RenewedId, Sighting } from '../diff/history.ts';
+import { count, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
-import type { Fact, ReportDocument } from '../report/document.ts';
-import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
-import { placeText, recreatedByText } from '../report/notes.ts';
+import { isMaskedId, isSecretId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
-import { parentNames } from '../state/parent-names.ts';
-import { kindName, type ArgumentRow, type Located, type OptionRow } from './command-row.ts';
+import { kindName, type Located } from './command-row.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {
@@ -351,106 +347,6 @@ function unknownRecord(
     },
   );
 }
-
-// The heading of commands about one record: its name, scope and facts.
-
-/** `run 4, 2026-03-01T08:00:00+01:00`. */
-export function sightingText({ run, at }: Sighting): string {
-  return `run ${run}, ${localTime(at)}`;
-}
-
-/** The beginning of a report about one record: its name, then id and place, then the facts given. */
-export function recordReport(
-  mirror: Mirror,
-  config: Config,
-  found: FoundRecord,
-  { name: ownName, showsSecrets }: { readonly name: string; readonly showsSecrets: boolean },
-  facts: readonly Fact[],
-): Pick<ReportDocument, 'title' | 'textTitle' | 'facts'> {
-  const { row, definition } = found;
-  const definitions = definitionsFor(config, row.source);
-  const own = { id: row.id, name: ownName };
-  const { id, name } = showsSecrets ? own : withMaskedId(own, definition);
-  const place = placeText(row.scope, {
-    definitions,
-    parentName: parentNames(mirror, row.source, definitions),
-  });
-  return {
-    title: `${definition.title.one} ${nameText(name)}`,
-    textTitle: 'label',
-    facts: [
-      ['id', nameText(id)],
-      ...(place === '' ? [] : [['is in', place] as const]),
-      ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
-      ...facts,
-    ],
-  };
-}
-
-/** As shown: both ids masked where they are secrets. */
-export function shownRenewal(
-  renewal: RenewedId,
-  { definition }: FoundRecord,
-  { showSecrets }: RecordQuestion & { readonly showSecrets?: boolean },
-): RenewedId {
-  if (showSecrets === true) return renewal;
-  return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
-}
-
-/** The ids under which a record continued, newest first, one line each. */
-export function renewalFacts(
-  renewals: readonly RenewedId[],
-  found: FoundRecord,
-  options: RecordQuestion & { readonly showSecrets?: boolean },
-): (readonly [string, string])[] {
-  // If the user gave an earlier id, the line says which id it has now.
-  const isLater = renewals.findIndex(({ was }) => was === found.row.id);
-  return renewals.map((renewal, index) => {
-    const shown = shownRenewal(renewal, found, options);
-    const [what, id] = index <= isLater ? ['continues as', shown.id] : ['id before', shown.was];
-    return [what, `${nameText(id)}, ${recreatedByText(shown)}`];
-  });
-}
-
-/** The notes that there are. */
-export function notesOf(...notes: readonly (string | undefined)[]): string[] {
-  return notes.filter((note) => note !== undefined);
-}
-
-/** Why a record has nothing to show, for stderr. */
-export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
-  const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
-  return `${row.kind} ${id} of ${row.source} did not exist yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
-}
-
-// What every command about one record takes: rows only, so that `--help` loads nothing else.
-
-/** The arguments of a command about one record. */
-export const recordArguments: readonly ArgumentRow[] = [
-  {
-    name: '<kind>',
-    key: 'kind',
-    description: 'kind of the record, for example batch_exports',
-    parse: kindName,
-  },
-  {
-    name: '<id>',
-    key: 'id',
-    description: 'remote id (also masked as in reports), or the full name if no record has that id',
-  },
-];
-
-export const secretsOption: OptionRow = {
-  flags: '--show-secrets',
-  description: 'print secret values in clear text',
-};
-
-/** Options that distinguish records of the same id, and that select what is shown. */
-export const recordOptions: readonly OptionRow[] = [
-  { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
-  { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },
-  secretsOption,
-];
 
 // A kind given as an argument.
 

@@ -7,7 +7,7 @@ import {
   positiveNumber,
   wholeNumber,
 } from './command-row.ts';
-import { secretsOption } from './record.ts';
+import { secretsOption } from './record-options.ts';
 
 // The commands that plan, apply and prove a restore. A command's file is named after it.
 // What `drill` takes beside what every comparison takes.

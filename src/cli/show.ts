@@ -17,7 +17,7 @@ import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
-import { notThereYet, recordReport, notesOf, sightingText } from './record.ts';
+import { notThereYet, recordReport, notesOf, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 

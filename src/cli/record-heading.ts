@@ -1,0 +1,81 @@
+/** The heading of commands about one record: its name, scope and facts. */
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
+import { localTime } from '../core/wording.ts';
+import type { RenewedId, Sighting } from '../diff/history.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { Fact, ReportDocument } from '../report/document.ts';
+import { maskedId, withMaskedId } from '../report/mask.ts';
+import { placeText, recreatedByText } from '../report/notes.ts';
+import { nameText } from '../report/value-text.ts';
+import { parentNames } from '../state/parent-names.ts';
+import type { FoundRecord, RecordQuestion } from './record.ts';
+
+/** `run 4, 2026-03-01T08:00:00+01:00`. */
+export function sightingText({ run, at }: Sighting): string {
+  return `run ${run}, ${localTime(at)}`;
+}
+
+/** The beginning of a report about one record: its name, then id and place, then the facts given. */
+export function recordReport(
+  mirror: Mirror,
+  config: Config,
+  found: FoundRecord,
+  { name: ownName, showsSecrets }: { readonly name: string; readonly showsSecrets: boolean },
+  facts: readonly Fact[],
+): Pick<ReportDocument, 'title' | 'textTitle' | 'facts'> {
+  const { row, definition } = found;
+  const definitions = definitionsFor(config, row.source);
+  const own = { id: row.id, name: ownName };
+  const { id, name } = showsSecrets ? own : withMaskedId(own, definition);
+  const place = placeText(row.scope, {
+    definitions,
+    parentName: parentNames(mirror, row.source, definitions),
+  });
+  return {
+    title: `${definition.title.one} ${nameText(name)}`,
+    textTitle: 'label',
+    facts: [
+      ['id', nameText(id)],
+      ...(place === '' ? [] : [['is in', place] as const]),
+      ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
+      ...facts,
+    ],
+  };
+}
+
+/** As shown: both ids masked where they are secrets. */
+export function shownRenewal(
+  renewal: RenewedId,
+  { definition }: FoundRecord,
+  { showSecrets }: RecordQuestion & { readonly showSecrets?: boolean },
+): RenewedId {
+  if (showSecrets === true) return renewal;
+  return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
+}
+
+/** The ids under which a record continued, newest first, one line each. */
+export function renewalFacts(
+  renewals: readonly RenewedId[],
+  found: FoundRecord,
+  options: RecordQuestion & { readonly showSecrets?: boolean },
+): (readonly [string, string])[] {
+  // If the user gave an earlier id, the line says which id it has now.
+  const isLater = renewals.findIndex(({ was }) => was === found.row.id);
+  return renewals.map((renewal, index) => {
+    const shown = shownRenewal(renewal, found, options);
+    const [what, id] = index <= isLater ? ['continues as', shown.id] : ['id before', shown.was];
+    return [what, `${nameText(id)}, ${recreatedByText(shown)}`];
+  });
+}
+
+/** The notes that there are. */
+export function notesOf(...notes: readonly (string | undefined)[]): string[] {
+  return notes.filter((note) => note !== undefined);
+}
+
+/** Why a record has nothing to show, for stderr. */
+export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
+  const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
+  return `${row.kind} ${id} of ${row.source} did not exist yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
+}

@@ -1,0 +1,29 @@
+/** What every command about one record takes: rows only, so that `--help` loads nothing else. */
+import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
+
+/** The arguments of a command about one record. */
+export const recordArguments: readonly ArgumentRow[] = [
+  {
+    name: '<kind>',
+    key: 'kind',
+    description: 'kind of the record, for example batch_exports',
+    parse: kindName,
+  },
+  {
+    name: '<id>',
+    key: 'id',
+    description: 'remote id (also masked as in reports), or the full name if no record has that id',
+  },
+];
+
+export const secretsOption: OptionRow = {
+  flags: '--show-secrets',
+  description: 'print secret values in clear text',
+};
+
+/** Options that distinguish records of the same id, and that select what is shown. */
+export const recordOptions: readonly OptionRow[] = [
+  { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
+  { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },
+  secretsOption,
+];
