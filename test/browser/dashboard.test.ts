@@ -465,9 +465,10 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     const members = await shownRecords(page);
     for (const text of await page.locator('article').allInnerTexts())
       expect(text).toMatch(/member.*\/level/is);
-    expect(await page.getByRole('status').first().innerText()).toBe(
-      `${members.length} of ${all.length} records shown. Show all`,
+    const inAll = new RegExp(
+      `findings? in ${members.length} records?, of \\d+ findings in ${all.length} records\\. Show all$`,
     );
+    expect(await page.getByRole('status').first().innerText()).toMatch(inAll);
     expect(page.url()).toBe(`${http.url}/drift?q=LEVEL+members`);
     expect(await page.evaluate('document.activeElement.name')).toBe('q');
     // The address alone gives the same page.
@@ -490,6 +491,39 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.waitForURL(/\/restore\?/);
     expect(new URL(page.url()).searchParams.getAll('record')).toEqual([value]);
     expect(problem).toEqual([]);
+  });
+
+  it('drift by severity: boxes, counters and records count the same findings', async () => {
+    const { page } = await open('/drift');
+    const boxes = page.getByRole('group', { name: 'Severity' }).locator('label');
+    const status = page.getByRole('status').first();
+    const counts = (await boxes.allInnerTexts()).map((text) => Number(/(\d+)$/.exec(text.trim())?.[1]));
+    const [, inAll = ''] = /^(\d+) findings in \d+ records$/.exec(await status.innerText()) ?? [];
+    expect(counts).toHaveLength(4);
+    expect(counts.reduce((sum, each) => sum + each)).toBe(Number(inAll));
+    expect(await page.locator('h1').innerText()).toBe(`${inAll} drift findings`);
+    for (const [index, severity] of ['critical', 'high', 'medium', 'low'].entries()) {
+      await page.goto(`${http.url}/drift?severity=${severity}`);
+      const found = counts[index] ?? NaN;
+      const articles = page.locator('article');
+      const records = await articles.count();
+      expect(await status.innerText()).toMatch(
+        new RegExp(
+          `^${found} ${severity} findings? in ${records} records?, of ${inAll} findings in \\d+ records\\. Show all$`,
+        ),
+      );
+      expect(await page.locator(`article.is-${severity}`).count()).toBe(records);
+      expect(await page.locator('.stats li').allInnerTexts()).toEqual(
+        found === 0 ? [] : [expect.stringMatching(new RegExp(`^${found}\\s+\\S+ ${severity}$`))],
+      );
+      // A record that was added or removed is one finding; of a changed record each field is one.
+      const whole = await articles.filter({ has: page.locator('.tag.added, .tag.removed') }).count();
+      const fields = await articles
+        .filter({ has: page.locator('.tag.changed') })
+        .locator('.field')
+        .count();
+      expect([severity, whole + fields]).toEqual([severity, found]);
+    }
   });
 
   it('drift is filtered without script too', async () => {

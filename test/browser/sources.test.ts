@@ -239,7 +239,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await page.locator('main').innerText()).toMatch(/Pinned as\s+pinned-here/);
 
     await page.goto(`${url}/drift?source=beta`);
-    expect(await page.getByRole('status').first().innerText()).toMatch(/^\d+ records?$/);
+    expect(await page.getByRole('status').first().innerText()).toMatch(/^\d+ findings? in \d+ records?$/);
     await page.getByLabel('Select').first().check();
     await page.getByRole('button', { name: 'Plan a restore' }).click();
     await page.waitForURL(/\/restore\?.*source=beta/);
@@ -257,7 +257,10 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       .toContain('Applied and verified');
 
     await page.goto(`${url}/drift?source=beta`);
-    await page.getByText('Accept…').first().click();
+    await page
+      .getByText(/^Accept.*…$/)
+      .first()
+      .click();
     await page.getByLabel('Reason').first().fill('as agreed');
     await page.getByRole('button', { name: 'Accept' }).first().click();
     await page.waitForURL(`${url}/drift?source=beta`);

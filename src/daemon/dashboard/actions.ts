@@ -7,6 +7,7 @@ import type { Actor } from '../../core/actor.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
+import { plural } from '../../core/wording.ts';
 import { placeOf } from '../../diff/compare.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -223,5 +224,6 @@ export function acceptForm(source: string, fingerprints: readonly string[], to: 
     markup`<label class="grow">Reason<input name="reason" required maxlength="${MOST_REASON}"></label>
 <label>Until (optional)<input type="date" name="until"></label><button>Accept</button>`,
   );
-  return markup`<details class="act"><summary>Accept…</summary>${form}</details>`;
+  const what = fingerprints.length === 1 ? 'Accept…' : `Accept ${plural(fingerprints.length, 'finding')}…`;
+  return markup`<details class="act"><summary>${what}</summary>${form}</details>`;
 }

@@ -141,6 +141,8 @@ interface Column {
    * other cells of its row. `phone` is there only on a phone.
    */
   readonly style?: string;
+  /** Where rows are laid out again on a phone and no heads are seen: the words before a value that does not explain itself. */
+  readonly label?: string;
 }
 
 /**
@@ -158,6 +160,10 @@ export function tableHtml(
     const name = columns[index]?.style;
     return name === undefined ? NOTHING : trusted(` class="${name}"`);
   };
+  const labelOf = (index: number): Html => {
+    const label = columns[index]?.label;
+    return label === undefined ? NOTHING : markup` data-label="${label}"`;
+  };
   const heads = columns.map(({ head, sort }, index) => {
     const sorted = sort === undefined ? NOTHING : trusted(` aria-sort="${sort}"`);
     return markup`<th scope="col"${role('columnheader')}${style(index)}${sorted}>${head}</th>`;
@@ -165,7 +171,7 @@ export function tableHtml(
   const cellOf = (cell: HtmlPart, index: number): Html =>
     index === 0
       ? markup`<th scope="row"${role('rowheader')}${style(0)}>${cell}</th>`
-      : markup`<td${role('cell')}${style(index)}>${cell}</td>`;
+      : markup`<td${role('cell')}${style(index)}${labelOf(index)}>${cell}</td>`;
   const body = rows.map((cells) => markup`<tr${role('row')}>${cells.map(cellOf)}</tr>`);
   const sheet = trusted(`sheet${isStacked ? ' stacks' : ''}`);
   return markup`<div class="${sheet}" tabindex="0" role="region" aria-label="${caption}">

@@ -5,9 +5,9 @@ import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
-import { compareSeverities } from '../../diff/severity.ts';
+import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
+import { maskedFinding } from '../../report/drift-document.ts';
 import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { formLine, FORMS_HEADING, uncomparedCollections } from '../../report/notes.ts';
@@ -90,17 +90,44 @@ export function driftFilter(query: URLSearchParams, sources: readonly string[]):
 /** A changed record of a source, ready to be shown: secrets are masked in all but `original`. */
 interface DriftRecord extends ReportChange {
   readonly definition: ResourceDefinition;
+  /** The severity of each open finding: one for each field of a changed record, one in all for another. */
+  readonly findings: readonly Severity[];
+  /** Findings of the record that the filter leaves out. */
+  readonly hiddenCount: number;
 }
 
-function fits({ change, definition, severity, name, id, place }: DriftRecord, filter: DriftFilter): boolean {
-  const { severities, changes, kinds, words } = filter;
-  const isIn = <T>(chosen: readonly T[], value: T): boolean => chosen.length === 0 || chosen.includes(value);
-  if (!isIn(severities, severity) || !isIn(changes, change.change) || !isIn(kinds, change.kind)) return false;
+/** Whether the words of the filter occur in the record. */
+function hasWords(
+  { change, definition, findings, name, id, place }: DriftRecord,
+  words: readonly string[],
+): boolean {
   if (words.length === 0) return true;
-  const facts = [change.kind, definition.title.one, name, id, place, change.change, severity];
+  const facts = [change.kind, definition.title.one, name, id, place, change.change, ...findings];
   const fields = change.fields.map((field) => fieldLine(field, SEARCHED_CHARACTERS));
   const text = [...facts, ...fields].join('\n').toLowerCase();
   return words.every((word) => text.includes(word));
+}
+
+/** What the record shows with these boxes of the filter checked: of a changed one, the findings that match; null for nothing. */
+function narrowed(
+  record: DriftRecord,
+  { severities, changes, kinds }: Pick<DriftFilter, 'severities' | 'changes' | 'kinds'>,
+): DriftRecord | null {
+  const isIn = <T>(chosen: readonly T[], value: T): boolean => chosen.length === 0 || chosen.includes(value);
+  const { change, original, findings } = record;
+  if (!isIn(changes, change.change) || !isIn(kinds, change.kind)) return null;
+  const left = findings.filter((each) => isIn(severities, each));
+  if (left.length === 0) return null;
+  if (left.length === findings.length) return record;
+  const isLeft = (_field: unknown, index: number): boolean => isIn(severities, findings[index] ?? 'low');
+  return {
+    ...record,
+    change: { ...change, fields: change.fields.filter(isLeft) },
+    original: { ...original, fields: original.fields.filter(isLeft) },
+    severity: worst(left),
+    findings: left,
+    hiddenCount: findings.length - left.length,
+  };
 }
 
 /** Names a changed record of a source in a form. */
@@ -111,8 +138,25 @@ export function selectionOf({ kind, scope, id }: RecordChange): string {
 /** All records with open findings, worst first. */
 function driftRecords(mirror: Mirror, drift: SourceDrift): DriftRecord[] {
   return sectionsOf(drift.document, optionsOf(mirror, drift))
-    .flatMap(({ definition, changes }) => changes.map((report) => ({ ...report, definition })))
+    .flatMap(({ definition, changes }) =>
+      changes.map((report): DriftRecord => {
+        const { original } = report;
+        const fields = original.change === 'changed' ? original.fields : [null];
+        const findings = fields.map((field) => drift.severityOf(original, field));
+        return { ...report, definition, findings, hiddenCount: 0 };
+      }),
+    )
     .sort((a, b) => compareSeverities(a.severity, b.severity));
+}
+
+/** E.g. `3 findings in 2 records`; with one severity, `3 low findings in 2 records`. */
+function findingsText(records: readonly DriftRecord[], severities: readonly Severity[] = []): string {
+  const word = severities.length === 1 ? `${severities[0] ?? ''} finding` : 'finding';
+  return `${plural(findingsOf(records).length, word)} in ${plural(records.length, 'record')}`;
+}
+
+function findingsOf(records: readonly DriftRecord[]): Severity[] {
+  return records.flatMap(({ findings }) => findings);
 }
 
 /** One article for each record, worst first. `only`: values of `selectionOf`. */
@@ -152,7 +196,9 @@ interface SourceOptions {
 interface ShownSource {
   readonly drift: SourceDrift;
   readonly all: readonly DriftRecord[];
-  /** Those that fit the filter. */
+  /** Those of the filter's source that have its words, whatever boxes are checked. */
+  readonly found: readonly DriftRecord[];
+  /** Those that match the entire filter. */
   readonly records: readonly DriftRecord[];
 }
 
@@ -196,7 +242,9 @@ export function driftPage(
       : NOTHING;
   const shown = drifts.map((drift): ShownSource => {
     const all = driftRecords(mirror, drift);
-    return { drift, all, records: all.filter((record) => fits(record, filter)) };
+    const isShown = filter.source === null || filter.source === drift.source;
+    const found = isShown ? all.filter((record) => hasWords(record, filter.words)) : [];
+    return { drift, all, found, records: shownOf(found, filter) };
   });
   const hasOthers = drifts.length > 1;
   const isNarrowed = filter.path !== '/drift';
@@ -211,14 +259,26 @@ export function driftPage(
   };
 }
 
+function shownOf(
+  found: readonly DriftRecord[],
+  boxes: Pick<DriftFilter, 'severities' | 'changes' | 'kinds'>,
+): DriftRecord[] {
+  return found
+    .flatMap((record) => narrowed(record, boxes) ?? [])
+    .sort((a, b) => compareSeverities(a.severity, b.severity));
+}
+
 /** A form that the server answers; the script sends it while it is being filled in. */
 function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
   const all = shown.flatMap((each) => each.all);
   if (all.length === 0) return NOTHING;
   const isNarrowed = filter.path !== '/drift';
-  const severities = SEVERITIES.filter(
-    (each) => filter.severities.includes(each) || all.some(({ severity }) => severity === each),
-  );
+  const found = shown.flatMap((each) => each.found);
+  const records = shown.flatMap((each) => each.records);
+  // The number beside a box is that of the findings which it shows, the rest of the filter being as it is.
+  const bySeverity = Map.groupBy(findingsOf(shownOf(found, { ...filter, severities: [] })), (each) => each);
+  const byChange = Map.groupBy(shownOf(found, { ...filter, changes: [] }), ({ change }) => change.change);
+  const byKind = Map.groupBy(shownOf(found, { ...filter, kinds: [] }), ({ change }) => change.kind);
   const changes = CHANGES.filter(
     (each) => filter.changes.includes(each) || all.some(({ change }) => change.change === each),
   );
@@ -229,7 +289,7 @@ function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
   const ofKinds = chipsHtml(
     'Kind',
     'kind',
-    kinds.map((each) => [each, markup`${titleOf(each)} ${faint(count(ofKind.get(each)?.length ?? 0))}`]),
+    kinds.map((each) => [each, markup`${titleOf(each)} ${findingCount(byKind.get(each))}`]),
     filter.kinds,
   );
   const open = filter.kinds.length > 0 ? markup` open` : NOTHING;
@@ -239,13 +299,10 @@ function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
       : markup`<details class="kinds"${open}><summary>${plural(kinds.length, 'kind')}</summary>${ofKinds}</details>`;
   const sign = (text: string): Html => markup`<i aria-hidden="true">${text}</i>`;
   const sources = [['', 'all'] as const, ...shown.map(({ drift: { source } }) => [source, source] as const)];
-  const matching = shown
-    .filter(({ drift }) => filter.source === null || drift.source === filter.source)
-    .reduce((sum, { records }) => sum + records.length, 0);
   const status = isNarrowed
-    ? markup`${count(matching)} of ${plural(all.length, 'record')} shown. <a href="/drift">Show all</a>`
-    : plural(all.length, 'record');
-  const none = isNarrowed && matching === 0 ? emptyHtml('Nothing matches the filter.', '') : NOTHING;
+    ? markup`${findingsText(records, filter.severities)}, of ${findingsText(all)}. <a href="/drift">Show all</a>`
+    : findingsText(all);
+  const none = isNarrowed && records.length === 0 ? emptyHtml('Nothing matches the filter.', '') : NOTHING;
   return markup`<form class="search" id="filter" method="get" action="/drift" role="search" data-filter>
 <label class="grow">Filter<input type="search" name="q" value="${filter.text}" autocomplete="off" spellcheck="false"
  maxlength="${MOST_TEXT}" placeholder="Name, kind, id, field or value" aria-keyshortcuts="/"></label>
@@ -254,17 +311,24 @@ ${shown.length > 1 ? selectHtml('Source', 'source', sources, filter.source ?? ''
 ${chipsHtml(
   'Severity',
   'severity',
-  severities.map((each) => [each, markup`${sign(SEVERITY_SIGN[each])} ${each}`]),
+  SEVERITIES.map((each) => [
+    each,
+    markup`${sign(SEVERITY_SIGN[each])} ${each} ${faint(count(bySeverity.get(each)?.length ?? 0))}`,
+  ]),
   filter.severities,
 )}
 ${chipsHtml(
   'Change',
   'change',
-  changes.map((each) => [each, markup`${sign(SIGN[each])} ${each}`]),
+  changes.map((each) => [each, markup`${sign(SIGN[each])} ${each} ${findingCount(byChange.get(each))}`]),
   filter.changes,
 )}
 ${kindChips}</form>
 <p class="faint" role="status" aria-live="polite">${status}</p>${none}`;
+}
+
+function findingCount(records: readonly DriftRecord[] = []): Html {
+  return faint(count(findingsOf(records).length));
 }
 
 function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: SourceOptions): Html {
@@ -277,17 +341,25 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     more > 0
       ? markup`<p class="faint">and ${plural(more, 'more record')}: narrow the filter, or <code>tidemark drift</code> shows all</p>`
       : NOTHING;
-  const fingerprints = Map.groupBy(drift.open, (finding) => selectionOf({ fields: [], ...finding }));
-  const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), ({ original }) => {
-    const own = (fingerprints.get(selectionOf(original)) ?? []).map(({ fingerprint }) => fingerprint);
-    const [first] = own;
+  const findings = Map.groupBy(drift.open, (finding) => selectionOf({ fields: [], ...finding }));
+  const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), ({ original, hiddenCount }) => {
+    const all = findings.get(selectionOf(original)) ?? [];
+    const shown = new Set(original.fields.map(({ path }) => path));
+    // Only what is seen is accepted.
+    const own = all.filter(({ path }) => hiddenCount === 0 || shown.has(path));
+    const [first] = all;
+    const hidden =
+      hiddenCount === 0
+        ? NOTHING
+        : markup`<p class="faint">The filter hides ${plural(hiddenCount, 'other finding')} of this record.</p>`;
+    const fingerprints = own.map(({ fingerprint }) => fingerprint);
     return {
-      ...(first === undefined ? {} : { id: `finding-${first}` }),
-      actions: actionsHtml(drift, original, own, canAct ? filter.path : null),
+      ...(first === undefined ? {} : { id: `finding-${first.fingerprint}` }),
+      actions: markup`${hidden}${actionsHtml(drift, original, fingerprints, canAct ? filter.path : null)}`,
     };
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${severitiesHtml(drift)}${resultHtml(mirror, drift, now)}${planForm(drift)}
+${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(drift)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
 }
@@ -320,14 +392,14 @@ function actionsHtml(
   return markup`<div class="actions">${select}${accept}</div>`;
 }
 
-function severitiesHtml({ open }: SourceDrift): Html {
-  if (open.length === 0) return NOTHING;
-  const counts = severityCounts(open);
-  const items = SEVERITIES.filter((each) => counts[each] > 0).map((each) => {
+function severitiesHtml(records: readonly DriftRecord[]): Html {
+  const counts = Map.groupBy(findingsOf(records), (each) => each);
+  if (counts.size === 0) return NOTHING;
+  const items = SEVERITIES.filter((each) => counts.has(each)).map((each) => {
     const label = markup`<span><i aria-hidden="true">${SEVERITY_SIGN[each]}</i> ${each}</span>`;
-    return markup`<li class="${each}"><b>${counts[each]}</b>${label}</li>`;
+    return markup`<li class="${each}"><b>${count(counts.get(each)?.length ?? 0)}</b>${label}</li>`;
   });
-  return markup`<div class="stats"><ul aria-label="By severity">${items}</ul></div>`;
+  return markup`<div class="stats"><ul aria-label="Findings by severity">${items}</ul></div>`;
 }
 
 /** What could not be compared, and that nothing drifted. */
@@ -362,8 +434,8 @@ function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
   const columns = [
     { head: 'Record', style: 'wide' },
     { head: 'Field', style: 'wide below' },
-    { head: 'Reason', style: 'wide below' },
-    { head: 'By', style: 'below' },
+    { head: 'Reason', style: 'wide below', label: 'Reason' },
+    { head: 'By', style: 'below', label: 'By' },
     { head: 'Until', style: 'below' },
     ...(canAct ? [{ head: 'Action', style: 'below' }] : []),
   ];

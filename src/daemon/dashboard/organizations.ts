@@ -187,12 +187,12 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
   ]);
   const columns = [
     { head: 'Organization', style: 'wide' },
-    ...(sources.length > 1 ? [{ head: 'Source', style: 'below' }] : []),
+    ...(sources.length > 1 ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
     { head: 'State', style: 'below' },
-    { head: 'Drift', style: 'below' },
+    { head: 'Drift', style: 'below', label: 'Drift' },
     { head: 'Oldest list', style: 'spare' },
     { head: 'Projects', style: 'num spare' },
-    { head: 'Records', style: 'num' },
+    { head: 'Records', style: 'num', label: 'Records' },
   ];
   const link = (to: number, text: string, rel: string): Html =>
     markup`<a rel="${rel}" href="/organizations?page=${to}">${text}</a>`;
@@ -308,8 +308,8 @@ function branchHtml(
   const columns = [
     { head: 'Kind', style: 'wraps' },
     { head: 'State', style: 'below' },
-    ...(hasDrift ? [{ head: 'Drift', style: 'below' }] : []),
-    { head: 'Records', style: 'num' },
+    ...(hasDrift ? [{ head: 'Drift', style: 'below', label: 'Drift' }] : []),
+    { head: 'Records', style: 'num', label: 'Records' },
     { head: 'As of', style: 'spare' },
   ];
   const byReason = Map.groupBy(

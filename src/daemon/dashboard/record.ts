@@ -148,8 +148,8 @@ export function choicePage(
   });
   const columns = [
     { head: 'Name', style: 'wide' },
-    { head: 'In', style: 'wide below' },
-    { head: 'Source', style: 'below' },
+    { head: 'In', style: 'wide below', label: 'In' },
+    { head: 'Source', style: 'below', label: 'Source' },
     { head: 'State' },
   ];
   const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p>

@@ -170,9 +170,9 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
   const columns = [
     { head: 'Restore' },
     { head: 'Outcome' },
-    { head: 'Source', style: 'below' },
-    { head: 'From', style: 'below' },
-    { head: 'By', style: 'below' },
+    { head: 'Source', style: 'below', label: 'Source' },
+    { head: 'From', style: 'below', label: 'From' },
+    { head: 'By', style: 'below', label: 'By' },
     { head: 'Started' },
     { head: 'Took', style: 'num spare' },
   ];
@@ -242,7 +242,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     { head: 'Step' },
     { head: 'What', style: 'wide below' },
     { head: 'Outcome' },
-    { head: 'Status', style: 'num' },
+    { head: 'Status', style: 'num', label: 'Status' },
     { head: 'Note', style: 'wide below' },
   ];
   const more = report.steps.length - rows.length;

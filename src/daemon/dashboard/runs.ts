@@ -114,7 +114,7 @@ export function runsSection(mirror: Mirror, sources: readonly string[], now: num
 function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Html {
   const columns = [
     { head: 'Run' },
-    ...(hasOthers ? [{ head: 'Source', style: 'below' }] : []),
+    ...(hasOthers ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
     { head: 'Outcome' },
     { head: 'When' },
     { head: 'Took', style: 'num' },

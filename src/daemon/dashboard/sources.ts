@@ -243,8 +243,8 @@ const COLUMNS = [
   { head: 'Complete', order: 'complete', style: 'spare' },
   { head: 'Verified', order: 'verified', style: 'spare' },
   { head: 'Restorable', order: 'restorable', style: 'spare' },
-  { head: 'Drift', order: 'drift' },
-  { head: 'Last complete', order: 'last', style: 'num' },
+  { head: 'Drift', order: 'drift', label: 'Drift' },
+  { head: 'Last complete', order: 'last', style: 'num', label: 'Complete' },
   { head: 'Next', order: 'next', style: 'num spare' },
   { head: 'Problem', order: 'error', style: 'wide below' },
 ] as const;

@@ -293,6 +293,7 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .stacks th .faint { font-weight: 400; }
   .sheet.stacks tbody .below { grid-column: 1 / -1; order: 1; padding: 0; }
   .stacks tbody .below:empty { display: none; }
+  .stacks [data-label]:not(:empty)::before { content: attr(data-label) ' ' / ''; color: var(--faint); }
   .sheet .bar-cell { width: auto; }
 }
 @media (max-width: 46rem) {
