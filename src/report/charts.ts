@@ -1,5 +1,5 @@
 /** Charts of a period as inline SVG: no script, no resource, readable without colour. */
-import { formatInteger } from '../core/wording.ts';
+import { formatInteger, percent } from '../core/wording.ts';
 import { escapeMarkup } from './markup.ts';
 
 /** A short period is drawn twice, the style sheet shows one; a long one scrolls on a phone, and begins at its end. */
@@ -21,12 +21,32 @@ interface BarPart {
   /** Its class in the style sheet, `bar-…`. */
   readonly name: string;
   readonly sign: string;
+  /** In the key. */
+  readonly label: string;
+  /** What follows the number. */
   readonly text: string;
   readonly value: number;
 }
 
 /** Percent of the bar from which on the sign of a part fits into it. */
 const ROOM_FOR_SIGN = 4;
+
+/**
+ * The shares of a sum in tenths of a percent, which add up to 100 %. The first is rounded down, as `percent` does: it is
+ * what a score says. What rounding leaves goes to the others that lose most by it.
+ */
+function sharesInTenths(values: readonly number[]): number[] {
+  const total = values.reduce((sum, value) => sum + value, 0);
+  const exact = values.map((value) => (1000 * value) / total);
+  const shares = exact.map((share) => Math.floor(share + 1e-9));
+  const losers = exact
+    .map((share, index) => ({ index, lost: share - (shares[index] ?? 0) }))
+    .slice(1)
+    .sort((a, b) => b.lost - a.lost);
+  const left = 1000 - shares.reduce((sum, share) => sum + share, 0);
+  for (const { index } of losers.slice(0, left)) shares[index] = (shares[index] ?? 0) + 1;
+  return shares;
+}
 
 /** A horizontal bar that fills its line; each part differs by its sign as well. With `key`, the numbers below it. */
 export function stackedBar(
@@ -50,10 +70,12 @@ export function stackedBar(
     return `<g><title>${escapeMarkup(`${formatInteger(value)} ${text}`)}</title><rect class="bar-${name}" ${at}/>${mark}</g>`;
   });
   const all = shown.map(({ text, value }) => `${formatInteger(value)} ${text}`).join(', ');
-  const entries = shown.map(
-    ({ name, sign, text, value }) =>
-      `<li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${name}" width="10" height="10"/></svg><i aria-hidden="true">${sign}</i> ${escapeMarkup(text)} <b>${formatInteger(value)}</b> (${share(value) < 1 ? '< 1' : Math.floor(share(value))} %)</li>`,
-  );
+  const tenths = sharesInTenths(shown.map(({ value }) => value));
+  const entries = shown.map(({ name, sign, label: word, value }, index) => {
+    const tenth = tenths[index] ?? 0;
+    const part = tenth === 0 ? '< 0.1 %' : percent(tenth / 1000);
+    return `<li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${name}" width="10" height="10"/></svg><i aria-hidden="true">${sign}</i> ${escapeMarkup(word)} <b>${formatInteger(value)}</b> (${part})</li>`;
+  });
   const key = hasKey ? `<ul class="keys">${entries.join('')}</ul>` : '';
   return `<svg class="stacked" role="img" aria-label="${escapeMarkup(`${label}: ${all}`)}">${shapes.join('')}</svg>${key}`;
 }

@@ -129,7 +129,8 @@ export function verdictBar(
     return {
       name: verdict,
       sign,
-      text: hasKey ? one : pluralVerdict(verdict, totals[verdict]),
+      label: one,
+      text: pluralVerdict(verdict, totals[verdict]),
       value: totals[verdict],
     };
   });

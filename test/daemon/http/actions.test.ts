@@ -187,10 +187,14 @@ describe('pins', () => {
 it('the drill is one bar, a bar for each kind, and a checklist', async () => {
   const html = await page('/drill');
   expect(html).toContain(
-    'aria-label="Records by verdict: 71 comes back, 3 needs a secret, 4 needs manual work, 1 unknown"',
+    'aria-label="Records by verdict: 141 come back, 3 need a secret, 5 need manual work, 1 unknown"',
   );
+  // The percentages of the bar add up, and its first one is the score.
+  const shares = [...html.matchAll(/<\/b> \(([\d.]+) %\)<\/li>/g)].map(([, share]) => Number(share));
+  expect(shares).toEqual([94, 2, 3.3, 0.7]);
+  expect(html).toContain('<strong>94 %</strong> of the records');
   expect(html.match(/<svg class="stacked"/g)).toHaveLength(4);
-  expect(html).toMatch(/<li class="done"><a href="\/records\?kind=roles">Roles<\/a>: all 8 records/);
+  expect(html).toMatch(/<li class="done"><a href="\/records\?kind=roles">Roles<\/a>: all 79 records/);
   expect(html).toMatch(
     /<li class="open"><a href="\/records\?kind=batch_exports">Batch exports<\/a>: 3 need a secret/,
   );
