@@ -25,7 +25,13 @@ const KEY = 'demo-key';
 /** A domain and an invite. */
 const ADDED_BY_THE_ADMIN = 2;
 
-/** What a restore of the demo needs beside the mirror: an export's own secrets, and which fields of roles may be written. */
+/** Which fields of roles may be written: what the profile svc leaves out. */
+const DEFINITIONS = {
+  roles: { fields: { name: { type: 'string', writable: true } } },
+  role_memberships: { fields: { user_uuid: { type: 'string', writable: true } } },
+};
+
+/** What a restore of the demo needs beside the mirror: an export's own secrets, and these definitions. */
 const SUPPLIED: Readonly<Record<string, string>> = {
   TIDEMARK_SECRETS: JSON.stringify({
     batch_exports: [
@@ -35,10 +41,7 @@ const SUPPLIED: Readonly<Record<string, string>> = {
       secretsOf('Checkout funnel → S3', ['aws_access_key_id', 'aws_secret_access_key']),
     ],
   }),
-  TIDEMARK_DEFINITIONS: JSON.stringify({
-    roles: { fields: { name: { type: 'string', writable: true } } },
-    role_memberships: { fields: { user_uuid: { type: 'string', writable: true } } },
-  }),
+  TIDEMARK_DEFINITIONS: JSON.stringify(DEFINITIONS),
 };
 
 const DAMAGED_PERCENT = 10;
@@ -192,8 +195,11 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act(
       '10. With these secrets supplied, the plan is applied: each step is journaled, sent and read back',
     );
+    const definitions = Object.entries(DEFINITIONS).map(
+      ([kind, definition]) => `  ${kind}: ${JSON.stringify(definition)}`,
+    );
     await say(
-      'secrets that the service never shows come from the configuration, and two lines allow roles:\n',
+      `the configuration now has the secrets that step 9 lists, and says which fields of roles can be written:\n\n${indent(['definitions:', ...definitions].join('\n'))}\n`,
     );
     const supplied: CommandContext = { ...quiet, env: { ...inner.env, ...SUPPLIED } };
     requireCode('restore', await restore(supplied, { ...wanted, apply: true, yes: true }), EXIT.done);

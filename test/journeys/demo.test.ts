@@ -24,6 +24,9 @@ it(
     // Names and ids never run over the edge; only values, folded to two lines, may.
     for (const line of report.split('\n').filter((each) => /^ {6}(id|organization|role) /.test(each)))
       expect(line.length).toBeLessThanOrEqual(100);
+    expect(stdout).toMatch(/which fields of roles can be written:\n\n {2}definitions:\n {4}roles: \{/);
+    // What a colon announces follows it.
+    expect(stdout.match(/:\n\s*\n— /)).toBeNull();
     const page = join(directory, 'drift.html');
     expect(stdout).toContain(page);
     expect(existsSync(page)).toBe(true);
