@@ -2,6 +2,7 @@
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -79,13 +80,32 @@ describe('the package', () => {
       expect(text).toMatch(new RegExp(`^${name} \\d`, 'm'));
   });
 
-  it('builds nothing where it is installed', () => {
-    const { status, stderr } = spawnSync('/bin/sh', ['-c', manifest.scripts['prepare'] ?? 'false'], {
+  it('is installed without a warning: nothing of it runs before it is started', () => {
+    const prefix = join(scratch, 'prefix');
+    const tarball = join(scratch, `tidemark-${manifest.version}.tgz`);
+    const plain = { ...env, npm_config_ignore_scripts: 'false', npm_config_loglevel: 'warn' };
+    const given = { cwd: scratch, env: plain, encoding: 'utf8' } as const;
+    const told = spawnSync('npm', ['install', '--global', '--prefix', prefix, tarball], given);
+    expect(told).toMatchObject({ status: 0, stderr: '' });
+    const { status, stdout } = spawnSync(join(prefix, 'bin/tidemark'), ['--version'], given);
+    expect({ status, stdout }).toEqual({ status: 0, stdout: `${manifest.version}\n` });
+    // What npm runs in a checkout does nothing in a folder without the sources, as in a container's first step.
+    const own = spawnSync('/bin/sh', ['-c', manifest.scripts['dependencies'] ?? 'false'], {
+      ...given,
       cwd: installed(),
-      env,
-      encoding: 'utf8',
     });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(own).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('has every file that its documentation links to, but the sources', () => {
+    const links = readdirSync(installed('docs')).flatMap((page) =>
+      [...readFileSync(installed('docs', page), 'utf8').matchAll(/\]\((\.\.\/[^)#\s]+)/g)].map(
+        ([, path = '']) => path,
+      ),
+    );
+    expect(links.length).toBeGreaterThan(10);
+    const missing = links.filter((path) => !existsSync(installed('docs', path)));
+    expect(missing).toEqual(['../src/ARCHITECTURE.md']);
   });
 
   it('has all that its commands load, and starts', () => {
