@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { isLoopback } from '../core/local-url.ts';
 import { suggest } from '../core/suggest.ts';
 import { type Mistakes, place } from './mistakes.ts';
 import type { Profile } from './override-options.ts';
@@ -84,7 +85,15 @@ export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): st
 /** Warns of a secret that is written in the file. `instead` ends the sentence. */
 export function warnOfClearText({ tree, warnings }: Checking, path: Path, instead: string): void {
   if (tree.templates.has(pathKey(path)) || isFromVariable(tree, path)) return;
+  if (isPlainLocalUrl(valueAt(tree.root, path))) return;
   warnings.push(`${place(tree, path)}written in clear; refer to a variable (\${NAME}) or use ${instead}`);
+}
+
+/** A URL of this machine has no secret but in a password or a query. */
+function isPlainLocalUrl(value: unknown): boolean {
+  if (typeof value !== 'string' || !URL.canParse(value)) return false;
+  const { hostname, username, password, search } = new URL(value);
+  return isLoopback(hostname) && username + password + search === '';
 }
 
 /**

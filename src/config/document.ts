@@ -88,8 +88,12 @@ export function readDocument(
   // Only the first: what the parser complains of after it mostly follows from it.
   const [problem] = problems.toSorted((a, b) => a.pos[0] - b.pos[0]);
   if (problem !== undefined) {
-    const said = SAID_BY_CODE[problem.code] ?? 'this line cannot be read';
-    mistakes.add(tree, [], `not valid YAML: ${said}`, lines.linePos(problem.pos[0]).line);
+    const { line } = lines.linePos(problem.pos[0]);
+    const said =
+      unquotedVariable(text.split('\n')[line - 1] ?? '') ??
+      SAID_BY_CODE[problem.code] ??
+      'this line cannot be read';
+    mistakes.add(tree, [], `not valid YAML: ${said}`, line);
     return { tree, usedVariables };
   }
 
@@ -113,6 +117,13 @@ export function readDocument(
     mistakes.add(tree, [], error.message, 1);
   }
   return { tree, usedVariables };
+}
+
+/** What to do about a `${NAME}` between braces or brackets, where its own braces have a meaning; null where there is none. */
+function unquotedVariable(line: string): string | null {
+  const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"|'[^']*'/g, '""');
+  const name = /[[{,].*?(\$\{\w+\})/.exec(bare)?.[1];
+  return name === undefined ? null : `${name} needs quotes between braces or brackets: write "${name}"`;
 }
 
 /** The document is larger than any configuration. */

@@ -17,6 +17,12 @@ describe('a file that is no configuration', () => {
     ['tab', 'sources:\n\t- name: a\n', 2, 'spaces for indentation'],
     ['open quote', 'mirror: "./m.db\nsources: []\n', undefined, 'closing quote'],
     ['open bracket', 'sources: [a, b\n', undefined, 'a bracket or brace that is not closed'],
+    [
+      'variable without quotes between braces',
+      'sources:\n  - { name: a, apiKey: ${KEY} }\n',
+      2,
+      '${KEY} needs quotes between braces or brackets: write "${KEY}"',
+    ],
     ['two keys on a line', 'mirror: a: b\n', 1, 'key: value'],
     ['double key', 'mirror: a\nmirror: b\n', 2, 'appears twice'],
     ['second document', 'mirror: a\n---\nmirror: b\n', undefined, 'second one after "---"'],
