@@ -6,7 +6,7 @@ import { starterText } from '../daemon/http/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/runs.ts';
+import { type ForgottenRuns, forgottenInto, forgottenText, withInterrupted } from '../state/runs.ts';
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -39,7 +39,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       names.size === 0
         ? mirror.runs.list({ limit })
         : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
-    const rows = found.sort((a, b) => b.run - a.run).slice(0, limit);
+    const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
     const progress = await progressInDaemon(context, config, rows);
     if (context.options.json === true) {
       const documents = rows.map((row) => runDocument(row, progress.get(row.source)));
@@ -92,7 +92,10 @@ export async function showRun(
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
   try {
-    const run = mirror.runs.get(number);
+    const [run] = withInterrupted(
+      mirror,
+      [mirror.runs.get(number)].filter((row) => row !== undefined),
+    );
     if (run === undefined) {
       // Of one that retention dropped, this and where its changes are.
       resolvePoint(mirror, `run:${Number(options.run)}`, { now: systemClock.now() });

@@ -1,5 +1,6 @@
 /** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
 import type { StateReference } from '../diff/change.ts';
+import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -13,6 +14,32 @@ export function isPublished({ root, outcome }: RunRow): boolean {
 /** The run of the same source that was published last before this one. */
 export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
   return mirror.runs.list({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
+}
+
+/**
+ * The runs, with those whose process died as the next writer will record them: `failed`, with the code `interrupted`. A run
+ * that is under way holds the lock of the mirror.
+ */
+export function withInterrupted(mirror: Mirror, rows: readonly RunRow[]): RunRow[] {
+  if (!rows.some(({ outcome }) => outcome === 'running') || !isLockFree(mirror)) return [...rows];
+  return rows.map((row) => {
+    // It may have ended before the lock was free.
+    const now = row.outcome === 'running' ? (mirror.runs.get(row.run) ?? row) : row;
+    return now.outcome === 'running'
+      ? { ...now, outcome: 'failed', errorCode: 'interrupted', error: DIED }
+      : now;
+  });
+}
+
+const DIED = 'the process ended before the run was published';
+
+function isLockFree({ path }: Mirror): boolean {
+  try {
+    return writerOf(path) === null;
+  } catch {
+    // On a read-only disk the lock cannot be tried.
+    return false;
+  }
 }
 
 // Freshness goes by runs of all kinds: one that was limited to some kinds is complete for these alone.

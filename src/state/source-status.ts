@@ -11,7 +11,7 @@ import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mir
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, lookCommands, namedRemovals, namesText } from './held-names.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds, withInterrupted } from './runs.ts';
 
 /**
  * `never_synced`: no run yet. `unpublished`: there are runs, but none was published. `whole`: the latest run was
@@ -203,8 +203,12 @@ export function sourceDocuments(
   now: number,
   progressOf: ProgressOf = () => null,
 ): object[] {
+  const withLastRun = ({ lastRun, ...rest }: SourceStatus): SourceStatus => ({
+    ...rest,
+    lastRun: (lastRun === null ? null : withInterrupted(mirror, [lastRun])[0]) ?? null,
+  });
   return statuses.map((status) => ({
-    ...sourceSummary(status, statuses.length > 1, progressOf),
+    ...sourceSummary(withLastRun(status), statuses.length > 1, progressOf),
     schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
     collections: mirror.runs
       .collections(status.source)

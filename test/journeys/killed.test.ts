@@ -72,6 +72,16 @@ describe('killed at any instant', () => {
       /^tidemark: run 1 of default, begun 2\S+Z, did not end: .*nothing was published before\n$/,
     );
     await die();
+    // Before the next one is there to write it down.
+    const table = (await tidemark(['runs'], { env })).stdout;
+    expect(table).toMatch(/\n +3 +default .* failed \(interrupted\)/);
+    expect((await tidemark(['runs', 'show', '3'], { env })).stdout).toMatch(/^run 3 of default: failed, /);
+    expect((await tidemark(['status'], { env })).stdout).toMatch(
+      /run 3 began .* and never ended: its process died\n/,
+    );
+    expect(JSON.parse((await tidemark(['status', '--json'], { env })).stdout)).toMatchObject({
+      sources: [{ last_run: { outcome: 'failed', error: { code: 'interrupted' } } }],
+    });
     const second = await tidemark(['sync', '--json'], { env });
     expect(second.stderr).toMatch(/^tidemark: run 3 of default, .*did not end: .*continuing run 2\n$/);
     expect(JSON.parse(second.stdout)).toMatchObject({ runs: [{ run: 4, outcome: 'complete' }] });

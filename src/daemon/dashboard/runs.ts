@@ -7,7 +7,7 @@ import { count, plural } from '../../core/wording.ts';
 import type { FirstRead, RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
-import { forgottenInto, forgottenText } from '../../state/runs.ts';
+import { forgottenInto, forgottenText, withInterrupted } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/runs.ts';
 import { recreatedIn } from '../../state/recreated.ts';
@@ -54,7 +54,7 @@ interface RunsQuestion {
 
 export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion): PageContent {
   const found = mirror.runs.list({ limit: PAGE + 1, ...(before === null ? {} : { upTo: before - 1 }) });
-  const runs = found.slice(0, PAGE);
+  const runs = withInterrupted(mirror, found.slice(0, PAGE));
   const last = runs.at(-1);
   const older =
     found.length > PAGE && last !== undefined
@@ -105,7 +105,7 @@ function isEnded(outcome: string): boolean {
 }
 
 export function runsSection(mirror: Mirror, sources: readonly string[], now: number, shown: number): Html {
-  const runs = mirror.runs.list({ limit: shown });
+  const runs = withInterrupted(mirror, mirror.runs.list({ limit: shown }));
   if (runs.length === 0) return emptyHtml(...NO_RUN);
   const table = runsTable(runs, now, sources.length > 1);
   return markup`${healthStrips(mirror, sources, now)}<div class="gap"></div>${table}`;

@@ -10,7 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
-import { forgottenInto, newestRunIfFailed, previousRun } from '../../state/runs.ts';
+import { forgottenInto, newestRunIfFailed, previousRun, withInterrupted } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { failedRunDocument, runDocument, type RunProgress } from '../../state/documents.ts';
 import { sourceDocuments, sourceSummary } from '../../state/source-status.ts';
@@ -75,7 +75,7 @@ export function createApi(parts: ApiParts): Hono {
       (view) => {
         const mirror = view.mirror();
         return sourcesIn(query, knownSources(view, mirror)).flatMap((source) =>
-          mirror.runs.list({ source, limit, upTo: before - 1 }),
+          withInterrupted(mirror, mirror.runs.list({ source, limit, upTo: before - 1 })),
         );
       },
     );
@@ -340,7 +340,8 @@ function queryWith(context: Context, known: readonly string[]): URLSearchParams 
 /** @throws TidemarkError `reference_unknown` */
 export function runNamed(mirror: Mirror, text: string): RunRow {
   const run = /^\d{1,9}$/.test(text) ? mirror.runs.get(Number(text)) : undefined;
-  if (run !== undefined) return run;
+  const [now] = run === undefined ? [] : withInterrupted(mirror, [run]);
+  if (now !== undefined) return now;
   throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
     hint: 'GET /api/v1/runs lists the latest ones',
   });
