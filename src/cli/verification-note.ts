@@ -2,13 +2,14 @@
 import { localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
+import { isDamageFound } from '../daemon/notices/run-transitions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
 /** One line where the last verification found problems; none where it found none, or there was none. */
 export function verificationNote(mirror: Mirror): string[] {
   const [job] = readLastJobs(mirror).of('verify');
   if (job === undefined) return [];
-  const problems = summaryOf('verify', job)?.problems ?? (job.errorCode === 'mirror_corrupt' ? 1 : 0);
+  const problems = summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : 0);
   if (problems === 0) return [];
   const when = localTime(job.finishedAt ?? job.startedAt);
   return [

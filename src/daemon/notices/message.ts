@@ -102,23 +102,43 @@ export function incidentKey(source: string, subject: string): string {
 
 function shownOf(about: Notice, content: NoticeContent, threshold: Severity, source: string) {
   const lines = content.lines.map((line) => escapeControlCharacters(line));
-  if (content.severities === null) return { title: escapeControlCharacters(content.title), lines, more: 0 };
+  if (content.severities === null)
+    return {
+      title: escapeControlCharacters(content.title),
+      lines,
+      more: 0,
+      isResolved: content.isResolved,
+    };
   const isReported = (severity: Severity): boolean => compareSeverities(severity, threshold) <= 0;
   const { severities: all } = content;
   const reported = SEVERITIES.filter((severity) => isReported(severity) && all[severity] > 0);
   const count = reported.reduce((sum, severity) => sum + all[severity], 0);
   const findings = content.findings.filter(({ severity }) => isReported(severity));
+  // A notice that an earlier version stored does not have them.
+  const open = (content as Partial<NoticeContent>).stillOpen ?? null;
+  const left =
+    open === null ? [] : SEVERITIES.filter((severity) => isReported(severity) && open[severity] > 0);
+  const rest =
+    open === null || left.length === 0
+      ? ''
+      : `; ${formatInteger(left.reduce((sum, severity) => sum + open[severity], 0))} still open (${countsText(open, left)})`;
   return {
-    severity: worst(reported),
+    severity: worst(left.length > 0 ? left : reported),
+    // What this channel is told of has ended, whatever else is open.
+    isResolved: content.isResolved || (open !== null && left.length === 0),
     severities: Object.fromEntries(
       SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),
     ) as Record<Severity, number>,
     count,
-    title: `${subjectName(source)}: ${driftTitle(about.event, count)} (${reported.map((each) => `${all[each]} ${each}`).join(', ')})`,
+    title: `${subjectName(source)}: ${driftTitle(about.event, count)} (${countsText(all, reported)})${rest}`,
     lines,
     findings,
     more: Math.max(0, count - findings.length),
   };
+}
+
+function countsText(counts: Readonly<Record<Severity, number>>, shown: readonly Severity[]): string {
+  return shown.map((severity) => `${counts[severity]} ${severity}`).join(', ');
 }
 
 function driftTitle(event: string, count: number): string {
@@ -238,7 +258,7 @@ export const NAMED_IN_NOTICE = 20;
 const LINES_IN_NOTICE = 10;
 
 interface NoticeContent {
-  /** How much it matters. Of drift: the worst finding. */
+  /** How much it matters. Of drift: the worst finding; where some are no longer open, the worst that still is. */
   readonly severity: Severity;
   /** One line. */
   readonly title: string;
@@ -252,6 +272,8 @@ interface NoticeContent {
   readonly count: number | null;
   /** All findings that it reports, by severity; null for other events than drift. */
   readonly severities: Readonly<Record<Severity, number>> | null;
+  /** Findings that stay open after those that it reports as ended, by severity; null for other events. */
+  readonly stillOpen: Readonly<Record<Severity, number>> | null;
   /** The worst of them, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];
   /** True where what it is about is as it should be again: it ends an incident. */
@@ -270,6 +292,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   error: null,
   count: null,
   severities: null,
+  stillOpen: null,
   findings: [],
   isAssumed: false,
   follows: null,
@@ -325,8 +348,9 @@ export function firstNames(names: readonly string[]): string {
     : `${names.slice(0, NAMES_IN_LINE).join(', ')} and ${formatInteger(more)} more`;
 }
 
-/** `45 min`, `26 h`. */
+/** `30 s`, `45 min`, `26 h`. */
 export function span(ms: number): string {
+  if (ms < 60_000) return `${Math.round(ms / 1000)} s`;
   const minutes = Math.round(ms / 60_000);
   if (minutes < 120) return `${minutes} min`;
   const hours = Math.round(minutes / 60);

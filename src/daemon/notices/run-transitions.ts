@@ -28,9 +28,17 @@ export function syncTransitions(states: readonly NoticeState[], seen: JobObserva
   ]);
 }
 
+/** Also a mirror whose first page was overwritten: it is no database of Tidemark any more. */
+const DAMAGE: ReadonlySet<string | null> = new Set<ErrorCode>(['mirror_corrupt', 'mirror_foreign']);
+
+/** A job that a damaged mirror stops has found the damage, as a verification would have. */
+export function isDamageFound({ outcome, errorCode }: JobRow): boolean {
+  return outcome === 'failed' && DAMAGE.has(errorCode);
+}
+
 /** True where a job failed for a damage that `verify_failed` has reported. */
 export function isOfKnownDamage(states: readonly NoticeState[], { errorCode }: JobRow): boolean {
-  return errorCode === 'mirror_corrupt' && stateOf(states, '', 'verify') !== undefined;
+  return DAMAGE.has(errorCode) && stateOf(states, '', 'verify') !== undefined;
 }
 
 /** What is the matter with a run; the words of `aspects` are what makes it another matter. */

@@ -9,6 +9,7 @@ import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summa
 import {
   type JobObservation,
   type Transition,
+  isDamageFound,
   isOfKnownDamage,
   joined,
   localHint,
@@ -24,11 +25,6 @@ export function transitionsOf(states: readonly NoticeState[], seen: JobObservati
   const damage = isDamageFound(seen.job) ? verifyTransition(states, seen) : NO_TRANSITION;
   const change = joined([damage, jobTransitions([...states, ...damage.states], seen)]);
   return joined([change, restoredTransition(states, seen, change)]);
-}
-
-/** A job that a damaged mirror stops has found the damage, as a verification would have. */
-function isDamageFound({ outcome, errorCode }: JobObservation['job']): boolean {
-  return outcome === 'failed' && errorCode === 'mirror_corrupt';
 }
 
 function jobTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -296,7 +292,10 @@ function followedTransitions(
     notices: [
       ...driftNotice(seen, 'drift_new', fresh),
       ...driftNotice(seen, 'drift_changed', changed),
-      ...driftNotice(seen, 'drift_resolved', resolved, countsOf(resolved), [], open.size === 0),
+      ...driftNotice(seen, 'drift_resolved', resolved, {
+        isResolved: open.size === 0,
+        stillOpen: countsOf([...open.values()]),
+      }),
     ],
   };
 }
@@ -312,9 +311,10 @@ function massBegins(
   return {
     states: [{ source, subject: MASS, state: 'open', since: seen.at, detail: { open } }],
     cleared: followed.map(({ subject }) => ({ source, subject })),
-    notices: driftNotice(seen, 'drift_new', findings, severities, [
-      `${plural(open, 'finding')} are open: too many to be reported one by one`,
-    ]),
+    notices: driftNotice(seen, 'drift_new', findings, {
+      severities,
+      lines: [`${plural(open, 'finding')} are open: too many to be reported one by one`],
+    }),
   };
 }
 
@@ -357,9 +357,12 @@ function driftNotice(
   { at, job }: JobObservation,
   event: DriftEvent,
   findings: readonly FindingSummary[],
-  severities = countsOf(findings),
-  lines: readonly string[] = [],
-  isResolved = false,
+  {
+    severities = countsOf(findings),
+    lines = [],
+    isResolved = false,
+    stillOpen = null,
+  }: DriftNoticeFacts = {},
 ): Notice[] {
   const count = SEVERITIES.reduce((sum, severity) => sum + severities[severity], 0);
   if (count === 0) return [];
@@ -377,9 +380,18 @@ function driftNotice(
         severities,
         findings: ordered.slice(0, NAMED_IN_NOTICE),
         isResolved,
+        stillOpen,
       },
     ),
   ];
+}
+
+interface DriftNoticeFacts {
+  readonly severities?: Readonly<Record<Severity, number>>;
+  readonly lines?: readonly string[];
+  readonly isResolved?: boolean;
+  /** The findings that stay open, by severity. */
+  readonly stillOpen?: Readonly<Record<Severity, number>> | null;
 }
 
 function countsOf(findings: readonly FindingSummary[]): Record<Severity, number> {

@@ -55,6 +55,24 @@ describe('a message', () => {
     });
   });
 
+  it('of drift that is over in part says what is still open, and is as grave as that; what a channel is told of may be over', () => {
+    const findings = (['critical', 'high', 'low'] as const).map((severity) =>
+      finding(severity, { severity, id: severity }),
+    );
+    const begun = transitionsOf([], seen(driftJob(findings)));
+    const { notices } = transitionsOf(begun.states, seen(driftJob(findings.slice(1))));
+    const shown = (threshold: 'critical' | 'low') => messageOf(3, notices[0]!, threshold);
+    expect(shown('low')).toMatchObject({
+      title: 'production: 1 finding of drift is no longer open (1 critical); 2 still open (1 high, 1 low)',
+      severity: 'high',
+      isResolved: false,
+    });
+    expect(shown('critical')).toMatchObject({
+      title: 'production: 1 finding of drift is no longer open (1 critical)',
+      isResolved: true,
+    });
+  });
+
   it('writes out what would move a cursor or turn the reading direction', () => {
     expect(message('a\u001b[2Jb').title).toBe('a\\u{001b}[2Jb');
     expect(linesOf(message('x', ['a\u202eb\nc']))).toEqual(['a\\u{202e}b\\nc']);
