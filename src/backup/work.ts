@@ -10,7 +10,7 @@ import { backupName, manifestName } from './name.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
 import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
 import { openTarget } from './targets/open.ts';
-import type { BackupTarget } from './targets/target.ts';
+import type { BackupTarget, LocalBackup } from './targets/target.ts';
 
 /** Plain values only: it is sent to another process. */
 export interface BackupJob {
@@ -30,12 +30,18 @@ export interface BackupJob {
 /** A bucket that accepts connections and never answers must not keep the other targets waiting. */
 const BUCKET_ANSWERS_MS = 60_000;
 
-export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking' | 'storing';
+/** How long a bucket is waited for before that is reported. */
+const QUIET_WAIT_MS = 3_000;
+
+/** `waiting`: for the first answer of a target. */
+export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking' | 'storing' | 'waiting';
 
 export interface BackupWorkProgress {
   readonly phase: BackupPhase;
   /** From 0 to 1. */
   readonly share: number;
+  /** Address of the target that is waited for. */
+  readonly target?: string;
 }
 
 /** The outcome of the backup in a target. */
@@ -61,7 +67,8 @@ export type BackupWork = (
 
 /**
  * Makes a backup: takes it, verifies it by opening it, packs it, reads what was packed back, and stores it in each target,
- * where it is read back again before it gets its name. Targets that fail do not keep the others from having it.
+ * where it is read back again before it gets its name. Targets that fail do not keep the others from having it, and the
+ * directories have it before a bucket is waited for.
  * @throws TidemarkError as its steps do, or as the first target did if none could take it
  */
 export async function createBackup(
@@ -78,9 +85,19 @@ export async function createBackup(
 ): Promise<MadeBackup> {
   const share = (phase: BackupPhase) => (done: number, of: number) =>
     onProgress({ phase, share: of === 0 ? 1 : Math.min(1, done / of) });
-  // A target that cannot be reached is known before the work begins.
-  const places = await Promise.all(job.targets.map((config) => openPlace(config, job, clock)));
-  requireOne(places);
+  const known: Place[] = [];
+  const opening = job.targets.map(async (config) => {
+    const place = await openPlace(config, job, clock);
+    known.push(place);
+    return place;
+  });
+  // Each is awaited below, where its error belongs; until then it is nobody's.
+  void Promise.allSettled(opening);
+  const directories = await Promise.all(
+    opening.filter((_opening, index) => job.targets[index]?.type === 'directory'),
+  );
+  // That no target can be used is known before the work begins; a bucket is not waited for where there is a directory.
+  if (directories.every(({ error }) => error !== null)) requireOne(await Promise.all(opening));
   const plainPath = join(job.workDirectory, 'backup.db');
   const copying = share('copying');
   const verifying = share('verifying');
@@ -90,7 +107,7 @@ export async function createBackup(
     onBackup: ({ pages, pagesLeft }) => copying(pages - pagesLeft, pages),
     onVerify: ({ records, of }) => verifying(records, of),
   });
-  const name = freeName(places, madeAt, facts.run, job);
+  const name = freeName(known, madeAt, facts.run, job);
   const packed = join(job.workDirectory, 'backup.packed');
   const digests = await pack(plainPath, packed, { recipients: job.recipients });
   onProgress({ phase: 'packing', share: 1 });
@@ -99,25 +116,7 @@ export async function createBackup(
   const manifest = manifestOf(job, { name, madeAt, facts, digests });
   const { bytes, sha256 } = digests.packed;
   const backup = { name, path: packed, bytes, sha256, manifest: manifestText(manifest) };
-  const storing = share('storing');
-  const stored: StoredBackup[] = [];
-  for (const [index, { target, error }] of places.entries()) {
-    const before = (2 * index * bytes) / places.length;
-    const failure =
-      error ??
-      (await failureOf(() =>
-        target.store(backup, {
-          owner: job.owner,
-          signal,
-          onBytes: (done) => storing(before + done / places.length, 2 * bytes),
-        }),
-      ));
-    stored.push({
-      address: target.address,
-      path: failure === null ? target.pathOf(name) : null,
-      error: failure,
-    });
-  }
+  const stored = await storeInTurn(backup, { job, opening, clock, signal, onProgress });
   requireOne(stored);
   return { manifest, stored };
 }
@@ -128,6 +127,58 @@ interface Place {
   readonly names: ReadonlySet<string>;
   /** Why it cannot be used; null where it can. */
   readonly error: TidemarkError | null;
+}
+
+/** Stores it in the directories first, then in what may not have answered yet. Returns the outcomes in the order of the job's targets. */
+async function storeInTurn(
+  backup: LocalBackup,
+  {
+    job,
+    opening,
+    clock,
+    signal,
+    onProgress,
+  }: {
+    readonly job: BackupJob;
+    readonly opening: readonly Promise<Place>[];
+    readonly clock: Clock;
+    readonly signal: AbortSignal;
+    readonly onProgress: (progress: BackupWorkProgress) => void;
+  },
+): Promise<StoredBackup[]> {
+  const { name, bytes } = backup;
+  const places = job.targets.map((config, index) => ({ config, index, place: opening[index] }));
+  const rank = ({ config }: (typeof places)[number]): number => (config.type === 'directory' ? 0 : 1);
+  const outcomes: { readonly index: number; readonly outcome: StoredBackup }[] = [];
+  for (const { config, index, place } of places.toSorted((a, b) => rank(a) - rank(b))) {
+    if (place === undefined) throw new Error('a target was not opened');
+    if (config.type !== 'directory' && !(await settlesWithin(place, QUIET_WAIT_MS, clock)))
+      onProgress({ phase: 'waiting', share: 0, target: addressOf(config) });
+    const { target, names, error } = await place;
+    const before = 2 * outcomes.length * bytes;
+    const onBytes = (done: number): void =>
+      onProgress({ phase: 'storing', share: Math.min(1, (before + done) / (2 * bytes * places.length)) });
+    const store = async (): Promise<void> => {
+      if (names.has(name)) throw taken(target.pathOf(name));
+      await target.store(backup, { owner: job.owner, signal, onBytes });
+    };
+    const failure = error ?? (await failureOf(store));
+    const path = failure === null ? target.pathOf(name) : null;
+    outcomes.push({ index, outcome: { address: target.address, path, error: failure } });
+  }
+  return outcomes.toSorted((a, b) => a.index - b.index).map(({ outcome }) => outcome);
+}
+
+function addressOf(config: TargetConfig): string {
+  return config.type === 'directory' ? config.path : `s3://${config.bucket}`;
+}
+
+/** It answered after the name was chosen, and another mirror's backup of the same run and second is there. */
+function taken(path: string): TidemarkError {
+  return new TidemarkError('file_system', `${path} is there already: it belongs to another backup`, {
+    hint: 'run `tidemark backup create` again',
+    isRetryable: true,
+  });
 }
 
 async function openPlace(

@@ -9,7 +9,7 @@ import { openMirror } from '../mirror/open.ts';
 import { planRetention } from '../mirror/retention.ts';
 import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
-import { type Backup, dueTargets, listBackups } from './list.ts';
+import { type Backup, dueTargets, isBackedUpAfter, listBackups } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
 import { manifestName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
@@ -84,11 +84,7 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
   return {
     make: (signal, onProgress = () => undefined) => makeOne(options, backup.targets, signal, onProgress),
     afterCompleteRun: async (mirror, runs, signal) => {
-      const isComplete = (number: number): boolean => {
-        const run = mirror.runs.get(number);
-        return run?.outcome === 'complete' && run.kinds === null;
-      };
-      if (!runs.some(isComplete)) return null;
+      if (!runs.some((run) => isBackedUpAfter(mirror, run))) return null;
       const due = await dueTargets(mirror, options);
       return due.length === 0 ? null : await makeOne(options, due, signal, () => undefined);
     },
@@ -111,8 +107,13 @@ async function makeOne(
   try {
     const { directory } = workDirectory;
     const job = { mirrorPath: options.mirror, workDirectory: directory, targets, recipients, owner };
+    const report = (progress: BackupWorkProgress): void => {
+      const { phase, target } = progress;
+      if (phase === 'waiting') log.info({ target }, 'waiting for a target of the backup to answer');
+      onProgress(progress);
+    };
     const { manifest, stored } = await withSweep(options, targets, owner, () =>
-      work(job, { signal, onProgress }),
+      work(job, { signal, onProgress: report }),
     );
     const outcomes: TargetOutcome[] = [];
     for (const [index, each] of stored.entries()) {

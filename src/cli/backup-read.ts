@@ -6,10 +6,12 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { isS3Address } from '../config/backup-target.ts';
+import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, listBackups, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
-import { mirrorId } from '../backup/plain-backup.ts';
+import { earlierBackups, originOf } from '../backup/earlier.ts';
+import type { BackupManifest } from '../backup/manifest.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
@@ -17,9 +19,10 @@ import { openTarget } from '../backup/targets/open.ts';
 import { restoredStates } from '../daemon/notices/restored-mirror.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
-import { backupDocument, s3Config, targetsOf } from './backup.ts';
+import { backupDocument, mirrorName, s3Config, targetsOf, withConfiguredMirror } from './backup.ts';
+import { age } from './export-notes.ts';
 
 export interface VerifyOptions {
   readonly file?: string;
@@ -93,7 +96,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     });
   }
   const config = readConfig(context, context.options, 'unused');
-  const backup = await backupNamed(context, options.file);
+  const backup = await backupNamed(context, options.file, true);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   const facts = await restoreBackup(backup, to, {
@@ -124,23 +127,43 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     return EXIT.done;
   }
   const { records, revisions } = facts.checked;
+  const held = facts.sources.map(({ source }) => source);
+  const missing = held.filter((source) => !config.configured.some(({ name }) => name === source));
   const lines = [
     `run ${facts.run} is at ${to}, verified: ${plural(records, 'record')}, ${plural(revisions, 'revision')}`,
     `sealed ${facts.root}`,
+    `from ${backup.name}, made ${age(backup.madeAt, systemClock.now())}`,
+    `sources in it: ${held.join(', ')}`,
+    ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),
     to === config.mirror
-      ? '→ this is the configured mirror: the next sync continues from there'
+      ? `→ this is the configured mirror: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
       : `→ inspect it with TIDEMARK_MIRROR=${to} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
   return EXIT.done;
 }
 
+/** The history of a source goes on only under its name, which a backup has and a new configuration may not. */
+function unconfiguredText(
+  held: readonly string[],
+  missing: readonly string[],
+  { configured }: Config,
+): string {
+  const others = configured.map(({ name }) => name).filter((name) => !held.includes(name));
+  const [first = ''] = missing;
+  const what =
+    others.length === 0
+      ? `the configuration has no source ${missing.join(', ')}`
+      : `the configuration has ${others.join(', ')}, and not ${missing.join(', ')}`;
+  return `→ ${what}: give the source the name that it had (\`name: ${first}\`, or TIDEMARK_NAME=${first}), or the next sync begins another one without history`;
+}
+
 /**
  * `latest` is the newest complete one of all targets. A name alone is looked for in the targets, then here. A directory or an
  * address `s3://…` names a backup, or the place of backups, whose newest is meant.
  */
-async function backupNamed(context: CommandContext, file: string): Promise<Backup> {
-  if (isS3Address(file)) return await backupAt(context, file);
+async function backupNamed(context: CommandContext, file: string, isToRestore = false): Promise<Backup> {
+  if (isS3Address(file)) return await backupAt(context, file, isToRestore);
   if (file !== 'latest') {
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
     const inTarget = isName
@@ -149,11 +172,11 @@ async function backupNamed(context: CommandContext, file: string): Promise<Backu
     if (inTarget !== undefined) return inTarget;
     const path = resolve(context.cwd, file);
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return await readBackup(path);
-    return newestOf(context, await listBackups(directoryTarget(path)), path);
+    return newestOf(context, await listBackups(directoryTarget(path)), { where: path, isToRestore });
   }
   const targets = await targetsOf(context, undefined);
   const all = (await Promise.all(targets.map(listBackups))).flat();
-  return newestOf(context, all, targets.map(({ address }) => address).join(' or '));
+  return newestOf(context, all, { where: targets.map(({ address }) => address).join(' or '), isToRestore });
 }
 
 /** Those of the configured targets that answer; none where nothing is configured: the file may be here. */
@@ -166,14 +189,14 @@ async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
   return found;
 }
 
-async function backupAt(context: CommandContext, address: string): Promise<Backup> {
+async function backupAt(context: CommandContext, address: string, isToRestore: boolean): Promise<Backup> {
   const config = s3Config(context, address);
   const last = config.prefix.split('/').at(-1) ?? '';
   const isFile = parseBackupName(last) !== undefined;
   const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;
   const target = await openTarget({ ...config, prefix }, systemClock);
   const backups = await listBackups(target);
-  if (!isFile) return newestOf(context, backups, target.address);
+  if (!isFile) return newestOf(context, backups, { where: target.address, isToRestore });
   const named = backups.find(({ name }) => name === last);
   if (named !== undefined) return named;
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
@@ -182,14 +205,23 @@ async function backupAt(context: CommandContext, address: string): Promise<Backu
 }
 
 /**
- * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there.
+ * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there. To restore from,
+ * none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's.
  * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant
  */
-function newestOf(context: CommandContext, backups: readonly Backup[], where: string): Backup {
+function newestOf(
+  context: CommandContext,
+  backups: readonly Backup[],
+  { where, isToRestore }: { readonly where: string; readonly isToRestore: boolean },
+): Backup {
   const complete = backups
     .filter(({ state }) => state === 'whole')
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
-  const owner = ownId(context);
+  const configured = withConfiguredMirror(context, (mirror) => ({
+    origin: originOf(mirror),
+    hasBaseline: mirror.snapshots.baseline() !== undefined,
+  }));
+  const owner = configured?.origin.id ?? null;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;
   if (latest === undefined) {
@@ -197,28 +229,43 @@ function newestOf(context: CommandContext, backups: readonly Backup[], where: st
       hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes one',
     });
   }
-  if (own.length === 0 && new Set(complete.map(({ manifest }) => manifest?.mirror)).size > 1) {
-    throw new TidemarkError('usage', `${where} has backups of several mirrors`, {
-      hint: `give the name of one instead; \`tidemark backup list\` shows their sources`,
-    });
-  }
+  const newest = [...Map.groupBy(complete, ({ manifest }) => manifest?.mirror).values()].flatMap(
+    ([each]) => each ?? [],
+  );
+  const severalMirrors = (why: string): TidemarkError =>
+    new TidemarkError(
+      'usage',
+      `${where} has backups of several mirrors${why}: ${choiceText(newest, owner)}`,
+      {
+        hint: 'name the one that you mean instead of `latest`; `tidemark backup list` lists them all',
+      },
+    );
+  if (own.length === 0 && newest.length > 1) throw severalMirrors('');
+  if (
+    isToRestore &&
+    configured !== null &&
+    !configured.hasBaseline &&
+    own.length > 0 &&
+    earlierBackups(complete, configured.origin).length > 0
+  )
+    throw severalMirrors(', and the configured one was begun after backups of another one had been made');
   return latest;
 }
 
-/** The id of the configured mirror; null if it has none that can be read, as on an empty machine. */
-function ownId(context: CommandContext): string | null {
-  try {
-    const config = readConfig(context, context.options, 'unused');
-    const mirror = openConfiguredMirror(config, 'read', 'backup', context.pid);
-    try {
-      return mirrorId(mirror);
-    } finally {
-      mirror.close();
-    }
-  } catch {
-    // A damaged or missing mirror is what a backup is for.
-    return null;
-  }
+const CHOICES_SHOWN = 4;
+
+/** The newest backup of each mirror, with what tells a long history from one that was just begun. */
+function choiceText(newest: readonly Backup[], owner: string | null): string {
+  const shown = newest.slice(0, CHOICES_SHOWN).map((backup) => {
+    const { name, madeAt, manifest } = backup;
+    // A manifest is read as far as backups need it.
+    const { checked, sources = [] }: Partial<BackupManifest> = manifest ?? {};
+    const held = checked === undefined ? '' : `, ${plural(checked.runs, 'run')}`;
+    const of = sources.map(({ source }) => source).join(', ');
+    return `${name} of mirror ${mirrorName(backup, owner)}, ${of}${held}, made ${age(madeAt, systemClock.now())}`;
+  });
+  const more = newest.length - shown.length;
+  return `${shown.join('; ')}${more > 0 ? `; and of ${plural(more, 'other mirror')}` : ''}`;
 }
 
 async function identitiesOf(

@@ -9,14 +9,24 @@ import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import type { BackupPhase } from '../backup/work.ts';
+import { BackupCatalog } from '../backup/catalog.ts';
+import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
 import { type Backup, listBackups } from '../backup/list.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { withheldBy } from '../backup/hook.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { readConfig } from '../wire.ts';
-import { isInteractive, print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import {
+  isInteractive,
+  print,
+  printNote,
+  printReason,
+  type CommandContext,
+  terminalWidth,
+} from './context.ts';
 import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
 import { age } from './export-notes.ts';
@@ -33,9 +43,11 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
   const failed = listed.flatMap(({ error }) => error ?? []);
   const [first] = failed;
   if (first !== undefined && failed.length === listed.length) throw first;
+  const own = configuredOrigin(context)?.id ?? null;
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.backups/1',
+      mirror: own,
       targets: listed.map(({ target, error }) => ({
         address: target.address,
         error: error?.message ?? null,
@@ -44,7 +56,7 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else {
-    const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, context));
+    const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, own, context));
     await print(context, `${parts.join('\n\n')}\n`);
   }
   for (const { message, hint } of failed) {
@@ -67,18 +79,47 @@ async function listedOf(target: BackupTarget): Promise<Listed> {
   }
 }
 
-function listText({ target, backups }: Listed, context: CommandContext): string {
+function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {
   const address = escapeControlCharacters(target.address);
   if (backups.length === 0) return `no backups in ${address} yet`;
   // Which mirror a backup is of matters only if there are backups of several.
-  const hasSources = new Set(backups.flatMap(({ manifest }) => manifest?.mirror ?? [])).size > 1;
+  const isOfSeveral = new Set(backups.flatMap(({ manifest }) => manifest?.mirror ?? [])).size > 1;
   const table = renderTable(
-    ['file', 'made', 'run', 'size', 'encrypted', 'state', ...(hasSources ? ['sources'] : [])],
-    backups.map((backup) => [...rowOf(backup), ...(hasSources ? [sourceNames(backup)] : [])]),
+    ['file', 'made', 'run', 'size', 'encrypted', 'state', ...(isOfSeveral ? ['mirror', 'sources'] : [])],
+    backups.map((backup) => [
+      ...rowOf(backup),
+      ...(isOfSeveral ? [mirrorName(backup, own), sourceNames(backup)] : []),
+    ]),
     ['left', 'left', 'right', 'right'],
     { width: terminalWidth(context), least: ['made'] },
   );
   return `${address}\n${table}`;
+}
+
+/** The id of the mirror in a manifest, short, and whether it is the configured one. */
+export function mirrorName({ manifest }: Pick<Backup, 'manifest'>, own: string | null): string {
+  if (manifest === null) return '·';
+  return `${manifest.mirror.slice(0, 8)}${manifest.mirror === own ? ' (configured)' : ''}`;
+}
+
+/** What tells which backups are of the configured mirror; null if it cannot be read, as on an empty machine. */
+export function configuredOrigin(context: CommandContext): MirrorOrigin | null {
+  return withConfiguredMirror(context, (mirror) => originOf(mirror));
+}
+
+/** Null if the configured mirror cannot be read: a damaged or missing one is what a backup is for. */
+export function withConfiguredMirror<T>(context: CommandContext, work: (mirror: Mirror) => T): T | null {
+  try {
+    const config = readConfig(context, context.options, 'unused');
+    const mirror = openConfiguredMirror(config, 'read', 'backup', context.pid);
+    try {
+      return work(mirror);
+    } finally {
+      mirror.close();
+    }
+  } catch {
+    return null;
+  }
 }
 
 /** The target of this address, or those that are configured. @throws TidemarkError `usage` if there is none */
@@ -170,7 +211,21 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
     // Not a note: it is why the command ends as partial.
     printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
+  await warnOfEarlier(context, config);
   return outcome.errors.length === 0 ? EXIT.done : EXIT.partial;
+}
+
+/** What was backed up may be a mirror that was begun by mistake, beside the backups of the true one. */
+async function warnOfEarlier(context: CommandContext, config: Config): Promise<void> {
+  const mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
+  try {
+    const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
+    const shown = await new BackupCatalog(systemClock).look(directories, mirror);
+    const anew = begunAnew(config, shown, mirror);
+    if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
+  } finally {
+    mirror.close();
+  }
 }
 
 function configuredBackupWriter(context: CommandContext, config: Config): BackupWriter {
@@ -193,12 +248,15 @@ const PHASE: Readonly<Record<BackupPhase, string>> = {
   packing: 'writing the file',
   checking: 'reading it back',
   storing: 'storing it in its targets',
+  waiting: 'waiting for an answer of',
 };
 
 function progressOf(context: CommandContext): Parameters<BackupWriter['make']>[1] {
-  if (!isInteractive(context)) return undefined;
-  return ({ phase, share }) => {
-    context.stderr.write(`\r\u001b[K${PHASE[phase]} ${Math.floor(share * 100)} % `);
+  const isDrawn = isInteractive(context);
+  return ({ phase, share, target }) => {
+    const text = PHASE[phase];
+    if (isDrawn) context.stderr.write(`\r\u001b[K${text} ${target ?? `${Math.floor(share * 100)} %`} `);
+    else if (target !== undefined) printNote(context, [`${text} ${target}`]);
   };
 }
 

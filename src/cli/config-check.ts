@@ -1,9 +1,11 @@
 /** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
+import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
-import { hasMirrorPerSource, mirrorOf } from '../config/mirrors.ts';
+import { hasMirrorPerSource, type LoadedConfig, mirrorOf } from '../config/mirrors.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
+import { backupInterval } from '../daemon/http/wording.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
 import { windowsText } from './rate-text.ts';
@@ -16,7 +18,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
-  const warnings = [...config.warnings, ...backupWarnings(config.backup)];
+  const warnings = [...config.warnings, ...backupWarnings(config)];
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.config_check/1',
@@ -49,23 +51,39 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
 }
 
 /** What would make a backup fail, or leave it readable for anybody who gets hold of it. */
-function backupWarnings(backup: BackupConfig | null): string[] {
+function backupWarnings({ backup, mirrorPath }: LoadedConfig): string[] {
   if (backup === null) return [];
   const missing = backup.targets.flatMap((target) => {
     if (target.type !== 'directory') return [];
-    const facts = statSync(target.path, { throwIfNoEntry: false });
-    if (facts?.isDirectory() === true) return [];
-    const problem = facts === undefined ? 'does not exist' : 'is not a directory';
+    if (isDirectory(target.path)) return [];
+    const problem = existsSync(target.path) ? 'is not a directory' : 'does not exist';
     return [`backup.targets: ${target.path} ${problem}: backups there fail until it is a directory`];
   });
   const isEncrypted = backup.recipients.length > 0 || backup.recipientsFile !== null;
-  return isEncrypted ? missing : [...missing, `backup: ${UNENCRYPTED}`];
+  return [
+    ...missing,
+    ...onMirrorDisk(backup, mirrorPath),
+    ...(isEncrypted ? [] : [`backup: ${UNENCRYPTED}`]),
+  ];
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+function onMirrorDisk({ targets }: BackupConfig, mirrorPath: string): string[] {
+  const found = targets.flatMap((target) =>
+    target.type === 'directory' && isDirectory(target.path) && isOnMirrorDisk(target, mirrorPath)
+      ? [target.path]
+      : [],
+  );
+  return found.length === 0 ? [] : [`backup.targets: ${mirrorDiskText(found)}`];
 }
 
 /** How often backups are made and which are kept: several a day are of no use to rules that keep one. */
 function backupLines(backup: BackupConfig | null): string[] {
   if (backup === null) return [];
-  const every = backup.everyMs === 0 ? 'after every complete run' : `every ${duration(backup.everyMs)}`;
+  const every = backupInterval(backup.everyMs);
   return [...new Set(backup.targets.map(({ retention }) => retention))].map((retention) => {
     const thinned = retention === null ? null : thinnedTo(retention, backup.everyMs);
     const note =

@@ -1,4 +1,5 @@
 /** What `doctor` finds of the targets for backups: whether each can be used. */
+import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
@@ -10,6 +11,7 @@ export interface TargetCheck {
   readonly address: string;
   /** Null where it can be used. */
   readonly error: TidemarkError | null;
+  readonly isOnMirrorDisk: boolean;
 }
 
 /** For how long a target is waited for: a network disk may hang, and a service not answer. */
@@ -18,13 +20,19 @@ const WAIT_MS = 15_000;
 /** Looks at every configured target at once: that a directory can be listed and written, that a bucket can be listed. */
 export async function checkTargets(config: Config, signal: AbortSignal): Promise<readonly TargetCheck[]> {
   const checks = await Promise.all(
-    (config.backup?.targets ?? []).map((target) => checkTarget(target, signal)),
+    (config.backup?.targets ?? []).map(async (target): Promise<TargetCheck> => {
+      const isOnDisk = isOnMirrorDisk(target, config.mirror);
+      return { ...(await checkTarget(target, signal)), isOnMirrorDisk: isOnDisk };
+    }),
   );
   signal.throwIfAborted();
   return checks;
 }
 
-async function checkTarget(config: TargetConfig, signal: AbortSignal): Promise<TargetCheck> {
+async function checkTarget(
+  config: TargetConfig,
+  signal: AbortSignal,
+): Promise<Pick<TargetCheck, 'address' | 'error'>> {
   let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
   const waiting = new AbortController();
   const limited = AbortSignal.any([signal, waiting.signal]);
@@ -45,7 +53,8 @@ async function checkTarget(config: TargetConfig, signal: AbortSignal): Promise<T
 }
 
 export function targetProblems(checks: readonly TargetCheck[]): Problem[] {
-  return checks.flatMap(({ address, error }): Problem[] =>
+  const beside = checks.filter((check) => check.isOnMirrorDisk && check.error === null);
+  const unusable = checks.flatMap(({ address, error }): Problem[] =>
     error === null
       ? []
       : [
@@ -58,4 +67,17 @@ export function targetProblems(checks: readonly TargetCheck[]): Problem[] {
           },
         ],
   );
+  if (beside.length === 0) return unusable;
+  const addresses = beside.map(({ address }) => address);
+  return [
+    ...unusable,
+    {
+      // With another target elsewhere, this one is for convenience.
+      gravity: beside.length === checks.length ? 'warning' : 'note',
+      code: 'backup_on_mirror_disk',
+      source: null,
+      message: `backups: ${mirrorDiskText(addresses)}`,
+      next: 'add a directory on another disk, or a bucket, to backup.targets',
+    },
+  ];
 }

@@ -226,19 +226,23 @@ export function healthReport(
           ] as const,
         ]
       : []),
-    ...targets.map(
-      ({ address, error }) =>
-        ['backups', `${address} ${error === null ? 'can be used' : 'CANNOT BE USED'}`] as const,
-    ),
+    ...targetFacts(targets),
   ];
   return {
     title: 'mirror',
     textTitle: 'label',
     summary: `${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${mebibytes(freeBytes)} free`}`,
     ...(isThere ? { tone: isSound ? 'good' : 'bad' } : {}),
-    ...(isVerbose ? { facts: all } : {}),
+    facts: isVerbose ? all : targetFacts(targets),
     parts: [],
   };
+}
+
+function targetFacts(targets: readonly TargetCheck[]): Fact[] {
+  return targets.map(({ address, error }) => [
+    'backups',
+    `${address} ${error === null ? 'can be used' : 'CANNOT BE USED'}`,
+  ]);
 }
 
 const TONES: Readonly<Record<Gravity, Notice['tone']>> = { error: 'bad', warning: 'warning', note: 'note' };
@@ -255,8 +259,9 @@ export function problemReport(problems: readonly Problem[]): ReportDocument {
     title: 'problems',
     summary: worst === undefined ? 'all fine' : counted.join(', '),
     ...(tone === 'note' ? {} : { tone }),
-    parts: problems.map(({ gravity, message, next }) => ({
-      ...noticePart(TONES[gravity], message, [], next),
+    // What several in a row advise is said once.
+    parts: problems.map(({ gravity, message, next }, index) => ({
+      ...noticePart(TONES[gravity], message, [], next === problems[index + 1]?.next ? undefined : next),
       isListed: true,
     })),
   };
@@ -321,8 +326,9 @@ export function doctorDocument({ reaches, health, daemon, targets, problems }: F
     schema: 'tidemark.doctor/1',
     sources: reaches.map(sourceDocument),
     mirror: mirrorDocument(health, daemon),
-    backups: targets.map(({ address, error }) => ({
+    backups: targets.map(({ address, error, isOnMirrorDisk }) => ({
       target: address,
+      is_on_mirror_disk: isOnMirrorDisk,
       error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
     })),
     problems,

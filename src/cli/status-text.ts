@@ -1,10 +1,11 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
 import { createColors } from 'picocolors';
-import type { BackupsShown } from '../backup/list.ts';
+import type { BackupsShown } from '../backup/catalog.ts';
+import { mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { count, plural } from '../core/wording.ts';
 import { wrapText } from '../core/wrap.ts';
 import {
   type Answer,
@@ -15,7 +16,7 @@ import {
   verdictText,
 } from '../daemon/http/five-answers.ts';
 import type { HealthSnapshot } from '../daemon/http/health-snapshot.ts';
-import { ahead, byteSize } from '../daemon/http/wording.ts';
+import { ahead, backupInterval, byteSize } from '../daemon/http/wording.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import { type LockHolder, writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -65,6 +66,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     '',
     nextLine(facts),
     backupLine(facts.config, facts.backups, now),
+    ...(context.options.verbose === true ? mirrorDiskLines(facts.backups) : []),
   ];
   const needs = needsOf(snapshot).length;
   const text = [
@@ -126,16 +128,15 @@ function sourceLines(
   const { sourceStatuses, now } = snapshot;
   const hasOthers = sourceStatuses.length > 1;
   const steps = nextSteps(status, hasOthers).map((step) => `  → ${step}`);
-  const isTold = isVerbose || steps.length > 0;
+  const writer = writerFor(mirror, status);
+  const isTold = isVerbose || steps.length > 0 || writer === null;
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
     ...(isTold
       ? [
           '',
           `${status.source}:`,
-          ...runLines(status, writerFor(mirror, status), now, progress.get(status.source)).map(
-            (line) => `  ${line}`,
-          ),
+          ...runLines(status, writer, now, progress.get(status.source)).map((line) => `  ${line}`),
         ]
       : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
@@ -287,6 +288,11 @@ function backupLine({ backup }: Config, shown: BackupsShown | null, now: number)
   return `${directoryLine(backup, shown, now)}${beside}`;
 }
 
+function mirrorDiskLines(shown: BackupsShown | null): string[] {
+  const paths = shown?.onMirrorDisk ?? [];
+  return paths.length === 0 ? [] : [`  ${mirrorDiskText(paths)}`];
+}
+
 function unaskedText(buckets: number): string {
   const where = buckets === 1 ? 'the bucket was' : 'the buckets were';
   return `${where} not asked; \`tidemark backup list\` lists what is there`;
@@ -297,7 +303,7 @@ function directoryLine(backup: BackupConfig, shown: BackupsShown | null, now: nu
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');
   if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;
-  if (latest === undefined) return `Backups: none yet; one is due every ${duration(backup.everyMs)}`;
+  if (latest === undefined) return `Backups: none yet; one is due ${backupInterval(backup.everyMs)}`;
   const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
   const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;
   const unread = problems === '' ? '' : `\n  not readable: ${problems}`;

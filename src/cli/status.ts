@@ -5,11 +5,18 @@
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { createColors } from 'picocolors';
-import { BackupCatalog, type BackupsShown } from '../backup/list.ts';
+import { BackupCatalog, type BackupsShown } from '../backup/catalog.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
+import {
+  asTidemarkError,
+  combinedExitCode,
+  EXIT,
+  exitCodeFor,
+  type ExitCode,
+  TidemarkError,
+} from '../core/errors.ts';
 import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
 import { type Answer, driftCounts, fiveAnswers } from '../daemon/http/five-answers.ts';
@@ -50,7 +57,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const { json, verbose } = context.options;
   if (configs.length > 1 && json !== true && verbose !== true) return await statusOfMirrors(context, configs);
   const config = onlyMirrorConfig(loaded);
-  const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
+  const mirror = openForStatus(context, config);
   try {
     const now = systemClock.now();
     const { view, snapshot, backups, hasDaemon } = await lookAtHealth(context, config, mirror, now);
@@ -93,6 +100,26 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 }
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
+
+/** A daemon that runs without its mirror has lost it: to sync is no remedy then. */
+function openForStatus(context: CommandContext, config: Config): Mirror {
+  try {
+    return openConfiguredMirror(config, 'read', 'status', context.pid);
+  } catch (error) {
+    if (!(error instanceof TidemarkError) || error.code !== 'mirror_missing') throw error;
+    const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+    const daemon = findDaemon(config.mirror, looker);
+    if (daemon === null) throw error;
+    throw new TidemarkError(
+      'mirror_missing',
+      `there is no mirror at ${config.mirror}, although a daemon runs on it (pid ${daemon.pid} on ${daemon.host})`,
+      {
+        hint: 'if there was one, mount the volume that it belongs to, or put the file back; `tidemark daemon --check` says what the daemon reports',
+        cause: error,
+      },
+    );
+  }
+}
 
 interface HealthShown {
   readonly view: HealthView;
@@ -252,7 +279,7 @@ async function mirrorLine(context: CommandContext, config: Config): Promise<Mirr
   const source = config.sources.map(({ name }) => name).join(', ');
   let mirror: Mirror | null = null;
   try {
-    mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
+    mirror = openForStatus(context, config);
     const now = systemClock.now();
     const { snapshot } = await lookAtHealth(context, config, mirror, now);
     const own = snapshot.sourceStatuses.filter(({ isConfigured }) => isConfigured);

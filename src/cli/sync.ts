@@ -1,9 +1,12 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
+import { existsSync } from 'node:fs';
+import { aboutToBeginAnew } from '../backup/earlier.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -69,10 +72,12 @@ async function syncHere(
 ): Promise<SyncedRuns> {
   const level = context.options.logLevel ?? 'warn';
   const ownLog = commandLog(context);
+  await warnOfNewMirror(context, config);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid);
   const runs: ReportedRun[] = [];
   try {
     const warnings = verificationNote(mirror);
+    printReason(context, otherSourceNote(mirror, config));
     for (const source of config.sources) {
       printNote(context, crashedRunNote(mirror, source.name));
       let progress: Progress | null = null;
@@ -108,6 +113,25 @@ async function syncHere(
   } finally {
     mirror.close();
   }
+}
+
+/** Also with --quiet: nothing else of a first sync tells that the volume of the mirror may not be mounted. */
+async function warnOfNewMirror(context: CommandContext, config: Config): Promise<void> {
+  if (existsSync(config.mirror)) return;
+  const anew = await aboutToBeginAnew(config, systemClock);
+  if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
+}
+
+/** A source that begins beside the history of one that is configured no longer is probably the same, under another name. */
+function otherSourceNote(mirror: Mirror, { sources, configured }: Config): string[] {
+  const held = mirror.runs.sources().filter((source) => mirror.runs.latest(source) !== undefined);
+  const left = held.filter((source) => !configured.some(({ name }) => name === source));
+  const [begun] = sources.filter(({ name }) => !held.includes(name));
+  if (left.length === 0 || begun === undefined) return [];
+  return [
+    `${begun.name} begins without history, and the mirror holds that of ${left.join(', ')}, which is not configured`,
+    `  → if it is the same service, stop, and give the source its old name: \`name: ${left[0] ?? ''}\` in the configuration, or TIDEMARK_NAME=${left[0] ?? ''}`,
+  ];
 }
 
 /** Bars need a terminal that moves its cursor. */

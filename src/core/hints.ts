@@ -2,3 +2,8 @@
 
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
+
+/** What to do about a mirror that was there and is gone: first what is likeliest. */
+export function goneHint(path: string): string {
+  return `mount the volume that it belongs to, or put the file back; if it is lost, restore a backup (\`tidemark backup restore latest --to ${path}\`). Restarting the daemon instead begins a new mirror, without history`;
+}

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon.ts';
-import { BackupCatalog } from '../backup/list.ts';
+import { BackupCatalog } from '../backup/catalog.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';

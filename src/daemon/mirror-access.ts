@@ -6,6 +6,7 @@ import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { goneHint } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { ProblemSink } from './problems.ts';
@@ -274,7 +275,7 @@ export class MirrorConnections {
 
 function mirrorGone(path: string): TidemarkError {
   return new TidemarkError('mirror_missing', `the mirror is gone: ${path} is not there any more`, {
-    hint: 'nothing is written until it is back: restore a backup (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
+    hint: `nothing is written until it is back: ${goneHint(path)}`,
   });
 }
 

@@ -8,7 +8,7 @@ import type { Actor } from '../core/actor.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { BackupCatalog } from '../backup/list.ts';
+import type { BackupCatalog } from '../backup/catalog.ts';
 
 /** What a sync has done of a kind. */
 export interface KindProgress {

@@ -8,7 +8,7 @@ import { parseS3Address } from '../../src/config/backup-target.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { never, setting } from './fixture.ts';
 
-it('is given up after a minute, and the directory gets the backup', async () => {
+it('is given up after a minute, and the directory gets the backup before that', async () => {
   const { home, directory, mirror } = await setting();
   const workDirectory = join(home, 'work');
   mkdirSync(workDirectory);
@@ -26,8 +26,15 @@ it('is given up after a minute, and the directory gets the backup', async () => 
   const bucket = parseS3Address(`s3://backups/here?endpoint=http://127.0.0.1:${port}&region=us-east-1`);
   if (bucket === null) throw new Error('not an address');
   const waits: number[] = [];
-  // A minute that is over at once.
-  const clock = { ...systemClock, sleep: (ms: number) => Promise.resolve(void waits.push(ms)) };
+  // A minute that is over when it is reported that the bucket is waited for.
+  let endMinute = (): void => undefined;
+  const minute = new Promise<void>((resolve) => (endMinute = resolve));
+  const sleep = async (ms: number): Promise<void> => {
+    waits.push(ms);
+    if (ms === 60_000) await minute;
+  };
+  const clock = { ...systemClock, sleep };
+  const waiting: unknown[] = [];
   const { stored } = await createBackup(
     {
       mirrorPath: mirror.path,
@@ -39,9 +46,18 @@ it('is given up after a minute, and the directory gets the backup', async () => 
       recipients: [],
       owner: 'test',
     },
-    { clock, signal: never, onProgress: () => undefined },
+    {
+      clock,
+      signal: never,
+      onProgress: ({ phase, target }) => {
+        if (phase !== 'waiting') return;
+        waiting.push([target, readdirSync(directory).length]);
+        endMinute();
+      },
+    },
   );
   expect(stored.map(({ error }) => error?.code ?? null)).toEqual(['timeout', null]);
-  expect(waits).toEqual([60_000]);
+  expect(waits).toContain(60_000);
+  expect(waiting, 'with the backup and its manifest in the directory').toEqual([['s3://backups', 2]]);
   expect(readdirSync(directory)).toHaveLength(2);
 });

@@ -1,10 +1,15 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { commandLine } from '../journeys/command-line.ts';
 import { scratch } from '../journeys/harness.ts';
 
 const RECIPIENT = 'age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p';
+
+/** On Linux, memory, which has a device of its own. */
+const OTHER_DISK = '/dev/shm';
+const hasOtherDisk = existsSync(OTHER_DISK) && statSync(OTHER_DISK).dev !== statSync(tmpdir()).dev;
 
 async function check(backup: string, directory = scratch()): Promise<string> {
   writeFileSync(join(directory, 'tidemark.yaml'), backup);
@@ -38,11 +43,23 @@ describe('config check on backups', () => {
     expect(await check('{}')).not.toContain('backups:');
   });
 
-  it('has nothing to say of a directory that is there and encrypted backups', async () => {
+  it('warns once of directories on the disk of the mirror, and of nothing else where backups are encrypted', async () => {
     const directory = scratch();
-    mkdirSync(join(directory, 'backups'));
-    const stdout = await check(`backup: { targets: [./backups], recipients: [${RECIPIENT}] }\n`, directory);
-    expect(stdout).not.toContain('warning:');
+    for (const name of ['one', 'two']) mkdirSync(join(directory, name));
+    const stdout = await check(
+      `backup: { targets: [./one, ./two], recipients: [${RECIPIENT}] }\n`,
+      directory,
+    );
+    expect(stdout.match(/warning:.*/g)).toEqual([
+      `warning: backup.targets: ${directory}/one and ${directory}/two are on the disk of the mirror: if that disk fails, backups there are lost too`,
+    ]);
     expect(await check('{}')).not.toContain('warning:');
+  });
+
+  it.skipIf(!hasOtherDisk)('has nothing to say of encrypted backups on another disk', async () => {
+    const elsewhere = mkdtempSync(join(OTHER_DISK, 'tidemark-'));
+    onTestFinished(() => rmSync(elsewhere, { recursive: true }));
+    const stdout = await check(`backup: { targets: [${elsewhere}], recipients: [${RECIPIENT}] }\n`);
+    expect(stdout).not.toContain('warning:');
   });
 });

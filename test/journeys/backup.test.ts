@@ -5,6 +5,7 @@ import {
   readFileSync,
   readdirSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -133,7 +134,11 @@ describe('backups elsewhere', () => {
       expect(await run(name, 'sync', '--quiet')).toMatchObject({ code: 0 });
       expect(await run(name, 'backup', 'create')).toMatchObject({ code: 0 });
     }
-    expect((await run('one', 'backup', 'list')).stdout).toMatch(/state +sources\n[\s\S]*complete +default/);
+    const listed = (await run('one', 'backup', 'list')).stdout;
+    expect(listed).toMatch(/state +mirror +sources\n/);
+    expect(listed).toMatch(
+      /complete +[0-9a-f]{8} +default\n[\s\S]*complete +[0-9a-f]{8} \(configured\) +default/,
+    );
     for (const [place, to] of [
       ['latest', 'a.db'],
       [directory, 'b.db'],
@@ -144,11 +149,93 @@ describe('backups elsewhere', () => {
     }
     const unclear = await run('none', 'backup', 'restore', directory, '--to', 'c.db');
     expect(unclear).toMatchObject({ code: 4, stdout: '' });
-    expect(unclear.stderr).toMatch(/has backups of several mirrors\n +→ give the name of one/);
+    expect(unclear.stderr).toMatch(
+      /has backups of several mirrors: \S+\.zst of mirror [0-9a-f]{8}, default, 1 run, made .*; \S+\.zst of mirror [0-9a-f]{8}, default, .*\n +→ name the one that you mean/,
+    );
     rmSync(directory, { recursive: true });
     mkdirSync(directory);
     expect(await run('two', 'backup', 'create')).toMatchObject({ code: 0 });
     expect(await run('none', 'backup', 'verify', directory)).toMatchObject({ code: 0 });
+  });
+
+  it('of a mirror that was begun without history, beside those of the true one: nothing is endangered or mixed up', async () => {
+    const service = await FakeService.start();
+    service.set('plugins', [{ id: 1, name: 'Admins' }]);
+    const home = scratch();
+    const directory = join(home, 'backups');
+    mkdirSync(directory);
+    mkdirSync(join(home, 'volume'));
+    const env = environment(service.url, home, {
+      TIDEMARK_BACKUP_TARGETS: directory,
+      TIDEMARK_BACKUP_KEEP_LAST: '1',
+      TIDEMARK_MIRROR: join(home, 'volume/mirror.db'),
+    });
+    const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+    expect(await run('sync', '--quiet')).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
+    const [name = ''] = readdirSync(directory);
+    const files = readdirSync(directory);
+
+    // The volume is not mounted: its directory is there, and empty.
+    renameSync(join(home, 'volume'), join(home, 'away'));
+    mkdirSync(join(home, 'volume'));
+    const anew = await run('sync', '--quiet');
+    expect(anew).toMatchObject({ code: 0, stdout: '' });
+    expect(anew.stderr).toMatch(
+      /^tidemark: a new mirror is begun without history, although \S+\/backups has backups of default from another mirror, .*\(run 1\): is the mirror's volume mounted\?\n/,
+    );
+    for (let times = 0; times < 3; times += 1) {
+      const made = await run('backup', 'create');
+      expect(made).toMatchObject({ code: 0 });
+      expect(made.stderr).toMatch(/^tidemark: the mirror was begun at .* without history/);
+    }
+    expect(readdirSync(directory)).toEqual(expect.arrayContaining(files));
+    expect(readdirSync(directory), 'one of each mirror, with its manifest').toHaveLength(4);
+
+    const refused = await run('backup', 'restore', 'latest', '--to', 'back.db');
+    expect(refused).toMatchObject({ code: 4, stdout: '' });
+    expect(refused.stderr).toContain(
+      'the configured one was begun after backups of another one had been made',
+    );
+    expect(refused.stderr).toContain(name);
+    expect(existsSync(join(home, 'back.db'))).toBe(false);
+    const named = await run('backup', 'restore', name, '--to', 'back.db');
+    expect(named, named.stderr).toMatchObject({ code: 0 });
+    expect(named.stdout).toMatch(new RegExp(`\nfrom ${name}, made .*\nsources in it: default\n`));
+    expect(await run('backup', 'verify', 'latest')).toMatchObject({ code: 0 });
+
+    // A baseline says that a person goes on with the new one.
+    expect(await run('snapshots', 'pin', 'new', '--baseline')).toMatchObject({ code: 0 });
+    expect((await run('backup', 'create')).stderr).toBe('');
+    expect(await run('backup', 'restore', 'latest', '--to', 'new.db')).toMatchObject({ code: 0 });
+  });
+
+  it('restored where the source has another name: the restore and the next sync say so', async () => {
+    const service = await FakeService.start();
+    service.set('plugins', [{ id: 1, name: 'Admins' }]);
+    const home = scratch();
+    mkdirSync(join(home, 'backups'));
+    const env = (name: string) =>
+      environment(service.url, home, {
+        TIDEMARK_BACKUP_TARGETS: join(home, 'backups'),
+        TIDEMARK_NAME: name,
+      });
+    const run = (name: string, ...args: string[]) => commandLine(args, { env: env(name), cwd: home });
+    expect(await run('production', 'sync', '--quiet')).toMatchObject({ code: 0 });
+    expect(await run('production', 'backup', 'create')).toMatchObject({ code: 0 });
+    const path = env('production')['TIDEMARK_MIRROR'] ?? '';
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+    const restored = await run('default', 'backup', 'restore', 'latest', '--to', path);
+    expect(restored, restored.stderr).toMatchObject({ code: 0 });
+    expect(restored.stdout).toContain(
+      'sources in it: production\n→ the configuration has default, and not production: give the source the name that it had (`name: production`, or TIDEMARK_NAME=production)',
+    );
+    const synced = await run('default', 'sync', '--quiet');
+    expect(synced).toMatchObject({ code: 0 });
+    expect(synced.stderr).toMatch(
+      /^tidemark: default begins without history, and the mirror holds that of production, which is not configured\n/,
+    );
+    expect(await run('default', 'sync', '--quiet')).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('are listed with what is wrong with them', async () => {

@@ -46,7 +46,11 @@ interface DoctorJson {
     readonly requests: number;
   }[];
   readonly mirror: Readonly<Record<string, unknown>>;
-  readonly backups: readonly { readonly target: string; readonly error: { readonly code: string } | null }[];
+  readonly backups: readonly {
+    readonly target: string;
+    readonly is_on_mirror_disk: boolean;
+    readonly error: { readonly code: string } | null;
+  }[];
   readonly problems: readonly {
     readonly gravity: string;
     readonly code: string;
@@ -299,7 +303,14 @@ describe('doctor', () => {
     expect(stderr.replaceAll(/\s+/g, ' ')).toContain(`${gone}, does not exist`);
     expect([existsSync(gone), readdirSync(good)]).toEqual([false, []]);
     mkdirSync(gone);
-    await examine(0, env, directory);
+    const beside = (await examine(0, env, directory)).document;
+    expect(beside.backups).toMatchObject([{ is_on_mirror_disk: true }, { is_on_mirror_disk: true }]);
+    expect(beside.problems.filter(({ code }) => code === 'backup_on_mirror_disk')).toMatchObject([
+      {
+        gravity: 'warning',
+        message: `backups: ${good} and ${gone} are on the disk of the mirror: if that disk fails, backups there are lost too`,
+      },
+    ]);
   });
 
   it('looks at a bucket with one request, and reports one that does not answer as it should', async () => {
@@ -319,7 +330,7 @@ describe('doctor', () => {
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test-secret');
     onTestFinished(() => void vi.unstubAllEnvs());
     expect((await examine(0, env, directory)).document.backups).toEqual([
-      { target: 's3://copies/here', error: null },
+      { target: 's3://copies/here', is_on_mirror_disk: false, error: null },
     ]);
     expect(seen).toEqual([expect.stringMatching(/^GET .copies.*max-keys=1\b/)]);
     status = 403;

@@ -63,7 +63,7 @@ const FORBIDDEN: readonly (readonly [pattern: string, instead: string])[] = [
   // Words of our own for standard things.
   ['the interface|by interface(?!\\.md)', 'the API'],
   ['wait(?:s)? for a person', 'is held, is manual'],
-  ['copies elsewhere', 'off-site backups'],
+  ['copies elsewhere', 'backups'],
   ['remarks?', 'notes'],
   ['gravity', 'severity'],
   ['twins?', 'matches'],

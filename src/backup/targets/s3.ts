@@ -68,12 +68,15 @@ export class S3Target implements BackupTarget {
       ...(config.region === null ? {} : { region: config.region }),
       ...(config.endpoint === null ? {} : { endpoint: config.endpoint }),
       forcePathStyle: config.isPathStyle,
-      maxAttempts: 5,
+      // With the limits below, a service that does not answer, or falls silent, is given up after a minute.
+      maxAttempts: 3,
       // Checksums are sent as Content-MD5, which every service knows; newer headers are not understood by all.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
         connectionTimeout: 10_000,
+        // Without a byte in either direction: an upload over a slow line is not idle.
+        socketTimeout: 20_000,
         requestTimeout: 120_000,
         throwOnRequestTimeout: true,
         ...agents(config),
@@ -274,10 +277,12 @@ export class S3Target implements BackupTarget {
         { abortSignal: signal },
       );
     } catch (error) {
-      // The first error is the one to report; the next backup, or a rule of the bucket, ends the upload too.
-      await this.#client
-        .send(new AbortMultipartUploadCommand({ ...target, UploadId }))
-        .catch(() => undefined);
+      // The first error is the one to report; the next backup, or a rule of the bucket, ends the upload too. A service that
+      // does not answer is not asked again.
+      if (!(error instanceof Error && error.name === 'TimeoutError'))
+        await this.#client
+          .send(new AbortMultipartUploadCommand({ ...target, UploadId }))
+          .catch(() => undefined);
       throw error;
     }
   }

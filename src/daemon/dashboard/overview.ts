@@ -1,11 +1,12 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs manual work. */
 import type { BackupManifest } from '../../backup/manifest.ts';
-import type { BackupsShown } from '../../backup/list.ts';
+import type { BackupsShown } from '../../backup/catalog.ts';
+import { mirrorDiskText } from '../../backup/mirror-disk.ts';
 import type { BackupConfig } from '../../config/config.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { count, duration, plural } from '../../core/wording.ts';
+import { count, plural } from '../../core/wording.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
@@ -23,7 +24,7 @@ import {
   verdictText,
 } from '../http/five-answers.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
-import { ahead, byteSize, tookMs } from '../http/wording.ts';
+import { ahead, backupInterval, byteSize, tookMs } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { changeChart } from './charts.ts';
@@ -278,7 +279,7 @@ function needsHtml(needs: readonly Need[], now: number): Html {
 
 /** @param shown null while no target has answered */
 function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
-  return section('backups', 'Off-site backups', NOTHING, backupsHtml(backup, shown, now));
+  return section('backups', 'Backups', NOTHING, backupsHtml(backup, shown, now));
 }
 
 function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
@@ -290,10 +291,14 @@ function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, no
     shown.problems.length === 0
       ? NOTHING
       : markup`<p class="plain">${badge('bad', 'Not readable')}: ${shown.problems.join('; ')}</p>`;
-  if (latest === undefined && shown.problems.length > 0) return unread;
+  const disk =
+    shown.onMirrorDisk.length === 0
+      ? NOTHING
+      : markup`<p class="plain">${badge('warn', 'Same disk')}: ${mirrorDiskText(shown.onMirrorDisk)}</p>`;
+  if (latest === undefined && shown.problems.length > 0) return markup`${unread}${disk}`;
   if (latest === undefined) {
-    const when = `The first one is made after a complete run, then one every ${duration(backup.everyMs)}.`;
-    return emptyHtml('None yet.', when);
+    const when = `The first one is made after a complete run, then one ${backupInterval(backup.everyMs)}.`;
+    return markup`${emptyHtml('None yet.', when)}${disk}`;
   }
   const dueAt = Date.parse(latest.madeAt) + backup.everyMs;
   const damaged =
@@ -313,7 +318,7 @@ function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, no
     ],
     ['Kept', markup`${plural(shown.whole.length, 'backup')}${damaged}`],
   ];
-  return markup`${unread}${factsHtml(facts, 'facts plain')}`;
+  return markup`${unread}${factsHtml(facts, 'facts plain')}${disk}`;
 }
 
 /** Backups are not read again regularly: what is known is of the time when they were made. */

@@ -4,7 +4,8 @@ import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { backupsShown, type BackupsShown } from '../../backup/list.ts';
+import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
+import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import {
@@ -36,7 +37,7 @@ interface HealthInputs extends MirrorFacts {
   readonly recent: readonly Delivery[];
   readonly backups: HealthFacts['backups'];
   /** Why the mirror may have been begun by mistake, without its history. */
-  readonly begunAnew: HealthFacts['problems'];
+  readonly begunAnew: BegunAnew | null;
   /** The latest syncs of all kinds, by source. */
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
 }
@@ -98,7 +99,8 @@ export function readHealthInputs(
   shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
 ): HealthInputs {
   return mirror.atOnce((): HealthInputs => {
-    const configured = shown.sources ?? view.config().sources.map(({ name }) => name);
+    const config = view.config();
+    const configured = shown.sources ?? config.sources.map(({ name }) => name);
     const sourceStatuses = readSourceStatuses(mirror, configured, now, shown.others);
     const lastJobs = readLastJobs(mirror);
     return {
@@ -109,7 +111,7 @@ export function readHealthInputs(
       pending: mirror.daemon.pendingDeliveries(),
       recent: mirror.daemon.deliveries(DELIVERIES_READ),
       backups: backupFacts(view, mirror, now),
-      begunAnew: begunAnew(view, mirror),
+      begunAnew: begunAnew(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
       wholeSyncs: new Map(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status, lastJobs)]),
       ),
@@ -119,13 +121,17 @@ export function readHealthInputs(
 
 /** Health as of now, from what was read of the mirror now or before. */
 export function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
-  const { sourceStatuses, lastJobs, pending, recent, backups, wholeSyncs } = inputs;
+  const { sourceStatuses, lastJobs, pending, recent, backups, begunAnew: anew, wholeSyncs } = inputs;
   const config = view.config();
   return assessHealth({
     now,
     startedAt: view.startedAt,
     configProblem: view.configProblem()?.message ?? null,
-    problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs), ...inputs.begunAnew],
+    problems: [
+      ...lastingProblems(view, now),
+      ...unreportedJobProblems(view, lastJobs),
+      ...(anew === null ? [] : [{ ...anew, since: anew.since ?? view.startedAt }]),
+    ],
     mirrorProblem: null,
     backups,
     sources: sourceStatuses.flatMap((status) =>
@@ -281,31 +287,6 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
       : [{ address, freeBytes: volume.freeBytes, backupBytes: newest.bytes }],
   );
   return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, volumes };
-}
-
-/**
- * A target has backups of a source from before this mirror had its first run of it: the mirror's volume may not have been
- * mounted. A baseline in this mirror shows that a person continues with it.
- */
-export function begunAnew(
-  view: Pick<HealthView, 'config' | 'backups'>,
-  mirror: Mirror,
-): HealthFacts['problems'] {
-  const { backup, mirror: path, sources } = view.config();
-  if (backup === null || mirror.snapshots.baseline() !== undefined) return [];
-  const found = view.backups
-    .remembered(backup.targets)
-    .flatMap(({ address, earlier }) => (earlier === undefined ? [] : [{ address, ...earlier }]))
-    .find(({ source }) => sources.some(({ name }) => name === source));
-  if (found === undefined) return [];
-  const { source, address, begunAt, madeAt, run } = found;
-  return [
-    {
-      message: `the mirror was begun at ${begunAt} without history, although ${address} has backups of ${source} from another mirror, the newest before that of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
-      hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore latest --to ${path}\`); to go on with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
-      since: begunAt,
-    },
-  ];
 }
 
 function sourceFacts(

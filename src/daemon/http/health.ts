@@ -4,7 +4,7 @@
  */
 import type { ErrorCode } from '../../core/errors.ts';
 import { duration, percent, plural } from '../../core/wording.ts';
-import { byteSize, tookMs } from './wording.ts';
+import { backupInterval, byteSize, tookMs } from './wording.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
@@ -265,7 +265,7 @@ function backupReasons({ backups, sources, now, startedAt }: HealthFacts): Healt
     {
       code: 'backup_overdue',
       state: 'degraded',
-      message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
+      message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due ${backupInterval(everyMs)}: no run was complete`,
       since,
       hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
     },

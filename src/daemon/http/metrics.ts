@@ -3,7 +3,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
-import type { TargetShown } from '../../backup/list.ts';
+import type { TargetShown } from '../../backup/catalog.ts';
 import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
@@ -12,6 +12,7 @@ import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
+import { isDamageFound } from '../notices/run-transitions.ts';
 import { type HealthSnapshot, lookAtBackups } from './health-snapshot.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
@@ -421,7 +422,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('verify_problems', 'Problems found by the latest verification', [], ({ snapshot }) =>
     // Damage that does not let it come to its end is one problem at least.
     snapshot.lastJobs.of('verify').map((job) => {
-      const isDamaged = job.outcome === 'failed' && job.errorCode === 'mirror_corrupt';
+      const isDamaged = isDamageFound(job);
       return [summaryOf('verify', job)?.problems ?? (isDamaged ? 1 : null)];
     }),
   ),

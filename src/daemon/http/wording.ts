@@ -38,6 +38,11 @@ export function tookMs({
   return finishedAt === null ? null : Math.max(Date.parse(finishedAt) - Date.parse(startedAt), 0);
 }
 
+/** How often backups are made: `every 24 h`, `after every complete run`. */
+export function backupInterval(everyMs: number): string {
+  return everyMs === 0 ? 'after every complete run' : `every ${duration(everyMs)}`;
+}
+
 /** What started a run: `schedule`, `request` (to the daemon) or `command`. */
 export function starterText({ trigger }: { readonly trigger: string }): string {
   // A scheduled run has the name of its schedule.

@@ -11,7 +11,7 @@ import type { RunReport } from '../../sync/run.ts';
 import type { MirrorConnections } from '../mirror-access.ts';
 import type { DaemonView } from '../view.ts';
 
-interface BegunJob {
+export interface BegunJob {
   readonly row: JobRow;
   /** Of a sync: the kinds that it is narrowed to; null for everything that the source includes. */
   readonly kinds: readonly Kind[] | null;

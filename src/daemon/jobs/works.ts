@@ -6,6 +6,7 @@ import type { BackupOutcome } from '../../backup/writer.ts';
 import { asTidemarkError, EXIT } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
 import { type ForgetSummary, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
 
@@ -93,7 +94,8 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
     isPerSource: false,
     isWanted: async ({ config: { backup }, mirror, effects: { clock } }) => {
       if (backup === null) return false;
-      const { dueTargets } = await import('../../backup/list.ts');
+      const { dueTargets, isBackedUpAfter } = await import('../../backup/list.ts');
+      if (!latestRuns(mirror).some((run) => isBackedUpAfter(mirror, run))) return false;
       return (await dueTargets(mirror, { backup, clock })).length > 0;
     },
     run: async ({ config, mirror, effects, log, signal }) => {
@@ -112,7 +114,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
         host: effects.host,
         pid: effects.pid,
       });
-      const latest = mirror.runs.sources().flatMap((source) => mirror.runs.latest(source)?.run ?? []);
+      const latest = latestRuns(mirror);
       // One that somebody makes by hand: after it, perhaps none is due.
       const waitUntil = effects.clock.monotonicMs() + OTHER_BACKUP_MS;
       for (;;) {
@@ -126,6 +128,10 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
       }
     },
   };
+}
+
+function latestRuns(mirror: Mirror): readonly number[] {
+  return mirror.runs.sources().flatMap((source) => mirror.runs.latest(source)?.run ?? []);
 }
 
 /** How long another backup of the mirror is waited for; meanwhile no other job of the mirror begins. */

@@ -7,20 +7,16 @@ import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
 import type { Deliveries } from './deliveries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import { channelsFor, createNotifier, type Notifier, removedNotice, removedTransition } from './notifier.ts';
+import { begunAnew } from '../../backup/earlier.ts';
 import type { Config } from '../../config/config.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { goneHint } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { mirrorFileState } from '../cell-status.ts';
-import {
-  begunAnew,
-  type Freshness,
-  isMirrorGone,
-  readFreshness,
-  readHealthSnapshot,
-} from '../http/health-snapshot.ts';
-import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
+import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
+import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
 import { type JobDetails, stateOf } from './run-transitions.ts';
@@ -52,6 +48,9 @@ const SENT_AGAIN_MS = 1_000;
 const QUIET_MS = 60 * 60_000;
 /** The same where backups are made. */
 const BACKUP_QUIET_MS = 10 * 60_000;
+
+/** How long a directory for backups may take to be listed: it may be on a network disk that hangs. */
+const DIRECTORY_WAIT_MS = 5_000;
 
 const VERIFY_KEY = keyOf({ source: '' }, 'verify');
 
@@ -92,6 +91,20 @@ class NotifyingObserver implements JobObserver {
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
     });
+  }
+
+  /** Before the first sync: a mirror that was begun by mistake is reported at once, where a directory shows it. */
+  async began({ row }: BegunJob, context: ObserverContext): Promise<void> {
+    if (row.name !== 'sync' || this.#isToldBegunAnew) return;
+    await this.#whereThere(context, async () => {
+      const view = this.#view();
+      const directories = (view.config().backup?.targets ?? []).filter(({ type }) => type === 'directory');
+      const mirror = view.mirror();
+      if (directories.length === 0 || mirror.runs.list({ isPublished: true, limit: 1 }).length > 0) return;
+      await view.backups.look(directories, mirror, DIRECTORY_WAIT_MS);
+      this.#tellBegunAnew();
+    });
+    await this.#options.deliveries.deliverDue(context.signal);
   }
 
   recorded(ended: EndedJob, mirror: Mirror): void {
@@ -259,17 +272,22 @@ class NotifyingObserver implements JobObserver {
   /** Reports once that the mirror may have been begun by mistake, and once that this is settled. */
   #tellBegunAnew(): void {
     const view = this.#view();
-    const { backup } = view.config();
-    if (backup === null) return;
-    // Targets are read again where something else needs them, which is after each backup.
-    const isReadNow = this.#isToldBegunAnew || view.backups.remembered(backup.targets).length === 0;
-    if (isReadNow) view.backups.known(backup.targets, view.mirror());
-    const [problem] = begunAnew(view, view.mirror());
-    if ((problem !== undefined) === this.#isToldBegunAnew) return;
-    this.#isToldBegunAnew = problem !== undefined;
+    const config = view.config();
+    if (config.backup === null) return;
+    const { targets } = config.backup;
+    // Those that are known are read again where something else needs them, which is after each backup.
+    if (this.#isToldBegunAnew || view.backups.remembered(targets).length < targets.length)
+      view.backups.known(targets, view.mirror());
+    const known = view.backups.remembered(targets);
+    const problem = begunAnew(config, known, view.mirror());
+    if ((problem !== null) === this.#isToldBegunAnew) return;
+    const isSettled = view.mirror().snapshots.baseline() !== undefined;
+    // A target that has not answered yet does not say that nothing is there.
+    if (problem === null && !isSettled && known.length < targets.length) return;
+    this.#isToldBegunAnew = problem !== null;
     const now = this.#options.clock.now();
-    if (problem === undefined) {
-      this.#sendUnstored(back(now));
+    if (problem === null) {
+      this.#sendUnstored(isSettled ? back(now, 'it continues without its earlier history') : back(now));
       return;
     }
     const { message, hint } = problem;
@@ -338,12 +356,14 @@ function isCatchingUp(
   { source, completeAt, expectedSince, allowedMs }: Freshness,
   now: number,
 ): boolean {
-  if (now - Date.parse(view.startedAt) >= CATCH_UP_MS) return false;
+  const overdueAtMs = Date.parse(completeAt ?? expectedSince) + allowedMs;
+  // A run that was complete in time ends what was reported, whatever is at work now.
+  if (now <= overdueAtMs || now - Date.parse(view.startedAt) >= CATCH_UP_MS) return false;
   const isUnderWay = [...view.running(), ...view.queued()].some(
     (job) => job.name === 'sync' && job.source === source,
   );
   if (!isUnderWay) return false;
-  const overdueAt = isoTime(Date.parse(completeAt ?? expectedSince) + allowedMs);
+  const overdueAt = isoTime(overdueAtMs);
   return !mirror.daemon
     .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
@@ -358,14 +378,14 @@ function gone(now: number, { mirror, sources }: Config): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) is gone: nothing is synced, and no new mirror is created automatically`,
       ],
-      hint: `put the file back, restore a backup (\`tidemark backup restore latest --to ${mirror}\`), or restart the daemon to begin a new one, without history`,
+      hint: goneHint(mirror),
     },
   );
 }
 
-function back(now: number): Notice {
+function back(now: number, what = 'it is in its place again'): Notice {
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_back' },
-    { severity: 'low', title: `${subjectName('')}: it is in its place again` },
+    { severity: 'low', title: `${subjectName('')}: ${what}` },
   );
 }

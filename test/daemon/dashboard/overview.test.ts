@@ -8,7 +8,7 @@ import { backupName, manifestName } from '../../../src/backup/name.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { mirrorId } from '../../../src/backup/plain-backup.ts';
 import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
-import { BackupCatalog } from '../../../src/backup/list.ts';
+import { BackupCatalog } from '../../../src/backup/catalog.ts';
 import type { TargetConfig } from '../../../src/config/config.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { overwriteTable } from '../../mirror/overwrite-table.ts';
@@ -114,16 +114,17 @@ describe('the overview', () => {
   });
 
   it('tells of the latest backup of this mirror, and when the next one is due', async () => {
-    expect(await words()).toContain('Off-site backups None yet. The first one is made after a complete run');
+    expect(await words()).toContain('Backups None yet. The first one is made after a complete run');
     const shown = async (): Promise<string> => {
       world.clock.passedMs += 60_000;
-      return /Off-site backups (.*?) As of/.exec(await words())?.[1]?.trim() ?? '';
+      return / Backups (Latest .*?) As of/.exec(await words())?.[1]?.trim() ?? '';
     };
     writeBackup(world.clock.at - 60 * MINUTE_MS);
     writeBackup(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
     writeBackup(world.clock.at - 2 * DAY_MS, { bytes: 17 });
     expect(await shown()).toBe(
-      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is incomplete',
+      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is incomplete ' +
+        `Same disk : ${directory} is on the disk of the mirror: if that disk fails, backups there are lost too`,
     );
     world.clock.at += DAY_MS;
     expect(await shown()).toContain('Next after the next complete run');
@@ -237,7 +238,16 @@ describe('the overview', () => {
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    const empty = { address: gone, whole: [], damaged: 0, problem: null, newest: null, volume: null };
+    const disk = { isOnMirrorDisk: true, earlier: [] };
+    const empty = {
+      ...disk,
+      address: gone,
+      whole: [],
+      damaged: 0,
+      problem: null,
+      newest: null,
+      volume: null,
+    };
     expect(await patient.look([targetAt(gone)], world.mirror())).toEqual([empty]);
     const [away] = await patient.look([targetAt(join(gone, 'away'))], world.mirror());
     expect(away?.problem).toContain('does not exist');
@@ -266,7 +276,7 @@ describe('the overview of a mirror that cannot be read', () => {
       expect(shown).toContain(`${question} Unknown the mirror cannot be read`);
     expect(shown).toContain(`the mirror cannot be read: ${damaged.mirrorPath} is damaged`);
     expect(shown).toContain('tidemark backup restore latest --to');
-    expect(shown).toContain('Off-site backups Latest 60 min ago , as of run 1');
+    expect(shown).toContain('Backups Latest 60 min ago , as of run 1');
     expect(shown).not.toMatch(/No baseline|no complete run yet|0 records|Nothing done yet/);
 
     // Of a file that cannot even be opened, nothing says whose backups they are.

@@ -11,7 +11,7 @@ import { type Clock, isoTime, systemClock } from '../../../src/core/clock.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { BackupCatalog } from '../../../src/backup/list.ts';
+import { BackupCatalog } from '../../../src/backup/catalog.ts';
 import { type RunningHttpServer, startHttp } from '../../../src/daemon/http/http.ts';
 import { type HttpOptions } from '../../../src/daemon/http/routes.ts';
 import { type SummaryByJob, storedSummary } from '../../../src/daemon/jobs/summaries.ts';

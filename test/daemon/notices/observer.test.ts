@@ -2,7 +2,7 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { BackupCatalog } from '../../../src/backup/list.ts';
+import { BackupCatalog } from '../../../src/backup/catalog.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { backupName, manifestName } from '../../../src/backup/name.ts';
 import type { Config, TargetConfig } from '../../../src/config/config.ts';
@@ -114,6 +114,31 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   };
 }
 
+/** Gives the view a target with a backup of another mirror of the same source, made an hour ago. */
+function withEarlierBackup(view: DaemonView, clock: FakeClock) {
+  const path = temporaryDirectory();
+  const name = backupName(clock.now() - 3_600_000, 5, false);
+  const sources = [{ source: 'production', run: 5, outcome: 'complete', finished_at: null }];
+  const manifest: BackupManifest = {
+    ...{
+      schema: MANIFEST_SCHEMA,
+      file: name,
+      made_at: new Date(clock.now() - 3_600_000).toISOString(),
+    },
+    ...{ mirror: 'another', run: 5, root: 'r', sources, bytes: 3, sha256: 'a'.repeat(64), plain_bytes: 9 },
+    ...{ plain_sha256: 'a'.repeat(64), compression: 'zstd' as const, encryption: null },
+    ...{ checked: { records: 1, revisions: 1, runs: 5 }, versions: { tidemark: '0', schema: 1 } },
+  };
+  writeFileSync(join(path, name), 'abc');
+  writeFileSync(join(path, manifestName(name)), manifestText(manifest));
+  const targets = [{ type: 'directory', path, keep: 9 }] as unknown as TargetConfig[];
+  const base = view.config();
+  const backups = new BackupCatalog(clock);
+  const config = () => ({ ...base, backup: { everyMs: 86_400_000, targets } });
+  Object.assign(view, { config, backups });
+  return { name, targets, backups };
+}
+
 const full = job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' });
 
 describe('the observer', () => {
@@ -178,6 +203,14 @@ describe('the observer', () => {
     expect(sent).toEqual(['verify_failed']);
   });
 
+  it('tells of a mirror whose beginning was overwritten as of damage', async () => {
+    const { endUnwritten, sent } = rig();
+    const foreign = { errorCode: 'mirror_foreign', error: 'mirror.db is not a mirror' } as const;
+    await endUnwritten(job('backup', 'failed', { ...foreign, source: null }));
+    await endUnwritten(job('sync', 'failed', foreign));
+    expect(sent).toEqual(['verify_failed']);
+  });
+
   it('takes a sync of some kinds for none of all of them', async () => {
     const { end, sent } = rig();
     await end({ ...full });
@@ -214,38 +247,20 @@ describe('the observer', () => {
 
   it('tells once that the mirror was begun without the history of which there are backups, until a baseline is pinned', async () => {
     const { observer, context, clock, sent, texts, mirrorAccess, view, mirror } = rig();
-    const path = temporaryDirectory();
-    const name = backupName(clock.now() - 3_600_000, 5, false);
-    const sources = [{ source: 'production', run: 5, outcome: 'complete', finished_at: null }];
-    const manifest: BackupManifest = {
-      ...{
-        schema: MANIFEST_SCHEMA,
-        file: name,
-        made_at: new Date(clock.now() - 3_600_000).toISOString(),
-      },
-      ...{ mirror: 'another', run: 5, root: 'r', sources, bytes: 3, sha256: 'a'.repeat(64), plain_bytes: 9 },
-      ...{ plain_sha256: 'a'.repeat(64), compression: 'zstd' as const, encryption: null },
-      ...{ checked: { records: 1, revisions: 1, runs: 5 }, versions: { tidemark: '0', schema: 1 } },
-    };
-    writeFileSync(join(path, name), 'abc');
-    writeFileSync(join(path, manifestName(name)), manifestText(manifest));
-    const targets = [{ type: 'directory', path, keep: 9 }] as unknown as TargetConfig[];
-    const base = view.config();
-    const backups = new BackupCatalog(clock);
-    const config = () => ({ ...base, backup: { everyMs: 86_400_000, targets } });
-    Object.assign(view, { config, backups });
+    const { name, targets, backups } = withEarlierBackup(view, clock);
     const first = openMirror(mirror, { mode: 'write', command: 'test', clock });
     const { run } = await begin(first).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
     first.close();
     backups.known(targets, mirrorAccess.reader());
     await expect
       .poll(() => backups.remembered(targets))
-      .toMatchObject([{ problem: null, earlier: { run: 5 } }]);
+      .toMatchObject([{ problem: null, earlier: [{ run: 5 }] }]);
     for (let minutes = 0; minutes < 4; minutes += 1) {
       clock.advance(60_000);
       await observer.wake!(context);
     }
     expect(sent).toEqual(['mirror_gone']);
+    expect(texts[0]).toContain(`tidemark backup restore ${name} --to`);
     expect(texts[0]).toMatch(/without history, although .* has backups of production .*\(run 5\)/);
     const { health } = readHealthSnapshot(view, clock.now());
     expect(health.reasons).toMatchObject([{ code: 'daemon_problem', state: 'degraded' }]);
@@ -257,6 +272,23 @@ describe('the observer', () => {
     await observer.wake!(context);
     expect(sent).toEqual(['mirror_gone', 'mirror_back']);
     expect(readHealthSnapshot(view, clock.now()).health.reasons).toEqual([]);
+  });
+
+  it('tells before the first sync that the mirror is begun without the history of which a directory has backups', async () => {
+    const { observer, context, clock, sent, texts, view } = rig();
+    const { name, targets, backups } = withEarlierBackup(view, clock);
+    const row = job('sync', 'running');
+    await observer.began!({ row, kinds: null }, context);
+    // The time of this clock passes at once, that of the disk does not.
+    await expect.poll(() => backups.remembered(targets)).toHaveLength(1);
+    await observer.began!({ row, kinds: null }, context);
+    await observer.began!({ row, kinds: null }, context);
+    expect(sent).toEqual(['mirror_gone']);
+    expect(texts[0]).toMatch(/^a new mirror is begun without history, although .*\(run 5\)/);
+    expect(texts[0]).toContain(`tidemark backup restore ${name} --to`);
+    clock.advance(120_000);
+    await observer.wake!(context);
+    expect(sent, 'it is no other matter later').toEqual(['mirror_gone']);
   });
 
   it('says that a sync is overdue, after it had the time to make up for what was missed', async () => {
@@ -295,6 +327,25 @@ describe('the observer', () => {
     await beginJob(new Date(clock.now()).toISOString());
     await observer.wake!(context);
     expect(sent).toEqual(['sync_overdue']);
+  });
+
+  it('says with the run that ends it that it is over, also soon after a start, and how short it was', async () => {
+    const { clock, sent, texts, running, mirrorAccess, context, view, end, observer, mirror } = rig();
+    Object.assign(view, {
+      schedules: () => [{ schedule: 'sync', sources: ['production'], intervalMs: 20_000 }],
+    });
+    await old(mirrorAccess, context);
+    clock.advance(50_000);
+    await observer.finish!(context);
+    await observer.flush!(context);
+    expect(sent).toEqual(['sync_overdue']);
+    expect(texts[0]).toContain('the schedule allows 25 s');
+    running.push({ name: 'sync', source: 'production' });
+    const other = openMirror(mirror, { mode: 'write', command: 'test', clock });
+    await begin(other).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    other.close();
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['sync_overdue', 'sync_on_time']);
   });
 
   it('says so before a daemon leaves that only did what was due', async () => {

@@ -1,0 +1,192 @@
+/**
+ * The existing backups, for pages and health checks. Their target may be a network disk, or a service that does not
+ * respond: a page waits for it a moment only, and shows what is known.
+ */
+import { existsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import type { TargetConfig } from '../config/config.ts';
+import { type Clock, settlesWithin } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
+import { type Backup, listBackups } from './list.ts';
+import { isOnMirrorDisk } from './mirror-disk.ts';
+import { mirrorId } from './plain-backup.ts';
+import { openTarget } from './targets/open.ts';
+
+export interface TargetShown {
+  readonly address: string;
+  /** Complete ones of this mirror, newest first. */
+  readonly whole: readonly Pick<Backup, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
+  /** Backups that are not what their manifests say, of this mirror or of an unknown one. */
+  readonly damaged: number;
+  /** Why the target could not be read; null where it was. */
+  readonly problem: string | null;
+  /** The newest of `whole` (made at, ISO 8601), as of the latest time that the target could be read; null for none. */
+  readonly newest: { readonly madeAt: string; readonly bytes: number } | null;
+  /** Of a directory, if it is not the volume of the mirror; null where that is so, or the system does not report it. */
+  readonly volume: { readonly freeBytes: number; readonly sizeBytes: number } | null;
+  /** Whether it lies on the disk of the mirror. */
+  readonly isOnMirrorDisk: boolean;
+  /** Of each source, the newest backup of another mirror from before this one was begun. */
+  readonly earlier: readonly EarlierBackup[];
+}
+
+/** The targets together. */
+export interface BackupsShown {
+  /** Complete backups, each once, newest first. */
+  readonly whole: TargetShown['whole'];
+  readonly damaged: number;
+  /** Which targets could not be read, and why; empty where all were. */
+  readonly problems: readonly string[];
+  /** Addresses of those on the disk of the mirror. */
+  readonly onMirrorDisk: readonly string[];
+}
+
+/** Null where no target has answered yet. */
+export function backupsShown(targets: readonly TargetShown[]): BackupsShown | null {
+  if (targets.length === 0) return null;
+  const whole = new Map(
+    targets.flatMap((target) => target.whole.map((backup) => [`${backup.madeAt} ${backup.run}`, backup])),
+  );
+  return {
+    whole: [...whole.values()].toSorted(
+      (a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run,
+    ),
+    damaged: targets.reduce((sum, { damaged }) => sum + damaged, 0),
+    problems: targets.flatMap(({ address, problem }) => {
+      if (problem === null) return [];
+      return [problem.includes(address) ? problem : `${address}: ${problem}`];
+    }),
+    onMirrorDisk: targets.flatMap((target) => (target.isOnMirrorDisk ? [target.address] : [])),
+  };
+}
+
+const WAIT_MS = 250;
+/** For how long what is known of a target is shown: listing a directory costs nothing, requests to a service do. */
+const FRESH_MS = { directory: 30_000, s3: 15 * 60_000 } as const;
+
+interface KnownTarget {
+  readonly shown: TargetShown;
+  readonly readAtMs: number;
+  /** The latest backup job of the mirror when the target was read, with its outcome. */
+  readonly job: string | null;
+}
+
+export class BackupCatalog {
+  readonly #clock: Clock;
+  readonly #known = new Map<string, KnownTarget>();
+  readonly #reading = new Map<string, Promise<void>>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Waits a moment where targets have to be read. Those that have not answered yet are left out.
+   * @param mirror null where it cannot be read: what a target holds is shown then, if it is all of one mirror
+   */
+  async look(
+    targets: readonly TargetConfig[],
+    mirror: Mirror | null,
+    waitMs = WAIT_MS,
+  ): Promise<readonly TargetShown[]> {
+    const reading = targets.flatMap((target) => this.#refresh(target, mirror) ?? []);
+    if (reading.length > 0) await settlesWithin(Promise.all(reading), waitMs, this.#clock);
+    return this.remembered(targets);
+  }
+
+  /** What is known now; starts reading again where that is outdated. */
+  known(targets: readonly TargetConfig[], mirror: Mirror): readonly TargetShown[] {
+    for (const target of targets) void this.#refresh(target, mirror);
+    return this.remembered(targets);
+  }
+
+  /** What is known now, however old; needs no mirror. */
+  remembered(targets: readonly TargetConfig[]): readonly TargetShown[] {
+    return targets.flatMap((target) => this.#known.get(JSON.stringify(target))?.shown ?? []);
+  }
+
+  /** Null while what is known is fresh: not outdated, and no backup job has ended since. */
+  #refresh(target: TargetConfig, mirror: Mirror | null): Promise<void> | null {
+    const key = JSON.stringify(target);
+    const known = this.#known.get(key);
+    const row = mirror?.daemon.jobs({ name: 'backup', limit: 1 })[0];
+    // Of one that is still running, what it stores is not there yet.
+    const job = row === undefined ? null : `${row.job} ${row.outcome}`;
+    const isFresh = known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type];
+    if (isFresh && known.job === job) return null;
+    const reading =
+      this.#reading.get(key) ??
+      readShown(target, mirror, this.#clock).then((read) => {
+        // What was seen there before holds until it can be read again.
+        const { newest = null, earlier = [] } = read.problem === null ? read : (known?.shown ?? {});
+        this.#known.set(key, {
+          shown: { ...read, newest, earlier },
+          readAtMs: this.#clock.monotonicMs(),
+          job,
+        });
+        this.#reading.delete(key);
+      });
+    this.#reading.set(key, reading);
+    return reading;
+  }
+}
+
+/** @param mirror whose backups are shown; null where it cannot be read */
+async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clock): Promise<TargetShown> {
+  let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
+  const isOnDisk = mirror !== null && isOnMirrorDisk(config, mirror.path);
+  const facts = () => ({ address, isOnMirrorDisk: isOnDisk });
+  try {
+    // Read before anything is waited for: the mirror may be closed then.
+    const owner = readable(mirror, mirrorId);
+    const origin = readable(mirror, originOf);
+    const target = await openTarget(config, clock);
+    ({ address } = target);
+    const all = await listBackups(target);
+    const owners = new Set(all.flatMap(({ manifest }) => manifest?.mirror ?? []));
+    if (owner === null && owners.size > 1)
+      throw new TidemarkError(
+        'usage',
+        'it has backups of several mirrors, and which are of this one is not known',
+      );
+    const own = all.filter(
+      ({ manifest }) => manifest === null || owner === null || manifest.mirror === owner,
+    );
+    const whole = own.filter(({ state }) => state === 'whole');
+    // One of the future, made before the clock stepped back, would hide for long that none is made.
+    const newest = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now()) ?? null;
+    const volume = mirror === null || isOnDisk ? null : await volumeOf(config);
+    const earlier = origin === null ? [] : earlierBackups(all, origin);
+    const damaged = own.length - whole.length;
+    return { ...facts(), whole, damaged, problem: null, newest, volume, earlier };
+  } catch (error) {
+    const problem = asTidemarkError(error).message;
+    return { ...facts(), whole: [], damaged: 0, problem, newest: null, volume: null, earlier: [] };
+  }
+}
+
+/** Null where that cannot be read. */
+function readable<T>(mirror: Mirror | null, read: (mirror: Mirror) => T): T | null {
+  try {
+    return mirror === null ? null : read(mirror);
+  } catch {
+    // The damage is reported by whatever else reads the mirror; the backups are the way out of it.
+    return null;
+  }
+}
+
+async function volumeOf(config: TargetConfig): Promise<TargetShown['volume']> {
+  if (config.type !== 'directory') return null;
+  // A source's own directory is made by its first backup.
+  const there = config.within !== undefined && !existsSync(config.path) ? config.within : config.path;
+  try {
+    const { bavail, blocks, bsize } = await statfs(there);
+    // Some file systems have no size.
+    return blocks === 0 ? null : { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
+  } catch {
+    // Some file systems do not report it; that the backups could be listed is known already.
+    return null;
+  }
+}

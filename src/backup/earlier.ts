@@ -1,0 +1,115 @@
+/**
+ * Backups that another mirror had of a source before the configured one was begun. The volume of the mirror may not have been
+ * mounted then: the daemon, or a sync by hand, began an empty one in its place.
+ */
+import type { Config } from '../config/config.ts';
+import { type Clock, settlesWithin } from '../core/clock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { type Backup, listBackups } from './list.ts';
+import { mirrorId } from './plain-backup.ts';
+import { openTarget } from './targets/open.ts';
+
+export interface EarlierBackup {
+  readonly source: string;
+  /** Name of its file. */
+  readonly name: string;
+  readonly madeAt: string;
+  readonly run: number;
+}
+
+/** A mirror, as far as it tells which backups are its own. */
+export interface MirrorOrigin {
+  /** `mirrorId`. */
+  readonly id: string;
+  /** When the first run of each source began, ISO 8601. */
+  readonly begun: ReadonlyMap<string, string>;
+}
+
+/** @throws what reading the mirror throws */
+export function originOf(mirror: Mirror): MirrorOrigin {
+  const begun = mirror.runs.sources().flatMap((source): [string, string][] => {
+    const at = mirror.runs.firstStartedAt(source);
+    return at === null ? [] : [[source, at]];
+  });
+  return { id: mirrorId(mirror), begun: new Map(begun) };
+}
+
+/**
+ * For each source, the newest complete backup of another mirror from before this mirror's first run of the source; from any
+ * time where there was none yet.
+ * @param backups newest first
+ * @param origin null where there is no mirror yet
+ */
+export function earlierBackups(
+  backups: readonly Backup[],
+  origin: MirrorOrigin | null,
+): readonly EarlierBackup[] {
+  const found = new Map<string, EarlierBackup>();
+  for (const { state, manifest, name, madeAt, run } of backups) {
+    if (state !== 'whole' || manifest === null || manifest.mirror === origin?.id) continue;
+    for (const { source } of manifest.sources) {
+      const begunAt = origin?.begun.get(source);
+      if (found.has(source) || (begunAt !== undefined && Date.parse(madeAt) >= Date.parse(begunAt))) continue;
+      found.set(source, { source, name, madeAt, run });
+    }
+  }
+  return [...found.values()];
+}
+
+/** A mirror that may have been begun by mistake. */
+export interface BegunAnew {
+  readonly message: string;
+  readonly hint: string;
+  /** When its first run began, ISO 8601; null where there was none yet. */
+  readonly since: string | null;
+}
+
+/**
+ * What is to be said of a mirror that was begun, or is about to be, although a target has earlier backups of a configured
+ * source; null if there are none. A baseline in the mirror shows that a person goes on with it.
+ * @param mirror null where there is none yet
+ */
+export function begunAnew(
+  { sources, mirror: path }: Pick<Config, 'sources' | 'mirror'>,
+  targets: readonly { readonly address: string; readonly earlier: readonly EarlierBackup[] }[],
+  mirror: Mirror | null,
+): BegunAnew | null {
+  if (mirror?.snapshots.baseline() !== undefined) return null;
+  const found = targets
+    .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
+    .find(({ source }) => sources.some(({ name }) => name === source));
+  if (found === undefined) return null;
+  const { source, address, name, madeAt, run } = found;
+  const since = mirror?.runs.firstStartedAt(source) ?? null;
+  const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
+  return {
+    message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest before that of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
+    hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore ${name} --to ${path}\`); to go on with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+    since,
+  };
+}
+
+/** How long a directory may take: it may be on a network disk that hangs. */
+const WAIT_MS = 2_000;
+
+/**
+ * The same before a mirror is created. Looks into the directories only: a bucket would be asked before each first sync.
+ * @param config of one mirror
+ */
+export async function aboutToBeginAnew(
+  config: Pick<Config, 'sources' | 'mirror' | 'backup'>,
+  clock: Clock,
+): Promise<BegunAnew | null> {
+  const found: { readonly address: string; readonly earlier: readonly EarlierBackup[] }[] = [];
+  const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
+  const looks = directories.map(async (target) => {
+    try {
+      const place = await openTarget(target, clock);
+      found.push({ address: place.address, earlier: earlierBackups(await listBackups(place), null) });
+    } catch {
+      // The next backup reports why it cannot be used.
+    }
+  });
+  if (looks.length > 0) await settlesWithin(Promise.all(looks), WAIT_MS, clock);
+  return begunAnew(config, found, null);
+}
