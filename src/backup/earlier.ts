@@ -17,7 +17,7 @@ export interface EarlierBackup {
   readonly run: number;
 }
 
-/** A mirror, as far as it tells which backups are its own. */
+/** What identifies the backups of a mirror, and those from before it. */
 export interface MirrorOrigin {
   /** `mirrorId`. */
   readonly id: string;
@@ -66,8 +66,8 @@ export interface BegunAnew {
 
 /**
  * What is to be said of a mirror that was begun, or is about to be, although a target has earlier backups of a configured
- * source; null if there are none. A baseline in the mirror shows that a person goes on with it.
- * @param mirror null where there is none yet
+ * source; null if there are none. A baseline in the mirror shows that a person continues with it.
+ * @param mirror null before it exists
  */
 export function begunAnew(
   { sources, mirror: path }: Pick<Config, 'sources' | 'mirror'>,
@@ -84,7 +84,7 @@ export function begunAnew(
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest before that of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
-    hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore ${name} --to ${path}\`); to go on with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+    hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore ${name} --to ${path}\`); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     since,
   };
 }

@@ -96,7 +96,7 @@ export async function createBackup(
   const directories = await Promise.all(
     opening.filter((_opening, index) => job.targets[index]?.type === 'directory'),
   );
-  // That no target can be used is known before the work begins; a bucket is not waited for where there is a directory.
+  // That no target can be used is known before the work begins; a usable directory is enough to begin.
   if (directories.every(({ error }) => error !== null)) requireOne(await Promise.all(opening));
   const plainPath = join(job.workDirectory, 'backup.db');
   const copying = share('copying');

@@ -143,7 +143,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   return EXIT.done;
 }
 
-/** The history of a source goes on only under its name, which a backup has and a new configuration may not. */
+/** The history of a source continues only under its name, which a new configuration may not have. */
 function unconfiguredText(
   held: readonly string[],
   missing: readonly string[],
@@ -254,7 +254,7 @@ function newestOf(
 
 const CHOICES_SHOWN = 4;
 
-/** The newest backup of each mirror, with what tells a long history from one that was just begun. */
+/** The newest backup of each mirror, with what distinguishes a long history from one that was just begun. */
 function choiceText(newest: readonly Backup[], owner: string | null): string {
   const shown = newest.slice(0, CHOICES_SHOWN).map((backup) => {
     const { name, madeAt, manifest } = backup;

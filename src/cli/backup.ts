@@ -102,7 +102,7 @@ export function mirrorName({ manifest }: Pick<Backup, 'manifest'>, own: string |
   return `${manifest.mirror.slice(0, 8)}${manifest.mirror === own ? ' (configured)' : ''}`;
 }
 
-/** What tells which backups are of the configured mirror; null if it cannot be read, as on an empty machine. */
+/** What identifies the backups of the configured mirror; null if it cannot be read, as on an empty machine. */
 export function configuredOrigin(context: CommandContext): MirrorOrigin | null {
   return withConfiguredMirror(context, (mirror) => originOf(mirror));
 }

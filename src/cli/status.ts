@@ -101,7 +101,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
 
-/** A daemon that runs without its mirror has lost it: to sync is no remedy then. */
+/** A daemon that runs without its mirror has lost it, and a sync does not help then. */
 function openForStatus(context: CommandContext, config: Config): Mirror {
   try {
     return openConfiguredMirror(config, 'read', 'status', context.pid);

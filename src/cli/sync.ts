@@ -115,14 +115,14 @@ async function syncHere(
   }
 }
 
-/** Also with --quiet: nothing else of a first sync tells that the volume of the mirror may not be mounted. */
+/** Also with --quiet: nothing else shows that the volume of the mirror may not be mounted. */
 async function warnOfNewMirror(context: CommandContext, config: Config): Promise<void> {
   if (existsSync(config.mirror)) return;
   const anew = await aboutToBeginAnew(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }
 
-/** A source that begins beside the history of one that is configured no longer is probably the same, under another name. */
+/** A source that begins beside the history of a source that was removed from the configuration is probably the same, renamed. */
 function otherSourceNote(mirror: Mirror, { sources, configured }: Config): string[] {
   const held = mirror.runs.sources().filter((source) => mirror.runs.latest(source) !== undefined);
   const left = held.filter((source) => !configured.some(({ name }) => name === source));

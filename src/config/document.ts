@@ -119,7 +119,7 @@ export function readDocument(
   return { tree, usedVariables };
 }
 
-/** What to do about a `${NAME}` between braces or brackets, where its own braces have a meaning; null where there is none. */
+/** What to do about a `${NAME}` between braces or brackets, where its own braces have a meaning; null if the line has none. */
 function unquotedVariable(line: string): string | null {
   const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"|'[^']*'/g, '""');
   const name = /[[{,].*?(\$\{\w+\})/.exec(bare)?.[1];

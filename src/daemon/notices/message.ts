@@ -124,7 +124,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
       : `; ${formatInteger(left.reduce((sum, severity) => sum + open[severity], 0))} still open (${countsText(open, left)})`;
   return {
     severity: worst(left.length > 0 ? left : reported),
-    // What this channel is told of has ended, whatever else is open.
+    // All that is reported to this channel has ended, whatever else is open.
     isResolved: content.isResolved || (open !== null && left.length === 0),
     severities: Object.fromEntries(
       SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),

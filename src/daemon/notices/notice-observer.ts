@@ -357,7 +357,7 @@ function isCatchingUp(
   now: number,
 ): boolean {
   const overdueAtMs = Date.parse(completeAt ?? expectedSince) + allowedMs;
-  // A run that was complete in time ends what was reported, whatever is at work now.
+  // A run that was complete in time ends what was reported, whatever runs now.
   if (now <= overdueAtMs || now - Date.parse(view.startedAt) >= CATCH_UP_MS) return false;
   const isUnderWay = [...view.running(), ...view.queued()].some(
     (job) => job.name === 'sync' && job.source === source,

@@ -28,7 +28,7 @@ export function syncTransitions(states: readonly NoticeState[], seen: JobObserva
   ]);
 }
 
-/** Also a mirror whose first page was overwritten: it is no database of Tidemark any more. */
+/** Also a mirror whose first page was overwritten: its file is not recognized as one any more. */
 const DAMAGE: ReadonlySet<string | null> = new Set<ErrorCode>(['mirror_corrupt', 'mirror_foreign']);
 
 /** A job that a damaged mirror stops has found the damage, as a verification would have. */
