@@ -4,11 +4,10 @@ import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
-import { systemClock, isoTime } from '../core/clock.ts';
-import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { systemClock } from '../core/clock.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
-import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { maskedDocument } from '../report/mask.ts';
@@ -16,8 +15,7 @@ import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
-import { pointOf } from '../state/point.ts';
-import { OF_MIRROR, parseReference } from '../state/reference.ts';
+import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
@@ -56,7 +54,11 @@ export async function changes(context: CommandContext, options: ChangesOptions):
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'changes', context.pid);
   try {
-    const period = choosePeriod(mirror, options.since ?? DEFAULT_SINCE, options.until, systemClock.now());
+    const period = choosePeriod(
+      mirror,
+      { ...options, since: options.since ?? DEFAULT_SINCE },
+      systemClock.now(),
+    );
     const sources = sourcesToRead(config, mirror);
     const filter = recordFilter(
       sources,
@@ -75,7 +77,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       .flatMap((source): RunChanges[] => {
         const runs = mirror.runs.list({ source }).filter(isPublished).reverse();
         return runs.flatMap((run, index): RunChanges[] => {
-          if (!isWithin(period, run)) return [];
+          if (!isWithin(period, run.finishedAt ?? run.startedAt, run.run)) return [];
           const from = runs[index - 1];
           return [
             {
@@ -215,63 +217,4 @@ function timelineOf(
     lastDay: until.at.slice(0, 10),
     events,
   };
-}
-
-// A chosen period of the mirror's history: from a reference, a time or a number of days ago, up to another or now.
-
-/** One end of a period. */
-interface Bound {
-  /** ISO 8601 in UTC. */
-  readonly at: string;
-  /** Given where a run was named: it is compared by number, since two runs can end in the same millisecond. */
-  readonly run?: number;
-  readonly note?: string;
-}
-
-interface Period {
-  /** What changed after it. */
-  readonly since: Bound;
-  /** And not after it. */
-  readonly until: Bound;
-  readonly notes: readonly string[];
-}
-
-/**
- * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`).
- * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for any other text
- */
-function choosePeriod(mirror: Mirror, since: string, until: string | undefined, nowMs: number): Period {
-  const from = bound(mirror, since, nowMs, 'since');
-  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs, 'until');
-  if (from.at > to.at) {
-    throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
-      hint: 'give --since the earlier and --until the later one',
-    });
-  }
-  return {
-    since: from,
-    until: to,
-    notes: [from.note, to.note].filter((note) => note !== undefined),
-  };
-}
-
-/** True for a run that ended within the period. */
-function isWithin({ since, until }: Period, run: RunRow): boolean {
-  const at = run.finishedAt ?? run.startedAt;
-  const isAfter = since.run === undefined ? at >= since.at : run.run > since.run;
-  const isBefore = until.run === undefined ? at <= until.at : run.run <= until.run;
-  return isAfter && isBefore;
-}
-
-function bound(mirror: Mirror, text: string, nowMs: number, side: 'since' | 'until'): Bound {
-  const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
-  const reference = parseReference(text, nowMs, { ...OF_MIRROR, snapshots });
-  // A time needs no run at or before it: the period may begin before the mirror does.
-  if (reference.form === 'time') {
-    const { at: end, beginsAt, note } = reference;
-    const at = side === 'since' ? beginsAt : end;
-    return note === undefined ? { at } : { at, note };
-  }
-  const { at, run } = pointOf(mirror, reference);
-  return { at, run };
 }

@@ -11,7 +11,8 @@ import {
 import { SHELLS } from './completion/value-sort.ts';
 import { DIFF_COMMANDS } from './diff-commands.ts';
 import { FLEET_COMMANDS } from './fleet-commands.ts';
-import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
+import { RECORD_HISTORY_COMMANDS } from './history-commands.ts';
+import { secretsOption } from './record-options.ts';
 import { RESTORE_COMMANDS } from './restore-commands.ts';
 import { RETENTION_COMMANDS } from './retention-commands.ts';
 import { SETUP_COMMANDS } from './setup-commands.ts';
@@ -193,97 +194,6 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     examples: ['tidemark verify', 'tidemark verify --root 51c3…', 'tidemark verify --backups --json'],
     mirrors: {},
     load: async () => (await import('./verify.ts')).verify,
-  },
-];
-
-// The commands for one record's history, and for the changes of a period.
-
-const allOption: OptionRow = {
-  flags: '--all',
-  description: 'include fields that change without anyone configuring them, where recorded',
-};
-
-const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
-  {
-    name: 'show',
-    group: 'Look',
-    description: 'Show one record, as it is or as it was',
-    arguments: recordArguments,
-    options: [
-      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
-      ...recordOptions,
-    ],
-    examples: [
-      'tidemark show batch_exports 0190c2f4-…',
-      'tidemark show batch_exports "Nightly S3" --at run:12',
-      'tidemark show members 0190… --at 2026-03-01T00:00Z --json',
-    ],
-    mirrors: { isSearch: true },
-    load: async () => (await import('./show.ts')).show,
-  },
-  {
-    name: 'log',
-    group: 'Look',
-    description: "Show a record's revisions, newest first",
-    arguments: recordArguments,
-    options: [
-      { flags: '--limit <n>', description: 'how many (default: all)', parse: positiveNumber },
-      allOption,
-      ...recordOptions,
-    ],
-    examples: ['tidemark log organizations 0190…', 'tidemark log batch_exports "Nightly S3" --limit 5'],
-    mirrors: { isSearch: true },
-    load: async () => (await import('./log.ts')).log,
-  },
-  {
-    name: 'blame',
-    group: 'Look',
-    description: 'Show which run last changed each field of a record',
-    arguments: recordArguments,
-    options: [
-      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
-      { flags: '--deep', description: 'list the fields inside objects one by one' },
-      allOption,
-      ...recordOptions,
-    ],
-    examples: ['tidemark blame organizations 0190…', 'tidemark blame batch_exports "Nightly S3" --deep'],
-    mirrors: { isSearch: true },
-    load: async () => (await import('./blame.ts')).blame,
-  },
-  {
-    name: 'changes',
-    group: 'Look',
-    description: 'Show what changed in a period, run by run',
-    notes: ['With --format html, a page with charts.'],
-    options: [
-      {
-        flags: '--since <ref>',
-        description: 'after this state, time or age (default: 7d)',
-        values: 'point',
-      },
-      { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
-      ...filterOptions,
-      {
-        flags: '--format <format>',
-        description: 'output format (default: text)',
-        choices: ['text', 'json', 'html'],
-      },
-      { flags: '--output <file>', description: 'write to this file instead of stdout' },
-      { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
-      secretsOption,
-    ],
-    examples: [
-      'tidemark changes --since 24h',
-      'tidemark changes --since 2026-03-01 --kind batch_exports',
-      'tidemark changes --since 30d --format html --output changes.html',
-    ],
-    mirrors: {
-      lists: ['runs'],
-      sums: ['summary'],
-      firsts: ['since', 'until'],
-      formats: ['text', 'json'],
-    },
-    load: async () => (await import('./changes.ts')).changes,
   },
 ];
 

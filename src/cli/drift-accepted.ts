@@ -184,8 +184,10 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   }
 }
 
+type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
+
 /** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
-function bodiesOf(mirror: Mirror, { source, kind, scope, id }: DriftAcceptance): JsonValue[] {
+function bodiesOf(mirror: Mirror, { source, kind, scope, id }: AcceptedRecord): JsonValue[] {
   const runs = [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run].filter(
     (run) => run !== undefined,
   );
@@ -197,9 +199,10 @@ function bodiesOf(mirror: Mirror, { source, kind, scope, id }: DriftAcceptance):
   });
 }
 
-function shownName(mirror: Mirror, acceptance: DriftAcceptance, definition: ResourceDefinition): string {
-  const id = maskedId(acceptance.id, definition);
-  const [body] = bodiesOf(mirror, acceptance);
+/** What the record of an acceptance is called, its id where it has no name; secrets masked. */
+export function shownName(mirror: Mirror, record: AcceptedRecord, definition: ResourceDefinition): string {
+  const id = maskedId(record.id, definition);
+  const [body] = bodiesOf(mirror, record);
   return body === undefined ? id : recordName(definition, maskedBody(body, definition), id);
 }
 

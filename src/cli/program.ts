@@ -202,7 +202,11 @@ function optionOf({
   const made = new Option(flags, description).hideHelp(isHidden);
   if (choices !== undefined) made.choices([...choices]);
   if (isRepeatable === true)
-    made.argParser((text, previous: unknown) => collect(parseOption(parse, text), previous));
+    made.argParser((text, previous: unknown) => {
+      // `usage.ts` names the choices.
+      if (choices?.includes(text) === false) throw new InvalidArgumentError('not one of the choices');
+      return collect(parseOption(parse, text), previous);
+    });
   // A flag without a value stays true: a parser would make a text of it.
   else if (flags.includes('<') && choices === undefined)
     made.argParser((text: string) => parseOption(parse, text));

@@ -62,7 +62,10 @@ export async function reportEach<Source extends string | null>(
 }
 
 /** The format asked for; `--json` is `--format json`. */
-export function formatOf(context: CommandContext, { format }: OutputOptions): ReportFormat {
+export function formatOf<Format extends string>(
+  context: CommandContext,
+  { format }: { readonly format?: Format | undefined },
+): Format | 'json' | 'text' {
   if (context.options.json === true && format !== undefined && format !== 'json') {
     throw new TidemarkError('usage', `--json and --format ${format} exclude each other`, {
       hint: 'leave one of them out',

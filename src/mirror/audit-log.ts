@@ -13,7 +13,7 @@ import { runs } from './schema/run-tables.ts';
 
 /** An entry with the hash that chains it. */
 export type AuditEntry = typeof auditLog.$inferSelect;
-type AuditAction = AuditEntry['action'];
+export type AuditAction = AuditEntry['action'];
 export type AuditedTable = AuditEntry['about'];
 
 interface AuditedRows {

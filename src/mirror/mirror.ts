@@ -3,6 +3,7 @@ import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
+import { type AuditLogEntry, readAuditLog } from './audit-entries.ts';
 import { lastEntry } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon.ts';
@@ -136,6 +137,11 @@ export class Mirror {
   /** Of which run, or entry of the audit log, a hash is the seal, or was until a forget; undefined for none. */
   findSeal(hash: string): FoundSeal | undefined {
     return this.#access.read((connection) => findSeal(connection, Buffer.from(hash, 'hex')));
+  }
+
+  /** All entries of the audit log, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
+  auditLog(): AuditLogEntry[] {
+    return this.#access.read(readAuditLog);
   }
 
   /** The latest entry of the audit log, its hash in hex; null if there is none. */

@@ -161,4 +161,6 @@ async function tellAll(
   await check('forget', '--keep-last', '1', '--json');
   await check('runs', 'show', '4', '--json');
   await check('changes', '--json');
+  // Of all four tables.
+  await check('audit', '--json');
 }

@@ -156,7 +156,8 @@ function cell(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function csvLine(cells: readonly string[]): string {
+/** One line of a table; what a spreadsheet would run as a formula is made harmless. */
+export function csvLine(cells: readonly string[]): string {
   return `${cells.map(quote).join(',')}\r\n`;
 }
 

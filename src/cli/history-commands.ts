@@ -1,0 +1,141 @@
+/** The commands for one record's history, for the changes of a period, and for what people did. Their files are named after them. */
+import type { AuditAction } from '../mirror/audit-log.ts';
+import { type CommandRow, type OptionRow, filterOptions, positiveNumber } from './command-row.ts';
+import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
+
+/** In the order of docs/security.md. */
+const AUDIT_ACTIONS: readonly AuditAction[] = [
+  ...(['accept', 'unaccept', 'pin', 'unpin', 'baseline', 'not_baseline'] as const),
+  ...(['restore', 'resume', 'end', 'undo', 'forget', 'move'] as const),
+];
+
+const allOption: OptionRow = {
+  flags: '--all',
+  description: 'include fields that change without anyone configuring them, where recorded',
+};
+
+export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
+  {
+    name: 'show',
+    group: 'Look',
+    description: 'Show one record, as it is or as it was',
+    arguments: recordArguments,
+    options: [
+      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
+      ...recordOptions,
+    ],
+    examples: [
+      'tidemark show batch_exports 0190c2f4-…',
+      'tidemark show batch_exports "Nightly S3" --at run:12',
+      'tidemark show members 0190… --at 2026-03-01T00:00Z --json',
+    ],
+    mirrors: { isSearch: true },
+    load: async () => (await import('./show.ts')).show,
+  },
+  {
+    name: 'log',
+    group: 'Look',
+    description: "Show a record's revisions, newest first",
+    arguments: recordArguments,
+    options: [
+      { flags: '--limit <n>', description: 'how many (default: all)', parse: positiveNumber },
+      allOption,
+      ...recordOptions,
+    ],
+    examples: ['tidemark log organizations 0190…', 'tidemark log batch_exports "Nightly S3" --limit 5'],
+    mirrors: { isSearch: true },
+    load: async () => (await import('./log.ts')).log,
+  },
+  {
+    name: 'blame',
+    group: 'Look',
+    description: 'Show which run last changed each field of a record',
+    arguments: recordArguments,
+    options: [
+      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
+      { flags: '--deep', description: 'list the fields inside objects one by one' },
+      allOption,
+      ...recordOptions,
+    ],
+    examples: ['tidemark blame organizations 0190…', 'tidemark blame batch_exports "Nightly S3" --deep'],
+    mirrors: { isSearch: true },
+    load: async () => (await import('./blame.ts')).blame,
+  },
+  {
+    name: 'changes',
+    group: 'Look',
+    description: 'Show what changed in a period, run by run',
+    notes: ['With --format html, a page with charts.'],
+    options: [
+      {
+        flags: '--since <ref>',
+        description: 'after this state, time or age (default: 7d)',
+        values: 'point',
+      },
+      { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
+      ...filterOptions,
+      {
+        flags: '--format <format>',
+        description: 'output format (default: text)',
+        choices: ['text', 'json', 'html'],
+      },
+      { flags: '--output <file>', description: 'write to this file instead of stdout' },
+      { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
+      secretsOption,
+    ],
+    examples: [
+      'tidemark changes --since 24h',
+      'tidemark changes --since 2026-03-01 --kind batch_exports',
+      'tidemark changes --since 30d --format html --output changes.html',
+    ],
+    mirrors: {
+      lists: ['runs'],
+      sums: ['summary'],
+      firsts: ['since', 'until'],
+      formats: ['text', 'json'],
+    },
+    load: async () => (await import('./changes.ts')).changes,
+  },
+  {
+    name: 'audit',
+    group: 'Look',
+    description: 'Show who accepted, pinned, restored or forgot what',
+    options: [
+      {
+        flags: '--since <ref>',
+        description: 'after this state, time or age (default: the first entry)',
+        values: 'point',
+      },
+      { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
+      {
+        flags: '--action <action>',
+        description: 'only this action; repeatable',
+        choices: AUDIT_ACTIONS,
+        isRepeatable: true,
+      },
+      {
+        flags: '--by <name>',
+        description: 'only what was done under this name, or by this USER@HOST; repeatable',
+        values: 'free',
+        isRepeatable: true,
+      },
+      {
+        flags: '--format <format>',
+        description: 'output format (default: text)',
+        choices: ['text', 'json', 'csv', 'html', 'markdown'],
+      },
+      { flags: '--output <file>', description: 'write to this file instead of stdout' },
+    ],
+    notes: [
+      'Newest first. In brackets after a name that was given with --as or in the dashboard: how Tidemark knew who it was.',
+      '`tidemark verify` finds entries that were altered, inserted or removed.',
+    ],
+    examples: [
+      'tidemark audit',
+      'tidemark audit --since 2026-01-01 --action accept --action unaccept',
+      'tidemark audit --since 90d --format csv --output audit.csv',
+    ],
+    mirrors: { lists: ['entries'], firsts: ['since', 'until'], formats: ['text', 'json', 'markdown'] },
+    load: async () => (await import('./audit.ts')).audit,
+  },
+];

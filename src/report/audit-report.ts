@@ -1,0 +1,156 @@
+/** The audit log as a report, as CSV, and as the JSON document `tidemark.audit_log/1`. */
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { plural } from '../core/wording.ts';
+import type { AuditLogEntry, AuditSubject } from '../mirror/audit-entries.ts';
+import type { ReportDocument } from './document.ts';
+import { csvLine } from './export/documents.ts';
+import { nameText } from './value-text.ts';
+
+/** An entry as people see it: secret ids are masked. */
+export interface ShownEntry extends AuditLogEntry {
+  /** The source that it is about; null for several. */
+  readonly source: string | null;
+  /** Of an acceptance: what its record is called. */
+  readonly recordName: string | null;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+}
+
+interface AuditReportOptions {
+  /** E.g. `from 2026-03-01 to …`. */
+  readonly period: string;
+  readonly generatedAt: string;
+  /** How times are written. */
+  readonly timeText: (at: string) => string;
+  /** True where entries are about different sources. */
+  readonly namesSource: boolean;
+}
+
+export function auditReport(
+  entries: readonly ShownEntry[],
+  { period, generatedAt, timeText, namesSource }: AuditReportOptions,
+): ReportDocument {
+  const rows = entries.map((entry) => [
+    timeText(entry.at),
+    byText(entry),
+    entry.action,
+    subjectText(entry),
+    detailText(entry, timeText),
+    ...(namesSource ? [entry.source ?? '·'] : []),
+  ]);
+  const columns = ['at', 'by', 'action', 'what', 'details', ...(namesSource ? ['source'] : [])];
+  return {
+    title: 'Audit log',
+    textTitle: 'label',
+    summary: plural(entries.length, 'entry', 'entries'),
+    detail: period,
+    generatedAt,
+    parts:
+      rows.length === 0 ? [] : [{ type: 'table', columns, align: columns.map(() => 'left' as const), rows }],
+  };
+}
+
+/** Who, and in brackets how the program knew them, where that says more. */
+function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {
+  return by === via ? nameText(by) : `${nameText(by)} (${nameText(via)})`;
+}
+
+/** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`. */
+function subjectText({ subject, recordName, definitions }: ShownEntry): string {
+  switch (subject.about) {
+    case 'acceptance': {
+      const record = `${definitions(subject.kind).title.one} ${nameText(recordName ?? subject.id)}`;
+      return subject.path === '' ? record : `${record} ${nameText(subject.path)}`;
+    }
+    case 'snapshot':
+      return `snapshot ${nameText(subject.name)}`;
+    case 'restore':
+      return `restore ${subject.restore}`;
+    case 'forget':
+      return `forget ${subject.forget}`;
+  }
+}
+
+/** What else a reader wants to know of it, in one line. */
+function detailText({ action, subject }: ShownEntry, timeText: (at: string) => string): string {
+  switch (subject.about) {
+    case 'acceptance': {
+      const { reason, until } = subject;
+      return `reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}`;
+    }
+    case 'snapshot':
+      return `run ${subject.run}`;
+    case 'restore':
+      if (action === 'end') return subject.outcome;
+      return subject.undoes === null ? `from ${nameText(subject.from)}` : `undoes restore ${subject.undoes}`;
+    case 'forget':
+      return `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
+  }
+}
+
+function rangesText(ranges: readonly (readonly [number, number])[]): string {
+  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(', ');
+}
+
+const CSV_COLUMNS = [
+  ...['entry', 'at', 'by', 'via', 'action', 'what', 'details', 'source'],
+  ...['kind', 'id', 'path', 'reason', 'until', 'snapshot', 'run', 'restore', 'hash'],
+] as const;
+
+/** A line for each entry, times in UTC; safe to open in a spreadsheet. */
+export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
+  yield csvLine(CSV_COLUMNS);
+  for (const entry of entries) {
+    const { subject } = entry;
+    const cells: Record<(typeof CSV_COLUMNS)[number], string> = {
+      entry: String(entry.entry),
+      at: entry.at,
+      by: entry.by,
+      via: entry.via,
+      action: entry.action,
+      what: subjectText(entry),
+      details: detailText(entry, (at) => at),
+      source: entry.source ?? '',
+      ...{ kind: '', id: '', path: '', reason: '', until: '', snapshot: '', run: '', restore: '' },
+      ...(subject.about === 'acceptance'
+        ? {
+            ...{ kind: subject.kind, id: subject.id, path: subject.path },
+            ...{ reason: subject.reason, until: subject.until ?? '' },
+          }
+        : {}),
+      ...(subject.about === 'snapshot' ? { snapshot: subject.name, run: String(subject.run) } : {}),
+      ...(subject.about === 'restore' ? { restore: String(subject.restore) } : {}),
+      hash: entry.hash,
+    };
+    yield csvLine(CSV_COLUMNS.map((column) => cells[column]));
+  }
+}
+
+/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, hash}`. */
+export function auditEntryDocument(shown: ShownEntry): object {
+  const { entry, at, by, via, action, source, hash, subject } = shown;
+  return { entry, at, by, via, action, source, [subject.about]: subjectDocument(shown, subject), hash };
+}
+
+function subjectDocument({ recordName, source }: ShownEntry, subject: AuditSubject): object {
+  switch (subject.about) {
+    case 'acceptance': {
+      const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until } = subject;
+      const record = { kind, scope, id, name: recordName, path };
+      return { ...record, fingerprint, reason, accepted_at: acceptedAt, by, until };
+    }
+    case 'snapshot': {
+      const { name, run, pinnedAt, by, isBaseline } = subject;
+      return { name, run, source, pinned_at: pinnedAt, by, is_baseline: isBaseline };
+    }
+    case 'restore': {
+      const { restore, planHash, from, undoes, startedAt, by, finishedAt, outcome } = subject;
+      const times = { started_at: startedAt, by, finished_at: finishedAt };
+      return { restore, source, plan: planHash, from, undoes, outcome, ...times };
+    }
+    case 'forget': {
+      const { forget, sources, policy, runs, runCount } = subject;
+      return { forget, sources, policy, runs, run_count: runCount };
+    }
+  }
+}

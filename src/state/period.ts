@@ -1,0 +1,68 @@
+/** A chosen period of the mirror's history: from a reference, a time or an age, up to another or now. */
+import { isoTime } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { pointOf } from './point.ts';
+import { OF_MIRROR, parseReference } from './reference.ts';
+
+/** One end of a period. */
+interface Bound {
+  /** ISO 8601 in UTC; empty for the beginning of the mirror. */
+  readonly at: string;
+  /** Given where a run was named: runs are compared with it by number, since two can end in the same millisecond. */
+  readonly run?: number;
+  readonly note?: string;
+}
+
+export interface Period {
+  /** What happened after it. */
+  readonly since: Bound;
+  /** And not after it. */
+  readonly until: Bound;
+  /** What was assumed in reading the texts, for stderr. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`). Left out, they are the
+ * beginning of the mirror and now.
+ * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for any other text
+ */
+export function choosePeriod(
+  mirror: Mirror,
+  { since, until }: { readonly since?: string | undefined; readonly until?: string | undefined },
+  nowMs: number,
+): Period {
+  const from = since === undefined ? { at: '' } : bound(mirror, since, nowMs, 'since');
+  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs, 'until');
+  if (from.at > to.at) {
+    throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
+      hint: 'give --since the earlier and --until the later one',
+    });
+  }
+  return {
+    since: from,
+    until: to,
+    notes: [from.note, to.note].filter((note) => note !== undefined),
+  };
+}
+
+/** True for what happened within the period; `run` is given of a run that ended at that time. */
+export function isWithin({ since, until }: Period, at: string, run?: number): boolean {
+  const isAfter = run === undefined || since.run === undefined ? at >= since.at : run > since.run;
+  const isBefore = run === undefined || until.run === undefined ? at <= until.at : run <= until.run;
+  return isAfter && isBefore;
+}
+
+function bound(mirror: Mirror, text: string, nowMs: number, side: 'since' | 'until'): Bound {
+  const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
+  const reference = parseReference(text, nowMs, { ...OF_MIRROR, snapshots });
+  // A time needs no run at or before it: the period may begin before the mirror does.
+  if (reference.form === 'time') {
+    const { at: end, beginsAt, note } = reference;
+    const at = side === 'since' ? beginsAt : end;
+    return note === undefined ? { at } : { at, note };
+  }
+  const { at, run } = pointOf(mirror, reference);
+  return { at, run };
+}

@@ -1,0 +1,161 @@
+/** `tidemark audit`: who did what, by the names that people know, in every format. */
+import { readFileSync, statSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORG, open, sync } from '../mirror/fixture.ts';
+import { commandLine } from './command-line.ts';
+import { dirname } from 'node:path';
+
+interface AuditJson {
+  readonly schema: string;
+  readonly since: string | null;
+  readonly until: string;
+  readonly entries: readonly Readonly<Record<string, unknown>>[];
+}
+
+const { via } = commandActor();
+const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/;
+
+/** What two people did with one mirror: in the order of the log. */
+async function told(): Promise<Story> {
+  const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+  await story.expectRun(0, 'snapshots', 'pin', 'q4', '--baseline', '--as', 'Bea Auditor');
+  const [role] = await story.list('roles');
+  await story.call('PATCH', `${ORGANIZATION}roles/${String(role?.['id'])}/`, { name: 'Night shift' });
+  await story.expectRun(0, 'sync', '--quiet');
+  const accept = ['drift', 'accept', 'roles', 'Night shift', '--reason', 'renamed, SEC-12'];
+  await story.expectRun(0, ...accept, '--until', '2130-12-31', '--as', 'ann');
+  await story.expectRun(0, 'drift', 'unaccept', 'roles', 'Night shift');
+  await story.applied(0, 'restore', 'baseline', '--kind', 'roles', '--apply');
+  await story.applied(0, 'undo', '1', '--apply');
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'snapshots', 'unpin', 'q4', '--force');
+  await story.expectRun(0, 'forget', '--keep-last', '1', '--as', 'bea');
+  return story;
+}
+
+const ACTIONS = [
+  ...['forget', 'unpin', 'end', 'undo', 'end', 'restore'],
+  ...['unaccept', 'accept', 'baseline', 'pin'],
+];
+
+describe('the audit log', () => {
+  it('says who did what to what, newest first', async () => {
+    const story = await told();
+    const document = async (...more: string[]): Promise<AuditJson> =>
+      JSON.parse((await story.expectRun(0, 'audit', '--json', ...more)).stdout) as AuditJson;
+    const all = await document();
+    expect(all).toMatchObject({ schema: 'tidemark.audit_log/1', since: null });
+    expect(all.entries.map(({ action }) => action)).toEqual(ACTIONS);
+    expect(all.entries.map(({ entry }) => entry)).toEqual([10, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    expect(all.entries[0]).toMatchObject({ by: 'bea', via, forget: { runs: [[1, 2]], run_count: 2 } });
+    expect(all.entries[4]).toMatchObject({ by: via, via, restore: { restore: 1, outcome: 'complete' } });
+    expect(all.entries[3]).toMatchObject({ source: 'default', restore: { restore: 2, undoes: 1 } });
+    expect(all.entries[7]).toMatchObject({
+      ...{ by: 'ann', via, source: 'default' },
+      acceptance: { kind: 'roles', name: 'Night shift', path: '/name', reason: 'renamed, SEC-12' },
+    });
+    expect(all.entries[9]).toMatchObject({
+      by: 'Bea Auditor',
+      snapshot: { name: 'q4', run: 1 },
+      source: 'default',
+    });
+
+    const { stdout } = await story.expectRun(0, 'audit');
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines[0]).toMatch(/^Audit log: 10 entries \(from the beginning to \S+Z\)$/);
+    const rows = lines.slice(-10).map((line) => line.replace(TIME, 'T').replaceAll(/ {2,}/g, ' | '));
+    expect(rows).toEqual([
+      `T | bea (${via}) | forget | forget 1 | 2 runs: 1–2`,
+      `T | ${via} | unpin | snapshot q4 | run 1`,
+      `T | ${via} | end | restore 2 | complete`,
+      `T | ${via} | undo | restore 2 | undoes restore 1`,
+      `T | ${via} | end | restore 1 | complete`,
+      `T | ${via} | restore | restore 1 | from baseline`,
+      `T | ${via} | unaccept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
+      `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
+      `T | Bea Auditor (${via}) | baseline | snapshot q4 | run 1`,
+      `T | Bea Auditor (${via}) | pin | snapshot q4 | run 1`,
+    ]);
+  });
+
+  it('is narrowed by time, state, action, person and source', async () => {
+    const story = await told();
+    const actions = async (...more: string[]): Promise<unknown[]> => {
+      const { stdout } = await story.expectRun(0, 'audit', '--json', ...more);
+      return (JSON.parse(stdout) as AuditJson).entries.map(({ action }) => action);
+    };
+    expect(await actions('--action', 'accept', '--action', 'unaccept')).toEqual(['unaccept', 'accept']);
+    expect(await actions('--by', 'Ann', '--by', 'BEA')).toEqual(['forget', 'accept']);
+    expect(await actions('--by', via)).toEqual(ACTIONS);
+    expect(await actions('--since', 'latest')).toEqual(['forget', 'unpin']);
+    expect(await actions('--until', 'latest')).toEqual(ACTIONS.slice(2));
+    expect(await actions('--since', '1h')).toEqual(ACTIONS);
+    expect(await actions('--until', '1h')).toEqual([]);
+    expect(await actions('--source', 'default')).toEqual(ACTIONS);
+    expect((await story.expectRun(0, 'audit', '--by', 'nobody')).stdout).toBe(
+      'none of the 10 entries of the audit log matches\n',
+    );
+    const refused = [
+      [['--action', 'acept'], 'did you mean accept?'],
+      [['--since', 'latest', '--until', '1h'], 'the period ends before it begins'],
+      [['--json', '--format', 'csv'], '--json and --format csv exclude each other'],
+      [['--since', 'lastest'], 'did you mean latest?'],
+    ] as const;
+    for (const [args, said] of refused) {
+      const { stdout, stderr } = await story.expectRun(4, 'audit', ...args);
+      expect(stdout + stderr).toContain(said);
+    }
+  });
+
+  it('is written as CSV, HTML and Markdown, to a private file too', async () => {
+    const story = await told();
+    const { stderr } = await story.expectRun(0, 'audit', '--format', 'csv', '--output', 'audit.csv');
+    expect(stderr).toContain('written to audit.csv');
+    expect(statSync(story.file('audit.csv')).mode & 0o777).toBe(0o600);
+    const [head = '', , , , , , , , accepted = ''] = readFileSync(story.file('audit.csv'), 'utf8').split(
+      '\r\n',
+    );
+    expect(head).toBe(
+      'entry,at,by,via,action,what,details,source,kind,id,path,reason,until,snapshot,run,restore,hash',
+    );
+    expect(accepted).toMatch(
+      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z",default,roles,[^,]+,\/name,"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,[0-9a-f]{64}$/,
+    );
+    const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
+    expect(html).toMatch(
+      /^<!DOCTYPE html>[\s\S]*<h1>Audit log<\/h1>[\s\S]*<td class="words">role Night shift \/name<\/td>/i,
+    );
+    const markdown = (await story.expectRun(0, 'audit', '--format', 'markdown')).stdout;
+    expect(markdown).toContain('## Audit log');
+    expect(markdown).toContain('| undo | restore 2 | undoes restore 1 |');
+    const text = await story.expectRun(0, 'audit', '--output', 'audit.txt', '--quiet');
+    expect(text).toMatchObject({ stdout: '', stderr: '' });
+    expect(readFileSync(story.file('audit.txt'), 'utf8')).toContain('undoes restore 1');
+  });
+
+  it('is empty at first; an id that is a secret is masked', async () => {
+    const mirror = open();
+    await sync(mirror, 'invites', ORG, ['{"id":"sign-up-link","target_email":"new@harbor.example"}']);
+    mirror.close();
+    const env = { TIDEMARK_MIRROR: mirror.path };
+    const run = (...args: string[]) => commandLine(args, { env, cwd: dirname(mirror.path) });
+    expect(await run('audit')).toMatchObject({
+      code: 0,
+      stdout: 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n',
+    });
+    const writer = open({ path: mirror.path });
+    writer.acceptances.add({
+      ...{ source: 'production', fingerprint: 'f1', kind: 'invites', scope: ORG, id: 'sign-up-link' },
+      ...{ path: '', reason: 'expected', acceptedAt: '2026-03-01T12:00:01.000Z' },
+    });
+    writer.close();
+    for (const format of ['text', 'json', 'csv', 'html', 'markdown']) {
+      const { code, stdout } = await run('audit', '--format', format);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/new(?:@|&#64;)harbor\.example/);
+      expect(stdout).not.toContain('sign-up-link');
+    }
+  });
+});
