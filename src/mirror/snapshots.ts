@@ -175,12 +175,12 @@ export function checkSnapshotName(name: string): void {
       : name.length > MAX_NAME
         ? `it is longer than ${MAX_NAME} characters`
         : /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
-          ? 'it holds characters that cannot be seen'
+          ? 'it contains characters that cannot be seen'
           : name.startsWith('-')
             ? 'it begins with a dash, as options do'
             : /^[\p{L}\p{M}\p{N}._-]+$/u.test(name)
               ? undefined
-              : 'it holds what a shell or a path would not take as it is';
+              : 'it contains a character that is not allowed';
   if (why === undefined) return;
   throw new TidemarkError(
     'usage',

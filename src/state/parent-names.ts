@@ -5,7 +5,7 @@ import { parseLossless } from '../core/json.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
-/** Looks a parent's name up in the mirror, each one once; undefined where the mirror knows none. */
+/** Looks a parent's name up in the mirror, each one once; of a removed parent, its last. Undefined where the mirror knows none. */
 export function parentNames(
   mirror: Mirror,
   source: string,
@@ -29,7 +29,9 @@ function nameOf(
   const row = mirror.records
     .find(definition.kind, id, { sources: [source] })
     .find(({ body }) => body !== null);
-  if (row === undefined || row.body === null) return undefined;
-  const name = recordName(definition, parseLossless(row.body), id);
+  const removed = { sources: [source], kinds: [definition.kind], ids: [id] };
+  const body = row?.body ?? [...mirror.records.removedBodies(removed)][0]?.body;
+  if (body === undefined) return undefined;
+  const name = recordName(definition, parseLossless(body), id);
   return name === id ? undefined : name;
 }

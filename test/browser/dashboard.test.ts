@@ -3,6 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import type { RunningHttpServer } from '../../src/daemon/http/http.ts';
+import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { tellStory } from '../daemon/http/story.ts';
 import { DAY_MS, MINUTE_MS, World } from '../daemon/http/world.ts';
@@ -261,7 +262,12 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
         expect([path, width, await page.evaluate(TOO_WIDE)]).toEqual([path, width, []]);
       }
     }
-    // What runs is reported by its mark and word, not set apart like a note.
+    // What runs is reported by its mark and word, not set apart like a note. Its writer holds the lock of the mirror.
+    const holder = { command: 'sync', pid: process.pid, host: 'here', since: '2026-03-10T07:19:00.000Z' };
+    const lock = acquireWriterLock(crowd.mirrorPath, holder);
+    onTestFinished(() => {
+      lock.release();
+    });
     const { page } = await open('/runs', { url, width: 360 });
     const running =
       "[...document.querySelectorAll('.tone')].find(({ textContent }) => textContent === 'running')";

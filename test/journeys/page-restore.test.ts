@@ -117,6 +117,7 @@ describe('a restore from the dashboard', () => {
     expect((await post('apply', { plan: id, confirm: '1' })).headers.get('location')).toBe(path);
     const ended = await eventually(() => get(path), /Applied and verified|Ended with/);
     expect(ended).toContain('Applied and verified');
+    expect(ended).toContain('after the next sync');
     expect(await enforces()).toBe(true);
     expect((await post('apply', { plan: id, confirm: '1' })).status).toBe(404);
 
@@ -138,7 +139,7 @@ describe('a restore from the dashboard', () => {
     expect((await tidemark(['restore', 'run:1', '--apply', '--yes'], { env })).code).toBe(0);
     await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: 'default' });
     const ended = await eventually(() => get(path), /Ended with/);
-    expect(ended).toContain('Ended with 6');
+    expect(ended).toContain('Ended with exit code 6');
     expect(ended).toContain('Nothing was sent.');
   });
 

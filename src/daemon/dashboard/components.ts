@@ -35,7 +35,16 @@ export function faint(...parts: readonly HtmlPart[]): Html {
 
 /** A name that may hold anything, kept from changing the direction of the text around it. */
 export function nameHtml(name: string): Html {
-  return markup`<bdi>${name}</bdi>`;
+  return markup`<bdi>${breakable(name)}</bdi>`;
+}
+
+/** Words that do not fit on a line of a phone. */
+const LONG_WORD = /\S{25,}/g;
+
+/** Text whose long words, such as addresses, break behind a sign and not within a part. */
+export function breakable(text: string): Html[] {
+  const signs = text.replaceAll(LONG_WORD, (word) => word.replaceAll(/[@._/-]+(?=.)/g, '$&\n'));
+  return signs.split('\n').map((part, index) => markup`${index === 0 ? NOTHING : trusted('<wbr>')}${part}`);
 }
 
 /** Text with commands between backquotes. */

@@ -8,8 +8,19 @@ import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { pluralVerdict, verdictBar } from '../../report/drill-report.ts';
 import { type DrillSummary, summaryOf } from '../jobs/summaries.ts';
+import type { RunningJob } from '../view.ts';
 import { actionForm } from './actions.ts';
-import { ageHtml, capital, emptyHtml, faint, outcomeBadge, section, tableHtml } from './components.ts';
+import {
+  ageHtml,
+  badge,
+  capital,
+  emptyHtml,
+  faint,
+  nameHtml,
+  outcomeBadge,
+  section,
+  tableHtml,
+} from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { quoted } from './restore-plan.ts';
@@ -18,6 +29,11 @@ import { quoted } from './restore-plan.ts';
 const DRILLS_SHOWN = 12;
 
 interface DrillFacts {
+  /** Drills that run, and those that wait for their turn. */
+  readonly work: {
+    readonly running: readonly Pick<RunningJob, 'source' | 'startedAt'>[];
+    readonly queued: readonly Pick<RunningJob, 'source'>[];
+  };
   readonly mirror: Mirror;
   readonly config: Config;
   readonly sources: readonly string[];
@@ -42,8 +58,24 @@ export function drillPage(facts: DrillFacts): PageContent {
     : NOTHING;
   const body = markup`<h1>Restore drill</h1>
 <p class="faint">A drill restores the latest state into an empty sandbox and reports what came back. It sends nothing to the service.</p>
-${button}${sources.map((source) => sourceHtml(facts, source))}`;
-  return { title: 'Restore drill', body };
+${button}${workHtml(facts)}${sources.map((source) => sourceHtml(facts, source))}`;
+  const isWorking = facts.work.running.length + facts.work.queued.length > 0;
+  return { title: 'Restore drill', body, isWorking };
+}
+
+function workHtml({ work, sources, now }: DrillFacts): HtmlPart {
+  const of = (source: string | null): Html =>
+    source === null || sources.length < 2 ? NOTHING : markup` of ${nameHtml(source)}`;
+  const lines = [
+    ...work.running.map(
+      ({ source, startedAt }) =>
+        markup`${badge('plain', 'running')}: a drill${of(source)}, started ${ageHtml(startedAt, now)}`,
+    ),
+    ...work.queued.map(({ source }) => markup`${badge('plain', 'waiting')}: a drill${of(source)}`),
+  ];
+  return lines.length === 0
+    ? NOTHING
+    : markup`<div role="status">${lines.map((line) => markup`<p>${line}</p>`)}</div>`;
 }
 
 function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
@@ -62,9 +94,9 @@ function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
       : markup`<p>${outcomeBadge(latest.outcome)} ${ageHtml(latest.finishedAt ?? latest.startedAt, now)}${latest.error === null ? NOTHING : `: ${latest.error}`}</p>`;
   if (done === undefined || summary === null) return section(id, title, NOTHING, failed);
   const from =
-    summary.from === null ? NOTHING : markup`, of <a href="/runs/${summary.from}">run ${summary.from}</a>`;
+    summary.from === null ? NOTHING : markup`, with <a href="/runs/${summary.from}">run ${summary.from}</a>`;
   const head = markup`<p><strong>${percent(summary.score)}</strong> of the records that a restore writes come back.
-${faint(ageHtml(done.finishedAt ?? done.startedAt, now), from, `, in ${duration(summary.seconds * 1000)}`)}</p>`;
+${faint('Tried ', ageHtml(done.finishedAt ?? done.startedAt, now), from, `, in ${duration(summary.seconds * 1000)}`)}</p>`;
   return section(id, title, NOTHING, failed, head, kindsHtml(facts, source, summary), scoresHtml(jobs, now));
 }
 
@@ -100,6 +132,9 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
     trusted(verdictBar(totals)),
     markup`<h3 class="gap-above">By kind</h3>`,
     tableHtml(`Drill of ${source} by kind`, columns, rows),
+    written.some(({ kind }) => definitions(kind).isUnionOfFamily === true)
+      ? markup`<p class="faint">A component that is listed under plugins too counts once, in its family.</p>`
+      : NOTHING,
     checklistHtml(written, source, nameOf),
   ];
 }
@@ -107,7 +142,7 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
 /** What to do about a verdict, with the command that names the records. */
 const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
-  needs_person: 'to be done by hand after a restore; the runbook lists the steps',
+  needs_person: 'after the restore; the runbook lists the steps',
   unknown:
     'no request is known for them, or they need a record that does not come back; `tidemark drill` says which',
   cannot: 'lost, or assigned again by the service',

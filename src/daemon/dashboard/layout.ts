@@ -188,7 +188,11 @@ export function refusalPage(
   return answerPage(
     parts,
     context,
-    { content: problemPage(refusal, parts.navigation === undefined), current },
+    {
+      // Who looked for something can search for it; who acted goes back.
+      content: problemPage(refusal, parts.navigation === undefined && refusal.httpStatus === 404),
+      current,
+    },
     refusal.httpStatus as 404,
   );
 }

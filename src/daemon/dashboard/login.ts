@@ -47,13 +47,14 @@ export function createLogin(parts: LoginParts): Hono {
     // The right one first: whatever others try, its owner gets in.
     const token = form.get('token')?.trim() ?? '';
     // As anywhere else, who sends none has tried none: there is nothing to count or to log.
-    if (token === '') return page(context, loginHtml(to, 'Invalid token.'), 401);
+    const again = (problem: string): string => loginHtml(to, problem, form.get('username') ?? '');
+    if (token === '') return page(context, again('Invalid token.'), 401);
     if (!access.isToken(token)) {
       const waitSeconds = await wrongTokens.add(addressOf(context));
-      if (waitSeconds === 0) return page(context, loginHtml(to, 'Invalid token.'), 401);
+      if (waitSeconds === 0) return page(context, again('Invalid token.'), 401);
       context.header('Retry-After', String(waitSeconds));
       const problem = `Too many invalid tokens: try again in ${plural(waitSeconds, 'second')}.`;
-      return page(context, loginHtml(to, problem), 429);
+      return page(context, again(problem), 429);
     }
     context.header(
       'Set-Cookie',
@@ -77,7 +78,8 @@ function nameIn(form: URLSearchParams): string {
   return actorName(form.get('username')?.trim().slice(0, 100) ?? '') ?? TOKEN_USER;
 }
 
-function loginHtml(to: string, problem: string | null): string {
+/** @param name as it was typed before */
+function loginHtml(to: string, problem: string | null, name = ''): string {
   const described = problem === null ? NOTHING : markup` aria-invalid="true" aria-describedby="problem"`;
   const message =
     problem === null ? NOTHING : markup`<p id="problem" class="removed" role="alert">${problem}</p>`;
@@ -87,7 +89,7 @@ function loginHtml(to: string, problem: string | null): string {
 <form method="post" action="/login">
 <input type="hidden" name="to" value="${to}">
 <label>Your name (optional, recorded with what you do)
-<input name="username" maxlength="100" autocomplete="username" spellcheck="false"></label>
+<input name="username" value="${name.slice(0, 100)}" maxlength="100" autocomplete="username" spellcheck="false"></label>
 <label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false"
  autofocus${described}></label>${message}
 <button>Log in</button></form>`,

@@ -166,7 +166,7 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
   const well = all.filter(({ condition }) => isWell(condition)).length;
   const title = 'Organizations';
   const lead = markup`<h1>${plural(all.length, 'organization')}</h1>
-<p class="faint">${well === all.length ? 'All are well.' : `${count(all.length - well)} with something wrong, worst first.`}</p>`;
+<p class="faint">${well === all.length ? 'All are well.' : `${count(all.length - well)} with drift or problems, worst first.`}</p>`;
   if (all.length === 0) {
     const empty = emptyHtml(
       'Nothing copied yet.',
@@ -261,7 +261,7 @@ export function organizationPage(facts: TreeFacts, id: string, source: string | 
     : NOTHING;
   const body = markup`<p class="crumbs faint"><a href="/organizations">Organizations</a></p><h1>${nameHtml(own)}</h1>
 ${summary}${settings}
-<section><h2>Of the organization</h2>${branchHtml(facts, organization, { organization: id }, organization.source)}</section>
+<section><h2>Organization-wide</h2>${branchHtml(facts, organization, { organization: id }, organization.source)}</section>
 <section><h2>${plural(projects.length, 'project')}</h2>
 ${sorted.slice(0, PROJECTS_SHOWN).map(({ project, condition }) => {
   const open = isWell(condition) ? NOTHING : markup` open`;
@@ -304,6 +304,17 @@ function branchHtml(
       ageHtml(completeAt, now),
     ];
   });
+  // What differs of the organization or project itself is of a list above.
+  const own = branch.findings.filter(({ kind }) => !byKind.has(kind));
+  const [first] = own;
+  if (first !== undefined)
+    rows.unshift([
+      markup`<a href="${recordPath(first.kind, first.id)}">Settings</a>`,
+      NOTHING,
+      driftHtml({ findings: own }),
+      NOTHING,
+      NOTHING,
+    ]);
   if (rows.length === 0) return emptyHtml('Nothing was read of it.', '');
   const columns = [
     { head: 'Kind', style: 'wraps' },

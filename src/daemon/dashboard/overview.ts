@@ -383,9 +383,9 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
   });
   const columns = [
     { head: 'Kind', style: 'wraps' },
-    { head: 'State', style: 'wraps' },
+    { head: 'State', style: 'below' },
     { head: 'Records', style: 'num' },
-    { head: 'As of', style: 'wraps' },
+    { head: 'As of', style: 'below', label: 'as of' },
   ];
   const [well, others] = [rows.filter(({ isWell }) => isWell), rows.filter(({ isWell }) => !isWell)];
   const table = (caption: string, shown: typeof rows): Html =>

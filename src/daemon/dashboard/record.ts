@@ -26,6 +26,7 @@ import { parentNames } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import {
   ageHtml,
+  breakable,
   capital,
   emptyHtml,
   factsHtml,
@@ -165,7 +166,7 @@ function sightingHtml({ run, at }: Sighting): Html {
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
   if (fields.length === 0) return emptyHtml('No fields.', '');
   const rows = fields.map(({ path, value, since, changed_by: by }) => [
-    markup`<code>${nameText(path.slice(1) || path)}</code>`,
+    markup`<code>${breakable(nameText(path.slice(1) || path))}</code>`,
     markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
     markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
   ]);

@@ -227,7 +227,7 @@ export async function versionPlanPage({
   const crumbs = markup`<p class="crumbs faint"><a href="/records">Records</a> /
 <a href="${recordPath(row.kind, maskedId(row.id, definition), row.record)}">${nameHtml(nameText(own.name))}</a></p>
 <h1>Restore plan</h1>
-<p class="faint">${definition.title.one} ${nameHtml(nameText(own.name))}, back to run ${wanted.run} of ${timeHtml(wanted.at)}.</p>`;
+<p class="faint">${definition.title.one} ${nameHtml(nameText(own.name))}, back to run ${wanted.run}, ${timeHtml(wanted.at)}.</p>`;
   const page = (...content: readonly HtmlPart[]): RestoreContent => ({
     content: { title, body: markup`${crumbs}${content}` },
     command: null,

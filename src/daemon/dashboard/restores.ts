@@ -87,8 +87,29 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
       ? badge('good', 'Applied and verified')
       : isHandAlone
         ? badge('warn', 'Applied; the rest is to do by hand')
-        : badge('warn', `Ended with ${exitCode ?? '?'}`);
-  return [markup`<p>${result}</p>`, journal, left, said];
+        : badge('warn', report === null ? `Ended with exit code ${exitCode ?? '?'}` : appliedText(report));
+  const next =
+    own === undefined
+      ? NOTHING
+      : markup`<p class="faint">The mirror and the drift page show it after the next sync.</p>
+${actionForm(
+  'job',
+  [
+    ['job', 'sync'],
+    ['to', '/'],
+  ],
+  markup`<button>Sync now</button>`,
+)}`;
+  return [markup`<p>${result}</p>`, journal, left, said, next];
+}
+
+/** E.g. `4 of 5 steps applied, 1 not sent`. */
+function appliedText({ steps, summary: { applied, failed, blocked, manual } }: RestoreReport): string {
+  const others = [
+    ...(failed === 0 ? [] : [`${count(failed)} failed`]),
+    ...(blocked + manual === 0 ? [] : [`${count(blocked + manual)} not sent`]),
+  ];
+  return [`${count(applied)} of ${plural(steps.length, 'step')} applied`, ...others].join(', ');
 }
 
 function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
@@ -106,7 +127,7 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
     'apply',
     'Apply it',
     NOTHING,
-    markup`<p>${plural(steps, 'request')} will change the service.${rest} Live is read again first: if it has changed, nothing is sent.</p>`,
+    markup`<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
     actionForm(
       'apply',
       [

@@ -139,7 +139,9 @@ export function createDashboard(parts: DashboardParts): Hono {
   page('/drill', () => {
     const [mirror, config] = [view.mirror(), view.config()];
     const sources = knownSources(view, mirror);
-    return drillPage({ mirror, config, sources, now: clock.now(), canAct: parts.needsLogin });
+    const isDrill = ({ name }: { readonly name: string }): boolean => name === 'drill';
+    const work = { running: view.running().filter(isDrill), queued: view.queued().filter(isDrill) };
+    return drillPage({ mirror, config, sources, work, now: clock.now(), canAct: parts.needsLogin });
   });
   page('/changes', (context) => changes(parts, queryOf(context)));
   page('/runs', (context) => {

@@ -202,7 +202,8 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
       const forms = canAct ? [baseline, actionForm('unpin', [['name', name], to], unpin)] : NOTHING;
       return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong> by ${nameHtml(by)}${forms}</div>`;
     });
-  const box = markup`<label>Pin this state as<input name="name" required maxlength="100"></label>`;
+  const box = markup`<label>Pin this state as<input name="name" required maxlength="100"
+ pattern="[\\p{L}\\p{N}._][\\p{L}\\p{M}\\p{N}._\\-]*" title="letters, digits, dots, dashes and underscores, like before-migration"></label>`;
   const pin = [['run', String(run.run)], to] as const;
   const form = actionForm('pin', pin, box, markup`<button>Pin</button>`);
   return markup`${pins}${canAct ? form : NOTHING}`;

@@ -114,8 +114,8 @@ export class PageRestores {
       });
     const steps = plan.steps.filter(isExecutable).length;
     if (confirmation !== String(steps) && confirmation !== restore.source)
-      throw new TidemarkError('usage', 'the confirmation does not fit: nothing was sent', {
-        hint: `type the number of steps that are sent (${steps}), or the name of the source`,
+      throw new TidemarkError('usage', 'the confirmation does not match: nothing was sent', {
+        hint: `go back and type the number of steps that are sent (${steps}), or the name of the source (${restore.source})`,
       });
     this.#requireFree();
     restore.state = 'applying';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { markup, trusted } from '../../../src/daemon/dashboard/html.ts';
+import { nameHtml } from '../../../src/daemon/dashboard/components.ts';
 import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
 import { PAGE_POLICY, pageHtml } from '../../../src/daemon/dashboard/layout.ts';
 
@@ -20,6 +21,15 @@ describe('HTML as values', () => {
   it('HTML stays as it is, lists are joined, nothing is nothing', () => {
     const parts = [markup`<b>${'<'}</b>`, markup`<i>${2}</i>`];
     expect(markup`<p>${parts}${null}${trusted('<hr>')}</p>`.text).toBe('<p><b>&lt;</b><i>2</i><hr></p>');
+  });
+
+  it('a long address may break behind its signs; a short name stays as it is', () => {
+    const shown = (name: string): string => nameHtml(name).text;
+    expect(shown('tomas.o.suilleabhain@kittiwake.example')).toBe(
+      '<bdi>tomas.<wbr>o.<wbr>suilleabhain@<wbr>kittiwake.<wbr>example</bdi>',
+    );
+    expect(shown('a@b.example')).toBe('<bdi>a@b.example</bdi>');
+    expect(shown('x<y>'.repeat(9))).toBe(`<bdi>${'x&lt;y&gt;'.repeat(9)}</bdi>`);
   });
 
   it('a page lets act only what the policy names, and holds exactly that', async () => {

@@ -43,7 +43,7 @@ describe('all organizations', () => {
     // The careless admin was there.
     expect(shown[0]).toBe(KITTIWAKE_ID);
     expect(text(html)).toMatch(/Kittiwake\S* .*?complete .*? critical \d+ /);
-    expect(text(html)).toContain('1 with something wrong, worst first.');
+    expect(text(html)).toContain('1 with drift or problems, worst first.');
   });
 
   it('what is not read any more, and what is old, is wrong as well', async () => {
@@ -77,6 +77,14 @@ describe('one organization', () => {
     const own = [...world.mirror().records.keys({ kinds: ['roles'], organizations: [KITTIWAKE_ID] })].length;
     expect([...within.matchAll(/href="\/records\/roles\//g)]).toHaveLength(own);
     expect(text(within)).toContain('Only those of organization');
+  });
+
+  it('has as many findings in its tables as it says in all, its own settings among them', async () => {
+    const html = await page(`/organizations/${KITTIWAKE_ID}`);
+    const [, all] = /href="\/drift">(\d+) findings</.exec(html) ?? [];
+    const counts = [...html.matchAll(/<td[^>]*data-label="Drift">.*?<\/span> (\d+)<\/td>/g)];
+    expect(html).toContain(`<a href="/records/organizations/${KITTIWAKE_ID}">Settings</a>`);
+    expect(counts.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(Number(all));
   });
 
   it('that there is not is not found', async () => {

@@ -1,8 +1,11 @@
 /** What a logged-in person does in the dashboard: jobs, acceptances, pins; and who may not. */
 import { beforeAll, describe, expect, it, afterAll } from 'vitest';
+import { definitionOf } from '../../../src/catalog/catalog.ts';
+import { isoTime } from '../../../src/core/clock.ts';
 import { silentLogger, type Logger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { parentNames } from '../../../src/state/parent-names.ts';
 import { tellStory } from './story.ts';
 import { DAY_MS, World } from './world.ts';
 
@@ -31,6 +34,17 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const end of ends.reverse()) await end();
+});
+
+it('who mistypes the token need not type the name again', async () => {
+  const answer = await fetch(`${url}/login`, {
+    method: 'POST',
+    headers: FORM,
+    redirect: 'manual',
+    body: new URLSearchParams({ token: 'wrong', username: 'Ada "<i>"' }),
+  });
+  expect(answer.status).toBe(401);
+  expect(await answer.text()).toContain('value="Ada &quot;&lt;i&gt;&quot;"');
 });
 
 function act(
@@ -203,6 +217,21 @@ it('the drill is one bar, a bar for each kind, and a checklist', async () => {
   expect(html).toContain('2 drills, newest first');
 });
 
+it('a drill that runs, or waits, is seen where it was started', async () => {
+  const line = />(running|waiting)<\/span>: a drill/;
+  expect(await page('/drill')).not.toMatch(line);
+  const startedAt = isoTime(world.clock.at);
+  world.runningShown = [
+    { job: 99, name: 'drill', source: 'default', trigger: 'request', startedAt, progress: null },
+  ];
+  try {
+    expect(await page('/drill')).toMatch(line);
+    expect(await page('/drill')).toContain('http-equiv="refresh"');
+  } finally {
+    world.runningShown = [];
+  }
+});
+
 it('a search finds removed records, and marks them', async () => {
   const roles = `/api/organizations/${KITTIWAKE_ID}/roles/`;
   await world.send('POST', roles, { name: 'Ephemeral role' });
@@ -217,6 +246,10 @@ it('a search finds removed records, and marks them', async () => {
     expect([query, text.includes('Ephemeral role'), text.includes('− removed')]).toEqual([query, true, true]);
   }
   expect(await page(`/records/roles/${made?.id ?? ''}`)).toContain('>removed<');
+  // What was below it is still said to be of this role, and not of a bare id.
+  const nameOf = parentNames(world.mirror(), 'default', definitionOf);
+  expect(nameOf('roles', made?.id ?? '')).toBe('Ephemeral role');
+  expect(nameOf('roles', 'never-there')).toBeUndefined();
   const [latest] = world.mirror().runs.list({ limit: 1 });
   expect(await page('/records?q=ephemeral')).toContain(`<a href="/runs/${latest?.run ?? 0}">`);
 });
