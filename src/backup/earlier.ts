@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type Backup, listBackups } from './list.ts';
+import type { BackupManifest } from './manifest.ts';
 import { mirrorId } from './plain-backup.ts';
 import { openTarget } from './targets/open.ts';
 
@@ -36,7 +37,7 @@ export function originOf(mirror: Mirror): MirrorOrigin {
 
 /**
  * For each source, the newest complete backup of another mirror from before this mirror's first run of the source; from any
- * time where there was none yet.
+ * time where there was none yet. Of several such mirrors that with the most runs: others may have been begun by mistake too.
  * @param backups newest first
  * @param origin null where there is no mirror yet
  */
@@ -44,13 +45,19 @@ export function earlierBackups(
   backups: readonly Backup[],
   origin: MirrorOrigin | null,
 ): readonly EarlierBackup[] {
-  const found = new Map<string, EarlierBackup>();
+  const found = new Map<string, EarlierBackup & { readonly runs: number }>();
+  const seen = new Set<string>();
   for (const { state, manifest, name, madeAt, run } of backups) {
     if (state !== 'whole' || manifest === null || manifest.mirror === origin?.id) continue;
     for (const { source } of manifest.sources) {
       const begunAt = origin?.begun.get(source);
-      if (found.has(source) || (begunAt !== undefined && Date.parse(madeAt) >= Date.parse(begunAt))) continue;
-      found.set(source, { source, name, madeAt, run });
+      if (begunAt !== undefined && Date.parse(madeAt) >= Date.parse(begunAt)) continue;
+      const key = JSON.stringify([manifest.mirror, source]);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      // A manifest is read as far as backups need it.
+      const runs = (manifest as Partial<BackupManifest>).checked?.runs ?? 0;
+      if (runs > (found.get(source)?.runs ?? -1)) found.set(source, { source, name, madeAt, run, runs });
     }
   }
   return [...found.values()];
@@ -83,7 +90,7 @@ export function begunAnew(
   const since = mirror?.runs.firstStartedAt(source) ?? null;
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
-    message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest before that of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
+    message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
     hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore ${name} --to ${path}\`); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     since,
   };

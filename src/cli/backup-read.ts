@@ -21,7 +21,14 @@ import { openCheckDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
-import { backupDocument, mirrorName, s3Config, targetsOf, withConfiguredMirror } from './backup.ts';
+import {
+  backupDocument,
+  listWaiting,
+  mirrorName,
+  s3Config,
+  targetsOf,
+  withConfiguredMirror,
+} from './backup.ts';
 import { age } from './export-notes.ts';
 
 export interface VerifyOptions {
@@ -175,14 +182,16 @@ async function backupNamed(context: CommandContext, file: string, isToRestore = 
     return newestOf(context, await listBackups(directoryTarget(path)), { where: path, isToRestore });
   }
   const targets = await targetsOf(context, undefined);
-  const all = (await Promise.all(targets.map(listBackups))).flat();
+  const all = (await Promise.all(targets.map((target) => listWaiting(context, target)))).flat();
   return newestOf(context, all, { where: targets.map(({ address }) => address).join(' or '), isToRestore });
 }
 
 /** Those of the configured targets that answer; none where nothing is configured: the file may be here. */
 async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
   if (readConfig(context, context.options, 'unused').backup === null) return [];
-  const listed = await Promise.allSettled((await targetsOf(context, undefined)).map(listBackups));
+  const listed = await Promise.allSettled(
+    (await targetsOf(context, undefined)).map((target) => listWaiting(context, target)),
+  );
   const [failed] = listed.filter((each) => each.status === 'rejected');
   const found = listed.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
   if (found.length === 0 && failed !== undefined) throw failed.reason;
@@ -195,7 +204,7 @@ async function backupAt(context: CommandContext, address: string, isToRestore: b
   const isFile = parseBackupName(last) !== undefined;
   const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;
   const target = await openTarget({ ...config, prefix }, systemClock);
-  const backups = await listBackups(target);
+  const backups = await listWaiting(context, target);
   if (!isFile) return newestOf(context, backups, { where: target.address, isToRestore });
   const named = backups.find(({ name }) => name === last);
   if (named !== undefined) return named;

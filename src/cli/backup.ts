@@ -1,7 +1,7 @@
 /** `tidemark backup list` and `backup create`. */
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
-import { systemClock } from '../core/clock.ts';
+import { settlesWithin, systemClock } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { hasScheme, meantS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
@@ -39,7 +39,7 @@ export interface ListOptions {
 /** Exit 0, also if a backup is damaged: `backup verify` decides. Exit 3 if a target could not be listed, 1 if none could. */
 export async function listBackupsCommand(context: CommandContext, options: ListOptions): Promise<ExitCode> {
   const targets = await targetsOf(context, options.target);
-  const listed = await Promise.all(targets.map(listedOf));
+  const listed = await Promise.all(targets.map((target) => listedOf(context, target)));
   const failed = listed.flatMap(({ error }) => error ?? []);
   const [first] = failed;
   if (first !== undefined && failed.length === listed.length) throw first;
@@ -71,12 +71,23 @@ interface Listed {
   readonly error: TidemarkError | null;
 }
 
-async function listedOf(target: BackupTarget): Promise<Listed> {
+async function listedOf(context: CommandContext, target: BackupTarget): Promise<Listed> {
   try {
-    return { target, backups: await listBackups(target), error: null };
+    return { target, backups: await listWaiting(context, target), error: null };
   } catch (error) {
     return { target, backups: [], error: asTidemarkError(error) };
   }
+}
+
+/** How long a target is waited for before that is said. */
+const QUIET_WAIT_MS = 3_000;
+
+/** As `listBackups`; says that it waits where the target does not answer at once. */
+export async function listWaiting(context: CommandContext, target: BackupTarget): Promise<Backup[]> {
+  const listing = listBackups(target);
+  if (!(await settlesWithin(listing, QUIET_WAIT_MS, systemClock)))
+    printNote(context, [`${PHASE.waiting} ${target.address}`]);
+  return await listing;
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

@@ -393,7 +393,9 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
     );
   return error(
     'unreachable',
-    `no answer (${'code' in thrown && typeof thrown.code === 'string' ? thrown.code : thrown.name})`,
+    thrown.name === 'TimeoutError'
+      ? 'no answer in time'
+      : `no answer (${'code' in thrown && typeof thrown.code === 'string' ? thrown.code : thrown.name})`,
     'check the endpoint and the network, then try again',
     true,
   );

@@ -126,6 +126,7 @@ class NotifyingObserver implements JobObserver {
     await this.#whereThere(context, async () => {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
+      if (this.#isToldBegunAnew) this.#tellBegunAnew();
     });
     await this.#options.deliveries.deliverDue(context.signal);
   }
