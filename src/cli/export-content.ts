@@ -106,10 +106,12 @@ export class ExportContent {
 
   /**
    * The records, counted.
-   * @throws TidemarkError `mirror_corrupt` at the end, when they are fewer or more than the mirror counts
+   * @throws TidemarkError `mirror_corrupt` at one that does not match its hash, and at the end when they are fewer or more
+   * than the mirror counts
    */
   records(narrowing: Narrowing = {}): Generator<ExportRecord> {
-    return this.#counted(narrowing, this.look(narrowing));
+    const records = this.#read(this.#narrowed(narrowing), { isChecked: true });
+    return this.#counted(narrowing, this.#named(records));
   }
 
   /** The same for a table, with the times of each record. */
@@ -157,10 +159,10 @@ export class ExportContent {
     return true;
   }
 
-  #read(filter: RecordFilter): Iterable<MirrorRecord> {
+  #read(filter: RecordFilter, how: { readonly isChecked?: boolean } = {}): Iterable<MirrorRecord> {
     return this.#run === null
-      ? this.#mirror.records.read(filter)
-      : this.#mirror.records.readAt(this.#run, filter);
+      ? this.#mirror.records.read(filter, how)
+      : this.#mirror.records.readAt(this.#run, filter, how);
   }
 
   #narrowed({ kind, source }: Narrowing): RecordFilter {

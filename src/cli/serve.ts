@@ -18,6 +18,7 @@ import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './record.ts';
 import { elsewhere } from './sandbox.ts';
 import { commandLog } from './source-probe.ts';
+import { verificationNote } from './verification-note.ts';
 import { localTime } from '../core/wording.ts';
 
 interface ServeOptions {
@@ -40,7 +41,8 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
     });
   }
   const openMirror = (): Mirror => openConfiguredMirror(config, 'read', 'serve', context.pid);
-  const { source, latest } = startingPoint(config, openMirror);
+  const { source, latest, warnings } = startingPoint(config, openMirror);
+  printNote(context, warnings);
   const log = commandLog(context, config.log.level);
   const replica = createReplica({
     mirrorPath: config.mirror,
@@ -68,7 +70,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
 function startingPoint(
   config: Config,
   openMirror: () => Mirror,
-): { source: string; latest: RunRow | undefined } {
+): { source: string; latest: RunRow | undefined; warnings: string[] } {
   const mirror = openMirror();
   try {
     const sources = sourcesToRead(config, mirror);
@@ -83,7 +85,7 @@ function startingPoint(
         hint: `choose one with --source: ${sources.join(', ')}`,
       });
     }
-    return { source, latest: mirror.runs.latest(source) };
+    return { source, latest: mirror.runs.latest(source), warnings: verificationNote(mirror) };
   } finally {
     mirror.close();
   }

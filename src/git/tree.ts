@@ -66,7 +66,7 @@ export class RecordTree {
     const { name: source, definitions } = this.#source;
     const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
     const filter = { sources: [source], kinds: this.kinds };
-    for (const record of this.#mirror.records.readAt(this.point.run, filter)) {
+    for (const record of this.#mirror.records.readAt(this.point.run, filter, { isChecked: true })) {
       const definition = byKind.get(record.kind) ?? definitionOf(record.kind);
       const value = withoutVolatile(definition, parseLossless(this.#redaction.text(definition, record.body)));
       const body = JSON.stringify(value);

@@ -5,7 +5,8 @@
  */
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
-import { headOf, headOfId, textAt, textIn } from './history.ts';
+import { headOf, headOfId, textAt } from './history.ts';
+import { checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 
@@ -36,6 +37,7 @@ interface ChangedRow {
 /**
  * Records with a revision in (from, to], or (to, from] when `to` is the earlier one, in the order of `readRecords`. Needs
  * a connection of its own, which gets a temporary table of record numbers.
+ * @throws DamagedContent for a body that does not match its hash
  */
 export function* readChangesBetween(
   connection: Connection,
@@ -48,11 +50,12 @@ export function* readChangesBetween(
   for (const collection of selectCollections(connection, filter, to)) {
     if (!touched.has(collection.id)) continue;
     const { source, kind, scope } = collection;
+    const bodies = checkedBodies(connection, collection);
     for (const row of touchedRows(connection, collection)) {
       const head = headOf(connection, row.record);
       if (head === undefined) continue;
-      const earlier = row.first === 0 ? undefined : textIn(connection, head, row.first);
-      const later = textIn(connection, head, row.last);
+      const earlier = row.first === 0 ? undefined : bodies.in(head, row.first);
+      const later = bodies.in(head, row.last);
       if (earlier === undefined && later === undefined) continue;
       const [before, after] = from < to ? [earlier, later] : [later, earlier];
       yield { source, kind, scope, id: row.id, before, after };

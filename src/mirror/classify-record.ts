@@ -100,7 +100,12 @@ function isIdentical(one: JsonValue, other: JsonValue): boolean {
 /** SHA-256 of the record's text without its volatile members. */
 export function stableHash(record: ScannedRecord): Buffer {
   // By way of a text, since a Buffer from here comes out of Node's pool: one with memory of its own takes half as long again.
-  return Buffer.from(hash('sha256', record.stableText, 'binary'), 'latin1');
+  return Buffer.from(stableDigest(record), 'latin1');
+}
+
+/** The same as a text of 32 characters, one for each byte. */
+export function stableDigest(record: ScannedRecord): string {
+  return hash('sha256', record.stableText, 'binary');
 }
 
 /**

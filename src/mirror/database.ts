@@ -192,9 +192,13 @@ function primaryCode(code: string): string {
   return /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
 }
 
+/** Content that is not what was stored; `asReadingError` names the mirror. */
+export class DamagedContent extends Error {}
+
 /** An error while reading: invalid JSON was stored as valid JSON, so it is damage. */
 export function asReadingError(thrown: unknown, path: string): unknown {
-  if (!(thrown instanceof SyntaxError)) return asMirrorError(thrown, path);
+  if (!(thrown instanceof SyntaxError || thrown instanceof DamagedContent))
+    return asMirrorError(thrown, path);
   return damagedMirror(path, thrown.message, thrown);
 }
 

@@ -159,7 +159,8 @@ function newestRevision({ run, change, ordinal, previous, hash }: HistoryHead): 
   return { run, change: changeName(change), ordinal, previous, hash, encoding: null, body: null };
 }
 
-function revisionIn(connection: Connection, head: HistoryHead, run: number): StoredRevision {
+/** The revision that exactly that run made. @throws TidemarkError `mirror_corrupt` where there is none */
+export function revisionIn(connection: Connection, head: HistoryHead, run: number): StoredRevision {
   if (run === head.run) return newestRevision(head);
   const { collection, record } = head;
   const found = REVISION(connection).get({ run, collection, record });

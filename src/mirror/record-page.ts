@@ -11,9 +11,9 @@ import {
   headOf,
   headOfId,
   revisionAt,
-  textAt,
   textOf,
 } from './history.ts';
+import { type CheckedBodies, checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordRow, prepareTimes } from './records.ts';
 
@@ -99,15 +99,19 @@ export function preparePages(connection: Connection) {
     return next.get({ collection, run, from, passed, limit: 1 })?.id;
   };
 
+  const bodiesOf = ({ collection, kind }: Pick<RecordList, 'collection' | 'kind'>): CheckedBodies =>
+    checkedBodies(connection, { id: collection, kind });
+
   return {
-    /** Records `offset` to `offset + limit` of a list, in its order; none behind its end. */
+    /** Records `offset` to `offset + limit` of a list, in its order; none behind its end. Those of an earlier run are checked. */
     page(list: RecordList, offset: number, limit: number): RecordPage {
       const { anchors, collection, run } = list;
       const start = anchors.before(offset, (from, passed) => idAfter(list, from, passed));
       if (start === undefined || limit === 0) return NO_RECORDS;
       const position: Position = { collection, run, limit, ...start };
       if (run === null) {
-        // The bodies are put together by SQLite: as JavaScript strings they would take three times as long.
+        // The bodies are put together by SQLite: as JavaScript strings they would take three times as long, and comparing
+        // them with their hashes several times that.
         const page = prepared<{ records: number; bodies: Buffer | null }>(
           `SELECT count(*) AS records, CAST(group_concat(body, ',') AS BLOB) AS bodies
            FROM (${pageSql('body', list, position.from)})`,
@@ -123,15 +127,15 @@ export function preparePages(connection: Connection) {
           position.from,
         ),
       ).all(position);
-      const bodies = rows.flatMap((head) => textAt(connection, head, run) ?? []);
+      const checked = bodiesOf(list);
+      const bodies = rows.flatMap((head) => checked.at(head, run) ?? []);
       return { records: bodies.length, bodies: Buffer.from(bodies.join(',')) };
     },
 
-    /** A record's body as of the list's run; undefined where it is not there. */
-    record({ collection, run }: Pick<RecordList, 'collection' | 'run'>, id: string): string | undefined {
-      const head = headOfId(connection, collection, id);
-      if (head === undefined) return undefined;
-      return run === null ? (head.body ?? undefined) : textAt(connection, head, run);
+    /** A record's body as of the list's run; undefined where it is not there. @throws DamagedContent */
+    record(list: Pick<RecordList, 'collection' | 'kind' | 'run'>, id: string): string | undefined {
+      const head = headOfId(connection, list.collection, id);
+      return head === undefined ? undefined : bodiesOf(list).at(head, list.run ?? head.run);
     },
   };
 }

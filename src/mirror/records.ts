@@ -17,6 +17,7 @@ import {
   textIn,
   textsOf,
 } from './history.ts';
+import { checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
@@ -115,18 +116,33 @@ function heads(
   );
 }
 
-/** Current records. The connection must not be used otherwise until the iteration ends. */
-export function* readCurrent(connection: Connection, filter: RecordFilter = {}): Generator<MirrorRecord> {
+/** How bodies are read. */
+interface ReadOptions {
+  /** True for what leaves the mirror and is believed: a body that does not match its hash is an error. */
+  readonly isChecked?: boolean;
+}
+
+/** Current records. @throws DamagedContent if they are checked */
+export function* readCurrent(
+  connection: Connection,
+  filter: RecordFilter = {},
+  { isChecked = false }: ReadOptions = {},
+): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
+    const bodies = isChecked ? checkedBodies(connection, collection) : null;
     const rows = selectedRows(connection, collection, (db, isSelected) =>
       db
-        .select({ id: records.remoteId, body: sql<string>`${records.body}` })
+        .select({
+          ...{ id: records.remoteId, body: sql<string>`${records.body}`, run: records.run },
+          hash: sql<Buffer | null>`${records.hash}`,
+        })
         .from(records)
         .where(and(isSelected, IS_CURRENT))
         .orderBy(asc(records.remoteId)),
     );
-    for (const { id, body } of rows) yield { source, kind, scope, id, body };
+    for (const row of rows)
+      yield { source, kind, scope, id: row.id, body: bodies === null ? row.body : bodies.of(row.body, row) };
   }
 }
 
@@ -135,17 +151,19 @@ export function* readAsOf(
   connection: Connection,
   run: number,
   filter: RecordFilter = {},
+  { isChecked = false }: ReadOptions = {},
 ): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
+    const bodies = isChecked ? checkedBodies(connection, collection) : null;
     for (const head of heads(connection, collection, undefined)) {
-      const body = textAt(connection, head, run);
+      const body = bodies === null ? textAt(connection, head, run) : bodies.at(head, run);
       if (body !== undefined) yield { source, kind, scope, id: head.id, body };
     }
   }
 }
 
-/** Records as `readCurrent` (`run` null) or `readAsOf` reads them, with their times. */
+/** Records as `readCurrent` (`run` null) or `readAsOf` reads them, checked, with their times. */
 export function* readDated(
   connection: Connection,
   run: number | null,
@@ -160,9 +178,10 @@ export function* readDated(
   };
   for (const collection of selectCollections(connection, filter, run ?? undefined)) {
     const { source, kind, scope } = collection;
+    const bodies = checkedBodies(connection, collection);
     for (const head of heads(connection, collection, run === null ? IS_CURRENT : undefined)) {
-      const body = run === null ? head.body : textAt(connection, head, run);
-      if (body === null || body === undefined) continue;
+      const body = bodies.at(head, run ?? head.run);
+      if (body === undefined) continue;
       yield {
         ...{ source, kind, scope, id: head.id, body },
         firstSeenAt: timeOf(firstRun(connection, head)),
@@ -251,12 +270,14 @@ export function readRevisions(
 /**
  * Every revision of every record, in the order of `readCurrent` and then of time; without those that changed nothing but
  * the text. Holds the history of one record at a time.
+ * @throws DamagedContent for a body that does not match its hash
  */
 export function* readHistory(connection: Connection, filter: RecordFilter = {}): Generator<HistoryRevision> {
   const timeOf = prepareTimes(connection);
   const additions = new Map<string, ReturnType<typeof prepareAdditions>>();
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
+    const bodies = checkedBodies(connection, collection);
     const additionOf = additions.get(source) ?? prepareAdditions(connection, source);
     additions.set(source, additionOf);
     for (const head of heads(connection, collection, undefined)) {
@@ -265,7 +286,8 @@ export function* readHistory(connection: Connection, filter: RecordFilter = {}):
         if (revision.change === 'rewritten') continue;
         const key = { kind, scope, id: head.id };
         const change = revision.change === 'added' ? additionOf(key, run) : revision.change;
-        yield { source, ...key, run, at: timeOf(run), change, body: text };
+        const body = text === null ? null : bodies.of(text, revision);
+        yield { source, ...key, run, at: timeOf(run), change, body };
       }
     }
   }

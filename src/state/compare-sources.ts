@@ -11,6 +11,7 @@ import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
 import { requireComparedFields } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
+import { checkedState } from './intact.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { Coverage, LoadedState } from './state.ts';
 
@@ -101,13 +102,14 @@ interface Side {
 
 function sideOf(state: LoadedState, filter: StateFilter): Side {
   const parts = filterParts(filter, state);
+  const checked = checkedState(state);
   const known = state
     .collections()
     .filter(({ kind, scope }) => parts.some((part) => selectsCollection(part, kind, scope)))
     .map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
   return {
     state,
-    records: parts.flatMap((part) => [...state.records(part)]),
+    records: parts.flatMap((part) => [...checked.records(part)]),
     collections: known
       .filter(({ coverage }) => coverage.how === 'read')
       .map(({ kind, scope }) => ({ kind, scope })),

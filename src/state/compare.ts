@@ -10,6 +10,7 @@ import { withoutRepeats } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { requireComparedFields } from './compared-fields.ts';
+import { checkedState } from './intact.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
@@ -47,9 +48,15 @@ interface ComparisonRequest {
 /**
  * Compares the two, and yields to the event loop meanwhile.
  * @throws TidemarkError when nothing was compared (`forbidden` and `unauthorized` where the key was refused everything
- * that was asked for), `usage` when a field is not a pointer, `malformed` when a body is not JSON
+ * that was asked for), `usage` when a field is not a pointer, `malformed` when a body is not JSON, `mirror_corrupt` when
+ * one of the mirror does not match its hash
  */
-export async function compareStates(asked: ComparisonRequest): Promise<DiffDocument> {
+export async function compareStates(request: ComparisonRequest): Promise<DiffDocument> {
+  const sides = { from: checkedState(request.from), to: checkedState(request.to) };
+  return await compareChecked({ ...request, ...sides });
+}
+
+async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, mode, fields, definitions } = asked;
   const from = stateWithRecreated(asked.from, to, asked.idMap ?? [], definitions);
   const leaveOut = new Map([...unmanagedKinds(mode, definitions), ...(asked.leaveOut ?? [])]);

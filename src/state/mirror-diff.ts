@@ -140,12 +140,14 @@ class MirrorState implements LoadedState {
   readonly source: string;
   readonly point: Point;
   readonly #mirror: Mirror;
+  readonly #isChecked: boolean;
   /** Read when first asked for: who only reads records needs none of it. */
   #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
   #idByKey: ReadonlyMap<string, number> | undefined;
 
-  constructor(mirror: Mirror, source: string, point: Point) {
+  constructor(mirror: Mirror, source: string, point: Point, isChecked = false) {
     this.#mirror = mirror;
+    this.#isChecked = isChecked;
     this.source = source;
     this.point = point;
     const { ref, run, at, forgotten } = point;
@@ -246,6 +248,10 @@ class MirrorState implements LoadedState {
     return projectsIn((filter) => this.records(filter), organizations);
   }
 
+  checked(): LoadedState {
+    return new MirrorState(this.#mirror, this.source, this.point, true);
+  }
+
   requireIntact(records: Iterable<NamedRecord>): void {
     requireIntact(this.#mirror, this.source, this.point.run, records);
   }
@@ -256,7 +262,8 @@ class MirrorState implements LoadedState {
 
   #read(filter: StateFilter & { readonly scope?: Scope }): Iterable<MirrorRecord> {
     // Also for the latest run: another one may be published while this state is being read.
-    return this.#mirror.records.readAt(this.point.run, { ...filter, sources: [this.source] });
+    const own = { ...filter, sources: [this.source] };
+    return this.#mirror.records.readAt(this.point.run, own, { isChecked: this.#isChecked });
   }
 
   #hasAny(filter: StateFilter, scope: Scope): boolean {

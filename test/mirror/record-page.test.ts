@@ -1,4 +1,5 @@
 /** Pages and single records by position and id, beside the streams that read everything. */
+import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Mirror } from '../../src/mirror/mirror.ts';
@@ -24,6 +25,23 @@ function expected(mirror: Mirror, { run, isDescending }: RecordList): { id: stri
 }
 
 const recording = (id: string, value: string): string => `{"id":${JSON.stringify(id)},"n":${value}}`;
+
+it('a body that does not match its hash is not served by id, nor as of an earlier run', async () => {
+  const mirror = open();
+  const bodies = [recording('a', '1'), recording('b', '2')];
+  for (const more of [[], [recording('c', '3')]]) await sync(mirror, KIND, PROJECT, [...bodies, ...more]);
+  const file = new Database(mirror.path);
+  file.prepare(`UPDATE records SET body = '{"id":"a","n":7}' WHERE remote_id = 'a'`).run();
+  file.close();
+  const damage = /is damaged: the stored content of 1 record does not match its hash: session recording$/;
+  for (const run of [null, 1]) {
+    const list = listOf(mirror, run);
+    expect(mirror.records.bodyIn(list, 'b')).toBe(bodies[1]);
+    expect(() => mirror.records.bodyIn(list, 'a')).toThrow(damage);
+  }
+  expect(() => mirror.records.page(listOf(mirror, 1), 0, 5)).toThrow(damage);
+  expect(textOf(mirror.records.page(listOf(mirror, 1), 1, 5))).toBe(bodies[1]);
+});
 
 describe('pages of a collection', () => {
   it('hold what a stream reads there, in any state, order and place', async () => {

@@ -1,0 +1,70 @@
+/** A stored body that is not what was stored: nothing that shows, hands on or rehearses it believes it. */
+import Database from 'better-sqlite3';
+import { existsSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
+import { Story } from './restore-story.ts';
+
+const ALTER = `UPDATE records SET body = replace(body, ?, ?) WHERE remote_id = ? AND body LIKE '%"created_at"%'`;
+
+function alter(story: Story, ...values: readonly string[]): void {
+  const mirror = new Database(story.file('mirror.db'));
+  const { changes } = mirror.prepare(ALTER).run(...values);
+  mirror.close();
+  expect(changes).toBe(1);
+}
+
+const REFUSED = 'the stored content of 1 record does not match its hash: role';
+
+/** A role as of run 1 and, renamed, of run 2; then the newest body is altered, and with it what the delta to it makes. */
+async function damaged(): Promise<{ story: Story; id: string; other: string }> {
+  const story = await Story.start();
+  const [role, another] = await story.list('roles');
+  const [id, other] = [String(role?.['id']), String(another?.['id'])];
+  await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+  await story.call('PATCH', `/api/organizations/${KITTIWAKE_ID}/roles/${id}/`, { name: 'Night' });
+  await story.expectRun(0, 'sync', '--quiet');
+  alter(story, '"Night"', '"xNight"', id);
+  return { story, id, other };
+}
+
+it('is refused wherever it would be shown, handed on or rehearsed', async () => {
+  const { story } = await damaged();
+  const commands = [
+    ['diff', 'run:1', 'latest'],
+    ['diff', 'latest', 'live'],
+    ['diff', 'latest', 'live', '--kind', 'roles', '--json'],
+    ['drift'],
+    ['drift', '--live'],
+    ['changes'],
+    ['drill', '--kind', 'roles'],
+    ...['ndjson', 'json', 'yaml'].map((format) => ['export', '--format', format]),
+    ...['csv', 'parquet'].map((format) => ['export', '--kind', 'roles', '--format', format]),
+    ['export', '--at', 'run:2', '--kind', 'roles'],
+    ['export', '--history', '--kind', 'roles'],
+    ['export', '--format', 'csv', '--output', 'tables'],
+    ['export', '--format', 'terraform-imports', '--output', 'imports.tf'],
+  ];
+  for (const command of commands) {
+    const { code, stdout, stderr } = await story.run(...command);
+    const what = command.join(' ');
+    expect(`${stderr}${stdout}`, what).toContain(REFUSED);
+    expect(stderr, what).toContain('`tidemark verify` says what is damaged; restore a backup');
+    expect(code, what).toBe(1);
+  }
+  expect(existsSync(story.file('imports.tf'))).toBe(false);
+});
+
+it('stands in the way of nothing else', async () => {
+  const { story, other } = await damaged();
+  for (const command of [
+    ['diff', 'run:1', 'latest', '--kind', 'batch_exports'],
+    ['diff', 'latest', 'live', '--kind', 'roles', '--id', other],
+    ['export', '--kind', 'domains'],
+    ['export', '--kind', 'roles', '--at', 'run:1', '--id', other],
+    ['log', 'roles', other],
+    ['status'],
+    ['sync', '--quiet'],
+  ])
+    await story.expectRun(0, ...command);
+});
