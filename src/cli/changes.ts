@@ -97,18 +97,21 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       showsSecrets: options.showSecrets === true,
       notes: notesOf(found, definitions),
     };
-    const report = timelineReport(timelineOf(period, found, sources), {
-      ...shared,
-      title:
-        format === 'html'
-          ? 'Changes'
-          : `Changes from ${localTime(period.since.at)} to ${localTime(period.until.at)}`,
-      ...(format === 'text' ? { timeText: localTime } : {}),
-    });
+    const isPage = format === 'html';
+    const timeline = timelineOf(period, found, sources);
+    const { since, until } = period;
+    const report = timelineReport(
+      isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcMinute(until.at)} UTC` } : timeline,
+      {
+        ...shared,
+        title: isPage ? 'Changes' : `Changes from ${localTime(since.at)} to ${localTime(until.at)}`,
+        ...(isPage ? {} : { timeText: localTime }),
+      },
+    );
     const text =
       format === 'json'
         ? escapeForTerminal(`${JSON.stringify(document(period, found))}\n`)
-        : format === 'html'
+        : isPage
           ? renderHtml(report)
           : renderText(report, {
               ...lineOptions(context, { isFile: options.output !== undefined }),
@@ -117,11 +120,18 @@ export async function changes(context: CommandContext, options: ChangesOptions):
             });
     printNote(context, period.notes);
     if (options.output === undefined) await (format === 'text' ? printPage : printDocument)(context, text);
-    else await writeWhole(resolve(context.cwd, options.output), [text], context);
+    else {
+      await writeWhole(resolve(context.cwd, options.output), [text], context);
+      printNote(context, [`written to ${options.output}`]);
+    }
     return EXIT.done;
   } finally {
     mirror.close();
   }
+}
+
+function utcMinute(at: string): string {
+  return at.slice(0, 16).replace('T', ' ');
 }
 
 function document(period: Period, found: readonly RunChanges[]): object {

@@ -293,8 +293,12 @@ export function changesBetween(
   return { ...once, changes, left_out: firstReads.leftOut() };
 }
 
-/** Records of its source as of a run: not what a first run added, since retention may have dropped runs before it. */
-export function recordsAt(mirror: Mirror, { run, source }: RunRow): number {
+/**
+ * Records of the source of its first run that is kept: what the run added, a component in two lists once; or what there was as
+ * of it, where retention dropped runs before it.
+ */
+export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): number {
+  if (mirror.retention.forgottenBefore(run) === undefined) return added;
   return mirror.records.countsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
 }
 

@@ -1,6 +1,6 @@
 /** What changed in a period as a report: charts by day, a table by kind, then run by run, newest first. */
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { formatInteger, plural } from '../core/wording.ts';
+import { formatInteger } from '../core/wording.ts';
 import type { Recreated, RecordChange, WrittenBy } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { chartBox } from './charts.ts';
@@ -33,6 +33,8 @@ export interface Timeline {
   /** First and last day of the period, `YYYY-MM-DD`, both included. */
   readonly firstDay: string;
   readonly lastDay: string;
+  /** The period that was asked for, where the title does not say it. */
+  readonly period?: string;
   /** In order of time; those of other days are left out. */
   readonly events: readonly TimelineEvent[];
 }
@@ -62,10 +64,7 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
       events.length === 0
         ? 'Nothing changed.'
         : changed.map((change) => `${formatInteger(totals[change])} ${change}`).join(', '),
-    detail:
-      days.length === 1
-        ? `${timeline.firstDay} (UTC)`
-        : `${timeline.firstDay} to ${timeline.lastDay} (UTC), ${plural(days.length, 'day')}`,
+    ...(timeline.period === undefined ? {} : { detail: timeline.period }),
     ...(notes === undefined ? {} : { notes }),
     parts: [
       ...(events.length === 0 ? [] : overviewParts(days, events, options)),

@@ -103,7 +103,8 @@ describe('a period', () => {
     expect(part.runs.map(({ run: number }) => number)).toEqual([3]);
 
     const text = await run('changes', '--limit', '3');
-    expect(text.stdout).toContain('131 added, 1 removed, 1 changed');
+    // One period, in the heading.
+    expect(text.stdout).toMatch(/^Changes from \S+Z to \S+Z\n131 added, 1 removed, 1 changed\n/);
     expect(text.stdout).toContain('run 1 was the first sync of default');
     expect(text.stdout).toMatch(/run 3 \(131\)\n {2}- domain a\.example removed/);
     expect(text.stdout).toContain('… 130 more records: `tidemark changes --format json` shows all');
@@ -113,10 +114,11 @@ describe('a period', () => {
 
     const page = await run('changes', '--format', 'html', '--output', 'changes.html');
     expect(page.code, page.stderr).toBe(0);
-    expect(page.stdout).toBe('');
+    expect(page).toMatchObject({ stdout: '', stderr: 'tidemark: written to changes.html\n' });
     const html = readFileSync(join(directory, 'changes.html'), 'utf8');
     expect(statSync(join(directory, 'changes.html')).mode & 0o777).toBe(0o600);
     expect(html).toContain('131 added, 1 removed, 1 changed');
+    expect(html).toMatch(/<p class="faint">\d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-\d\d-\d\d \d\d:\d\d UTC<\/p>/);
     expect(html).toContain('/sso_enforcement: &quot;&quot; → &quot;saml&quot;');
     expect(html.match(/<script/g)).toHaveLength(1);
 
