@@ -12,7 +12,8 @@ import { openTarget } from './targets/open.ts';
 import type { BackupTarget } from './targets/target.ts';
 
 /**
- * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid.
+ * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid or that of
+ * another backup.
  * `unlisted`: it has no manifest. `gone`: there is a manifest without its file.
  */
 export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
@@ -113,6 +114,9 @@ async function describe(target: BackupTarget, named: BackupName, bytes: number |
   }
   if (bytes === null) return { ...facts, state: 'gone', reason: 'only its manifest is there', manifest };
   if (manifest === null) return { ...facts, state: 'unlisted', reason: 'it has no manifest', manifest };
+  // A file whose name is not that of a backup was renamed by somebody, with its manifest.
+  if (manifest.file !== named.name && parseBackupName(named.name) !== undefined)
+    return { ...facts, state: 'damaged', reason: `its manifest is that of ${manifest.file}`, manifest };
   const known = { ...facts, madeAt: manifest.made_at, run: manifest.run, manifest };
   if (bytes === manifest.bytes) return { ...known, state: 'whole', reason: null };
   const reason = `it has ${bytes} bytes where its manifest says ${manifest.bytes}`;

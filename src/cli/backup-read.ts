@@ -233,6 +233,15 @@ function newestOf(
   const owner = configured?.origin.id ?? null;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;
+  const [damaged, ...others] = backups.filter(({ state }) => state === 'damaged');
+  if (latest === undefined && damaged !== undefined) {
+    const more = others.length === 0 ? '' : `, and ${plural(others.length, 'other backup')} too`;
+    throw new TidemarkError(
+      'mirror_corrupt',
+      `no backup in ${where} is complete: ${damaged.name} is damaged (${damaged.reason ?? ''})${more}`,
+      { hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes another one' },
+    );
+  }
   if (latest === undefined) {
     throw new TidemarkError('reference_unknown', `there is no complete backup in ${where}`, {
       hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes one',

@@ -119,6 +119,42 @@ describe('backups elsewhere', () => {
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
   });
 
+  it('a damaged one that is the only one is named, with 1; so is one under the name of another', async () => {
+    const service = await FakeService.start();
+    const home = scratch();
+    const directory = join(home, 'backups');
+    mkdirSync(directory);
+    const env = environment(service.url, home, { TIDEMARK_BACKUP_TARGETS: directory });
+    const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+    expect(await run('backup', 'verify', directory)).toMatchObject({ code: 4 });
+    expect(await run('sync', '--quiet')).toMatchObject({ code: 0 });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
+    const [name = ''] = readdirSync(directory);
+    const path = join(directory, name);
+    const whole = readFileSync(path);
+    writeFileSync(path, whole.subarray(1));
+    for (const args of [[directory], ['latest'], []]) {
+      const { code, stderr } = await run('backup', 'verify', ...args);
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining(`no backup in ${directory} is complete: ${name} is damaged (it has `),
+      ]);
+    }
+    writeFileSync(path, whole);
+    const other = name.replace(/-run1\b/, '-run2');
+    renameSync(path, join(directory, other));
+    renameSync(`${path}.json`, join(directory, `${other}.json`));
+    for (const file of [other, join('backups', other)]) {
+      const { code, stderr } = await run('backup', 'verify', file);
+      expect(code).toBe(1);
+      expect(stderr).toContain(`${other} is damaged: its manifest is that of ${name}`);
+    }
+    // Under a name that says nothing, it is what its manifest says.
+    renameSync(join(directory, other), join(home, 'copy.zst'));
+    renameSync(join(directory, `${other}.json`), join(home, 'copy.zst.json'));
+    expect(await run('backup', 'verify', 'copy.zst')).toMatchObject({ code: 0 });
+  });
+
   it('of several mirrors in one target: latest is that of the configured one; without it, one has to be named', async () => {
     const service = await FakeService.start();
     const home = scratch();
