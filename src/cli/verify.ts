@@ -87,7 +87,9 @@ async function verifyConfigured(
     const { checked, notes } = verified;
     const problems = verified.problems.map((problem) => withMaskedId(problem, config));
     const result = verifyResult(verified, config, mirror, systemClock.monotonicMs() - startedMs);
-    const latest = mirror.runs.list().find(({ root }) => root !== null);
+    const runs = mirror.runs.list();
+    const latest = runs.find(({ root }) => root !== null);
+    const failed = runs.filter(({ root, outcome }) => root === null && outcome !== 'running').length;
     const audited = mirror.lastEntry();
     const noted = await compareNoted(mirror);
     if (context.options.json === true) {
@@ -106,7 +108,8 @@ async function verifyConfigured(
       const lines = [
         ...problemLines(problems),
         `${problems.length === 0 ? 'verified' : `${plural(problems.length, 'problem')} found`}: ` +
-          `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}`,
+          `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}` +
+          (failed === 0 ? '' : ` and ${plural(failed, 'failed run')}`),
         ...notes.map(({ message }) => message),
         ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
         ...(audited === null ? [] : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
@@ -260,6 +263,8 @@ interface Compared {
   readonly file: string;
   readonly run: number;
   readonly found: FoundSeal | undefined;
+  /** What of its manifest is not in the chain. */
+  readonly lacks: 'root' | 'entry' | null;
 }
 
 /**
@@ -286,28 +291,39 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
       const { run, root, audit_log: audited = null } = manifest;
       const found = mirror.findSeal(root);
       const isOfRun = found !== undefined && found.status !== 'entry' && found.run === run;
-      compared.push({ target: target.address, file: name, run, found: isOfRun ? found : undefined });
+      const hasEntry = audited === null || mirror.findSeal(audited.hash)?.status === 'entry';
+      const lacks = !isOfRun ? 'root' : hasEntry ? null : 'entry';
+      const backup = { target: target.address, file: name, run };
+      compared.push({ ...backup, found: isOfRun ? found : undefined, lacks });
       if (!isOfRun) wrong.push(`${path}: root ${root} of run ${run} is not in the chain`);
-      else if (audited !== null && mirror.findSeal(audited.hash)?.status !== 'entry')
+      else if (!hasEntry)
         wrong.push(
-          `${path}: entry ${audited.entry} of the audit log, with hash ${audited.hash}, is not in it`,
+          `${path}: entry ${audited.entry} of the audit log, with hash ${audited.hash}, is not in the chain`,
         );
     }
   }
-  const present = compared.filter(({ found }) => found?.status === 'run');
-  const replaced = compared.filter(({ found }) => found?.status === 'replaced');
+  const intact = compared.filter(({ lacks }) => lacks === null);
+  const present = intact.filter(({ found }) => found?.status === 'run');
+  const replaced = intact.filter(({ found }) => found?.status === 'replaced');
+  const lacking = (what: Compared['lacks']): number => compared.filter(({ lacks }) => lacks === what).length;
   if (compared.length === 0) unread.push('no backup of this mirror was found: nothing was compared');
   else if (wrong.length === 0 && present.length === 0)
     unread.push('all backups are older than the latest forget: no root of theirs can be computed any more');
   return {
     document: {
-      backups: compared.map(({ found, ...backup }) => ({ ...backup, ...sealDocument(found) })),
+      backups: compared.map(({ target, file, run, found }) => ({
+        ...{ target, file, run },
+        ...sealDocument(found),
+      })),
     },
     lines: [
       `${plural(compared.length, 'backup')} compared: ${[
         `${present.length} with the root of a run`,
         ...(replaced.length === 0 ? [] : [`${replaced.length} with a root that a forget replaced`]),
-        ...(wrong.length === 0 ? [] : [`${wrong.length} not in the chain`]),
+        ...(lacking('root') === 0 ? [] : [`${lacking('root')} not in the chain`]),
+        ...(lacking('entry') === 0
+          ? []
+          : [`${lacking('entry')} with an audit log entry that is not in the chain`]),
       ].join(', ')}`,
     ],
     reasons: [...wrong, ...unread],

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { open, ORG, sync } from '../mirror/fixture.ts';
+import { begin, open, ORG, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { scratch } from './harness.ts';
 
@@ -42,6 +42,16 @@ async function mirrored() {
   await next('A');
   return { run, next, verified, change, directory, path };
 }
+
+it('verify counts failed runs too: the numbers of runs add up', async () => {
+  const { run, next, path } = await mirrored();
+  const mirror = open({ path, clock: systemClock });
+  begin(mirror).abandon({ code: 'unreachable', message: 'nobody answered' });
+  mirror.close();
+  await next('B');
+  const { stdout } = await run('verify');
+  expect(stdout).toMatch(/^verified: 1 record, 2 revisions, 2 runs and 1 failed run\nsealed up to run 3: /);
+});
 
 describe('verify --root', () => {
   it('names the run of a root that was noted, also after later runs', async () => {
@@ -144,7 +154,10 @@ describe('verify --backups', () => {
     change('DELETE FROM snapshots', 'DELETE FROM audit_log');
     const cut = await run('verify', '--backups');
     expect(cut.code).toBe(1);
-    expect(cut.stderr).toMatch(/entry 1 of the audit log, with hash [0-9a-f]{64}, is not in it/);
+    expect(cut.stderr).toMatch(/entry 1 of the audit log, with hash [0-9a-f]{64}, is not in the chain/);
+    expect(cut.stdout).toContain(
+      '1 backup compared: 0 with the root of a run, 1 with an audit log entry that is not in the chain\n',
+    );
     await next('B');
     const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.json'));
     const file = join(directory, name);
