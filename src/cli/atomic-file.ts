@@ -1,6 +1,9 @@
 /** Files that appear complete or not at all: written to a temporary file beside the final path, synced, then renamed. */
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { asFileError, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
@@ -20,11 +23,29 @@ export function isLeftBehind(name: string): boolean {
  * interruption, leaves the old file and nothing beside it.
  * @throws TidemarkError that names `path`; what `pieces` throws; the signal's reason
  */
-export async function writeWhole(
+export async function writeWhole(path: string, pieces: Pieces, how: Writing): Promise<void> {
+  await write(path, pieces, how, () => Promise.resolve(true));
+}
+
+/** As `writeWhole`, but a file that holds these bytes already is not touched. Says whether it wrote. */
+export async function writeIfChanged(path: string, pieces: Pieces, how: Writing): Promise<boolean> {
+  return await write(path, pieces, how, async (temporary) => !(await areSame(path, temporary)));
+}
+
+type Pieces = Iterable<string | Uint8Array>;
+
+interface Writing {
+  readonly pid: number;
+  readonly signal: AbortSignal;
+}
+
+/** `isWanted` decides, once all is in the temporary file, whether that takes the place of what is there. */
+async function write(
   path: string,
-  pieces: Iterable<string | Uint8Array>,
-  how: { readonly pid: number; readonly signal: AbortSignal },
-): Promise<void> {
+  pieces: Pieces,
+  how: Writing,
+  isWanted: (temporary: string) => Promise<boolean>,
+): Promise<boolean> {
   const temporary = join(dirname(path), `.${basename(path)}.${how.pid}.tidemark-tmp`);
   // Where it may not even be made, there is nothing to take away again.
   const file = await onFile(path, 'written', () => open(temporary, 'w', PRIVATE));
@@ -39,19 +60,43 @@ export async function writeWhole(
       await file.close();
     }
     how.signal.throwIfAborted();
-    await rename(temporary, path);
+    const isWritten = await isWanted(temporary);
+    if (isWritten) await rename(temporary, path);
+    else await rm(temporary);
+    return isWritten;
   } catch (error) {
     await onFile(path, 'written', () => rm(temporary, { force: true }));
     throw asFileError(error, path, 'written');
   }
 }
 
-/** As `writeWhole`, but a file that holds that text already is not touched. Says whether it wrote. */
-export async function writeIfDifferent(
-  path: string,
-  text: string,
-  how: { readonly pid: number; readonly signal: AbortSignal },
-): Promise<boolean> {
+/** True if there is a file at `path` with the bytes of the other one. */
+async function areSame(path: string, other: string): Promise<boolean> {
+  const [bytes, otherBytes] = await Promise.all([path, other].map(bytesOf));
+  if (bytes === null || bytes !== otherBytes) return false;
+  const [one, two] = await Promise.all([digestOf(path), digestOf(other)]);
+  return one === two;
+}
+
+async function bytesOf(path: string): Promise<number | null> {
+  try {
+    const stats = await stat(path);
+    return stats.isFile() ? stats.size : null;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Read in chunks: an export may be larger than memory. */
+async function digestOf(path: string): Promise<string> {
+  const digest = createHash('sha256');
+  await pipeline(createReadStream(path), digest);
+  return digest.digest('hex');
+}
+
+/** As `writeIfChanged` of a text that is small enough to be compared before anything is written. */
+export async function writeIfDifferent(path: string, text: string, how: Writing): Promise<boolean> {
   if ((await textOf(path)) === text) return false;
   await writeWhole(path, [text], how);
   return true;

@@ -1,6 +1,6 @@
 /**
  * An export into a directory: afterwards it holds exactly this export, beside the files of others. Files appear
- * complete or not at all, unchanged records keep their file, and what an earlier export wrote and this one did not goes.
+ * complete or not at all, unchanged files are not touched, and what an earlier export wrote and this one did not goes.
  */
 import { mkdir, readdir, rm, stat, opendir, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -9,14 +9,14 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError, onFile } from '../core/file-errors.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
-import { writeIfDifferent, writeWhole, isLeftBehind, textOf } from './atomic-file.ts';
+import { writeIfChanged, writeIfDifferent, writeWhole, isLeftBehind, textOf } from './atomic-file.ts';
 import { recordPathOfYaml } from '../report/export/file-name.ts';
 
 /** A file to be: where below the directory, and its content in pieces; a record's own file is text. */
 export interface ExportFile {
   readonly path: readonly string[];
   readonly pieces: Iterable<string | Uint8Array>;
-  /** True for a record's own file: small, and left alone when it holds that text already. */
+  /** True for a record's own file: a small one. */
   readonly isRecord: boolean;
 }
 
@@ -90,9 +90,10 @@ async function writeFiles(
     if (!made.has(parent)) await makeDirectory(parent);
     made.add(parent);
     kept.add(file.path.join('/'));
-    if (!file.isRecord) await writeWhole(path, file.pieces, how);
-    else if (!(await writeIfDifferent(path, [...file.pieces].join(''), how))) return;
-    written += 1;
+    const isWritten = file.isRecord
+      ? await writeIfDifferent(path, [...file.pieces].join(''), how)
+      : await writeIfChanged(path, file.pieces, how);
+    if (isWritten) written += 1;
   });
   return { written, kept };
 }

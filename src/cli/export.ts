@@ -4,6 +4,8 @@ import { statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config } from '../config/config.ts';
+import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { namesOf } from '../config/mirrors.ts';
@@ -20,7 +22,7 @@ import {
   yamlDocuments,
 } from '../report/export/documents.ts';
 import { parquetOfKind } from '../report/export/parquet.ts';
-import { terraformImports } from '../report/export/terraform.ts';
+import { type TerraformCounts, terraformImports } from '../report/export/terraform.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
@@ -135,13 +137,15 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       if (revisions === 0) printNote(context, [nothingText(options)]);
       return EXIT.done;
     }
+    const kinds = options.kind ?? heldKinds(config, content);
     const shape: Shape = {
       format,
-      kinds: options.kind ?? KINDS,
+      kinds,
       extent: extentOf(mirror, sources, options, { point, namesSource }),
       of: stateOf(mirror, sources, point),
     };
     const stale = staleCollections(mirror, sources, options, run);
+    const isDirectory = options.output !== undefined && file === null;
     if (options.output === undefined) await toStdout(context, content, shape);
     else if (file !== null) await toFile(context, file, content, shape, stale);
     else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
@@ -150,6 +154,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(point?.note === undefined ? [] : [point.note]),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
+      ...(isDirectory && format !== 'yaml' ? notMirrored(options.kind ?? KINDS, kinds) : []),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
   } catch (error) {
@@ -162,6 +167,21 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     mirror.close();
   }
   return EXIT.done;
+}
+
+/** All kinds but those that no source mirrors and of which nothing is left from before: an empty file would say that there is nothing. */
+function heldKinds({ sources }: Config, content: ExportContent): readonly Kind[] {
+  if (sources.length === 0) return KINDS;
+  const mirrored = new Set(sources.flatMap((source) => [...mirroredKinds(source)]));
+  return KINDS.filter((kind) => mirrored.has(kind) || !content.isEmpty({ kind }));
+}
+
+function notMirrored(all: readonly Kind[], held: readonly Kind[]): string[] {
+  const missing = all.filter((kind) => !held.includes(kind));
+  if (missing.length === 0) return [];
+  return [
+    `no file for ${missing.join(', ')}: the configuration does not mirror ${missing.length === 1 ? 'it' : 'them'}`,
+  ];
 }
 
 function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {
@@ -207,7 +227,11 @@ function isTable(format: ExportFormat): boolean {
 function piecesOf(
   content: ExportContent,
   { format }: Pick<Shape, 'format'>,
-  { only, about }: { readonly only: Kind | undefined; readonly about: object },
+  {
+    only,
+    about,
+    imports,
+  }: { readonly only: Kind | undefined; readonly about: object; readonly imports?: TerraformCounts },
 ): Iterable<string | Uint8Array> {
   const narrowing = only === undefined ? {} : { kind: only };
   switch (format) {
@@ -218,7 +242,7 @@ function piecesOf(
       if (only === undefined) throw new Error('a Parquet file holds one kind');
       return parquetOfKind(only, content.dated(narrowing), content.parents());
     case 'terraform-imports':
-      return terraformImports(content.look(narrowing), content.records(narrowing));
+      return terraformImports(content.look(narrowing), content.records(narrowing), imports);
     case 'yaml':
       return yamlDocuments(content.records(narrowing));
     case 'json':
@@ -259,9 +283,13 @@ async function toFile(
   stale: readonly StaleCollection[],
 ): Promise<void> {
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
-  const pieces = piecesOf(content, shape, { only, about: { ...shape.of, ...shape.extent } });
+  const imports = { blocks: 0, comments: 0 };
+  const pieces = piecesOf(content, shape, { only, about: { ...shape.of, ...shape.extent }, imports });
   await writeWhole(path, pieces, { pid: context.pid, signal: context.signal });
-  const counted = plural(content.count, 'record');
+  const counted =
+    shape.format === 'terraform-imports'
+      ? `${plural(imports.blocks, 'import block')}, and ${plural(imports.comments, 'record')} as comments,`
+      : plural(content.count, 'record');
   await reportFile(context, path, { format: shape.format, run: content.run, stale, counted });
 }
 

@@ -202,6 +202,50 @@ describe('what goes wrong', () => {
   });
 });
 
+describe('files of kinds', () => {
+  it.each(['ndjson', 'json', 'csv', 'parquet'])(
+    'as %s are written only where they changed',
+    async (format) => {
+      const { service, tree, env } = await mirrored();
+      const args = ['export', '--format', format, '--output', tree];
+      const first = await ok(args, env);
+      const [files = ''] = /\d+ files/.exec(first) ?? [];
+      const count = Number.parseInt(files, 10);
+      expect(first).toContain(`${count} files in ${tree}: ${count} written, 0 unchanged`);
+      const before = new Map(filesBelow(tree).map((name) => [name, statSync(join(tree, name)).mtimeMs]));
+      expect(await ok(args, env)).toContain(`${count} files in ${tree}: 0 written, ${count} unchanged`);
+      for (const [name, at] of before) expect(statSync(join(tree, name)).mtimeMs, name).toBe(at);
+      service.set('roles', [{ id: 'r1', name: 'Writers' }]);
+      await ok(['sync'], env);
+      expect(await ok(args, env)).toContain(`: 1 written, ${count - 1} unchanged`);
+      expect(filesBelow(tree).some((name) => name.endsWith('.tidemark-tmp'))).toBe(false);
+    },
+  );
+
+  it('there is none of a kind that is not mirrored, unless it was, or is asked for', async () => {
+    const { tree, env } = await mirrored();
+    const args = ['export', '--format', 'csv', '--output', tree];
+    const without = { ...env, TIDEMARK_KINDS_EXCLUDE: 'domains,invites' };
+    const said = await ok(args, without);
+    expect(filesBelow(tree)).toContain('domains.csv');
+    expect(filesBelow(tree)).not.toContain('invites.csv');
+    expect(said).toContain('no file for invites: the configuration does not mirror it\n');
+    await ok([...args, '--kind', 'invites'], without);
+    expect(filesBelow(tree)).toContain('invites.csv');
+  });
+
+  it('import blocks are counted', async () => {
+    const { directory, env } = await mirrored();
+    const path = join(directory, 'imports.tf');
+    const said = await ok(['export', '--format', 'terraform-imports', '--output', path], env);
+    const blocks = readFileSync(path, 'utf8').match(/^import \{$/gm)?.length ?? 0;
+    expect(blocks).toBeGreaterThan(0);
+    expect(said).toMatch(
+      new RegExp(`: ${blocks} import blocks?, and \\d+ records? as comments, written to ${path}\n`),
+    );
+  });
+});
+
 describe('what was asked for', () => {
   it('nothing published yet: 1, why, and what to do', async () => {
     const service = await FakeService.start();

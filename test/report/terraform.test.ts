@@ -11,6 +11,19 @@ function written(...records: readonly ExportRecord[]): string {
 }
 
 describe('import blocks', () => {
+  it('are counted apart from the comments', () => {
+    const records = [
+      record('projects', '17', { name: 'Web' }),
+      record('roles', 'r-1', { name: 'Readers' }),
+      record('invites', 'i-1', { target_email: 'new@example.com' }),
+      { kind: 'session_recordings', id: 'x', scope: { project_id: '17' }, body: '{}', source: null },
+    ] as const;
+    const counts = { blocks: 0, comments: 0 };
+    const text = [...terraformImports(records, records, counts)].join('');
+    expect(text.match(/^import \{$/gm)).toHaveLength(2);
+    expect(counts).toEqual({ blocks: 2, comments: 2 });
+  });
+
   it('have the ids that the provider asks for, and say why the rest is left out', () => {
     const text = written(
       { kind: 'organizations', id: 'o-1', scope: {}, body: '{"name":"Harbor"}', source: null },

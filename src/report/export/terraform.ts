@@ -35,10 +35,17 @@ const RESOURCES: Readonly<Partial<Record<Kind, Covered | string>>> = {
   recording_sharing: ACTIVITY,
 };
 
+/** What was written of the records: import blocks, and comments on those that the provider does not cover. */
+export interface TerraformCounts {
+  blocks: number;
+  comments: number;
+}
+
 /** @param forNames the same records, read before: a name that several of a type have gets a part of their ids' hash */
 export function* terraformImports(
   forNames: Iterable<ExportRecord>,
   records: Iterable<ExportRecord>,
+  counts: TerraformCounts = { blocks: 0, comments: 0 },
 ): Generator<string> {
   const times = new Map<string, number>();
   for (const record of forNames) {
@@ -57,6 +64,7 @@ export function* terraformImports(
     if (record.kind !== last) unnamed = 0;
     if (record.kind !== last && typeof resource === 'string') yield `\n# ${record.kind}: ${resource}\n`;
     last = record.kind;
+    counts[typeof resource === 'string' ? 'comments' : 'blocks'] += 1;
     if (resource === ACTIVITY) unnamed += 1;
     else if (typeof resource === 'string') yield `#   ${comment(record)}\n`;
     else yield importBlock(record, resource, times);
