@@ -159,9 +159,9 @@ export function nameText(name: string): string {
   return folded(escapeControlCharacters(name), NAME_LIMIT);
 }
 
-/** The pointer of a change on one line. */
-export function pathText(field: FieldChange): string {
-  return field.path === '' ? '(record)' : nameText(field.path);
+/** The pointer of a change on one line; where it leads through an element with an id, by that id: the index says less. */
+export function pathText({ path, place = path }: Pick<FieldChange, 'path' | 'place'>): string {
+  return path === '' ? '(record)' : nameText(place);
 }
 
 /** E.g. `/paused: false → true`; each side folded to `limit` characters. */
