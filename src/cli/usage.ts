@@ -18,6 +18,11 @@ export function usageError(
   const word = strayWord(error, command, written);
   if (word !== undefined) {
     const names = namesOf(command);
+    if (word === 'sql' && command.parent === null)
+      return new TidemarkError('usage', 'there is no command sql: the mirror is a SQLite file', {
+        hint: '`sqlite3 -readonly MIRROR "SELECT name FROM batch_exports"`: each kind is a view; docs/sql.md has examples',
+        cause: error,
+      });
     const near = suggest(word, names);
     return new TidemarkError(
       'usage',

@@ -112,12 +112,14 @@ const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl 
 /** With a type, as all columns: DuckDB reads one without a type as bytes. */
 const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT}) AS TEXT)`;
 
+const ORGANIZATION = `(SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
+    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${ORGANIZATION_ID}
+      AND o.hash IS NOT NULL)`;
+
 /** Worked out once for each collection, not for each of its records. */
 function collectionsQuery({ kind }: ResourceDefinition): string {
   return `SELECT l.id, s.name AS source, ${ORGANIZATION_ID} AS organization_id,
-  (SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
-    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${ORGANIZATION_ID}
-      AND o.hash IS NOT NULL) AS organization,
+  ${ORGANIZATION} AS organization,
   l.project_id, l.role_id
 FROM collections l JOIN sources s ON s.id = l.source WHERE l.kind = '${kind}'`;
 }
@@ -143,7 +145,7 @@ FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
  */
 function changesQuery(): string {
   return `WITH c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
-  ${ORGANIZATION_ID} AS organization_id,
+  ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
   l.project_id, l.role_id FROM collections l JOIN sources s ON s.id = l.source),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
 ${changesFrom('r', 'records r ON r.run = n.run')}
@@ -158,6 +160,8 @@ function changesFrom(revision: string, tables: string): string {
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
   CAST(ifnull(CASE c.kind ${names} END, r.last_name) AS TEXT) AS "name", c.source AS "source",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom)}, r.last_name)
+    ELSE c.organization END AS TEXT) AS "organization",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
   c.role_id AS "role_id",
   CAST(CASE ${revision}.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE

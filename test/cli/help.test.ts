@@ -186,6 +186,14 @@ describe('a wrong command line', () => {
     },
   );
 
+  it('sql says how the mirror is queried', async () => {
+    const { code, stderr } = await understand(['sql', 'SELECT 1']);
+    expect(code).toBe(4);
+    expect(stderr).toMatch(
+      /^tidemark: there is no command sql: [^\n]*\n {2}→ `sqlite3 -readonly MIRROR [^\n]*docs\/sql\.md/,
+    );
+  });
+
   it('what only programs call is never suggested', async () => {
     const hidden = COMMANDS.filter(({ isHidden }) => isHidden === true).map(({ name }) => name);
     expect(hidden).toContain('__complete');

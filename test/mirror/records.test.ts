@@ -192,6 +192,26 @@ describe('plain SQL on the mirror', () => {
     expect(dated(1)).toEqual(['a', 'b'].map((id) => [id, one, one]));
   });
 
+  it('names the organization of what changed, also of an organization and of a removed record', async () => {
+    const mirror = open();
+    await sync(mirror, 'organizations', {}, ['{"id":"o1","name":"Harbor"}']);
+    await sync(mirror, 'roles', O1, ['{"id":"a","name":"A"}']);
+    await sync(mirror, 'roles', O1, []);
+    const file = new Database(mirror.path, { readonly: true });
+    expect(file.prepare('SELECT kind, organization, change FROM changes ORDER BY run').raw().all()).toEqual([
+      ['organizations', 'Harbor', 'initial'],
+      ['roles', 'Harbor', 'added'],
+      ['roles', 'Harbor', 'removed'],
+    ]);
+    // For tools that go by the declared type; a field of any type has none.
+    for (const view of ['changes', 'batch_exports', 'members']) {
+      const columns = file.pragma(`table_info(${view})`) as readonly { name: string; type: string }[];
+      const untyped = columns.filter(({ type }) => type === '').map(({ name }) => name);
+      expect(untyped).toEqual(view === 'batch_exports' ? ['schema'] : []);
+    }
+    file.close();
+  });
+
   it('lists what changed in a view, apart from what the first run found', async () => {
     const mirror = open();
     await sync(mirror, 'roles', O1, ['{"id":"a","name":"Old"}', '{"id":"b","name":"B"}']);
