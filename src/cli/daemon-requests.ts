@@ -16,6 +16,8 @@ interface RunsRequest {
   readonly sources: readonly string[] | null;
   readonly full: boolean;
   readonly kinds: readonly string[] | null;
+  /** Who asks. */
+  readonly by: string;
 }
 
 /** A job that the daemon has put into its queue. */

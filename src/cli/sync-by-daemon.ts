@@ -4,6 +4,7 @@ import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
+import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -55,6 +56,7 @@ export async function syncByDaemon(
       sources: config.sources.map(({ name }) => name),
       full: wanted.full === true,
       kinds: wanted.kind ?? null,
+      by: commandActor().by,
     });
   } catch (error) {
     const problem = asTidemarkError(error);

@@ -4,6 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
 import { type Ended, childOf, environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
@@ -70,6 +71,8 @@ describe('tidemark daemon', () => {
     );
     expect(followed.stdout).toMatch(/^run 2 of default: complete/);
     expect(followed.stdout).toMatch(/domains +1 +1 +1/);
+    const { stdout: listed } = await tidemark(['runs'], { env });
+    expect(listed.split('\n')[1]).toMatch(new RegExp(` request of ${commandActor().by}$`));
 
     service.quirks.push(({ path }, response) => path.endsWith('/members/') && respond(response, 403, '{}'));
     const json = await tidemark(['sync', '--kind', 'members', '--json'], { env });

@@ -91,10 +91,10 @@ function changing(what: string, work: (mirror: Mirror, form: URLSearchParams) =>
   });
 }
 
-function startJob({ view }: ActionParts, { form }: Action): Done {
+function startJob({ view }: ActionParts, { form, actor }: Action): Done {
   const job = JOBS.find((each) => each === form.get('job'));
   if (job === undefined) throw new TidemarkError('usage', `job must be one of ${JOBS.join(', ')}`);
-  return { job, requests: view.request(job, null).map(({ request }) => request) };
+  return { job, requests: view.request(job, null, { by: actor.by }).map(({ request }) => request) };
 }
 
 async function planRestore(parts: ActionParts, { form, actor }: Action): Promise<Done> {

@@ -101,8 +101,8 @@ export function createApi(parts: ApiParts): Hono {
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
-    const { job, sources, full, kinds } = parseRunRequest(await requestText(context));
-    const asked = cells.request(job, sources, { full, kinds });
+    const { job, sources, ...how } = parseRunRequest(await requestText(context));
+    const asked = cells.request(job, sources, how);
     const queued = asked.map(({ name, source, request }) => {
       const status = cells.requested(request);
       const before = status?.state === 'waiting' ? status.before : [];

@@ -1,6 +1,7 @@
 /** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
 import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
+import { actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { DaemonCells } from '../cells.ts';
@@ -13,9 +14,11 @@ interface RunRequest {
   readonly full: boolean;
   /** Null for all. */
   readonly kinds: readonly Kind[] | null;
+  /** Who asks, as they say. */
+  readonly by: string;
 }
 
-const MEMBERS = ['job', 'sources', 'full', 'kinds'];
+const MEMBERS = ['job', 'sources', 'full', 'kinds', 'by'];
 const MOST_NAMES = 1_000;
 
 /** @throws Refusal 400 for any other request */
@@ -30,7 +33,11 @@ export function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
   if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
   const kinds = names(body['kinds'], 'kinds');
   if (job !== 'sync' && (full || kinds !== null)) throw wrong('"full" and "kinds" are for "sync" only');
+  const { by = 'token@http' } = body;
+  const name = typeof by === 'string' ? actorName(by) : undefined;
+  if (name === undefined) throw wrong('"by" must be a name of at most 100 printable characters');
   return {
+    by: name,
     job,
     sources: names(body['sources'], 'sources'),
     full,

@@ -57,7 +57,8 @@ export class JobQueue {
     }
     // A scheduled job that waits becomes a request, behind earlier requests.
     this.#waiting.splice(index, 1);
-    this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, trigger: 'request' } });
+    const asked = { trigger: 'request' as const, ...(job.by === undefined ? {} : { by: job.by }) };
+    this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, ...asked } });
     return known.ticket;
   }
 

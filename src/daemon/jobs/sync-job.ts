@@ -30,7 +30,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
         log,
         events: tally.events,
         signal,
-        trigger: job.schedule ?? 'request',
+        trigger: job.schedule ?? (job.by === undefined ? 'request' : `request of ${job.by}`),
         kinds: job.kinds,
         isFull: job.full,
         acceptRemovals: 0,

@@ -26,6 +26,8 @@ export interface QueuedJob {
   readonly kinds: readonly Kind[] | null;
   /** Of a sync: joins a waiting one of its source, instead of waiting besides it (`JobRequest`). */
   readonly joins?: boolean;
+  /** Who asked for it; left out for a schedule, and where that is not known. */
+  readonly by?: string;
 }
 
 export interface JobContext {

@@ -71,7 +71,7 @@ describe('without a token', () => {
       schema: 'tidemark.queued/1',
       queued: [{ job: 'sync', source: 'default', request: 1, behind: [] }],
     });
-    expect(world.asked).toEqual([['sync', null, { full: false, kinds: null }]]);
+    expect(world.asked).toEqual([['sync', null, { by: 'token@http', full: false, kinds: null }]]);
   });
 
   it('what was asked for is found again by its number', async () => {
@@ -113,6 +113,9 @@ describe('without a token', () => {
     ['an unknown member', '{"job":"sync","force":true}'],
     ['no list of sources', '{"job":"sync","sources":"default"}'],
     ['an unknown source', '{"job":"sync","sources":["nobody"]}'],
+    ['nobody', '{"job":"sync","by":" "}'],
+    ['somebody of two lines', '{"job":"sync","by":"a\\nb"}'],
+    ['a number', '{"job":"sync","by":7}'],
     ['an unknown kind', '{"job":"sync","kinds":["members","x"]}'],
     ['kinds of a drill', '{"job":"drill","kinds":["members"]}'],
   ])('refuses %s with what to send', async (_name, body) => {
