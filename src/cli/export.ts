@@ -169,7 +169,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   return EXIT.done;
 }
 
-/** All kinds but those that no source mirrors and of which nothing is left from before: an empty file would say that there is nothing. */
+/** All kinds but those that no source mirrors and of which nothing is left from before: an empty file would count as no records. */
 function heldKinds({ sources }: Config, content: ExportContent): readonly Kind[] {
   if (sources.length === 0) return KINDS;
   const mirrored = new Set(sources.flatMap((source) => [...mirroredKinds(source)]));

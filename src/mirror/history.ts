@@ -159,7 +159,7 @@ function newestRevision({ run, change, ordinal, previous, hash }: HistoryHead): 
   return { run, change: changeName(change), ordinal, previous, hash, encoding: null, body: null };
 }
 
-/** The revision that exactly that run made. @throws TidemarkError `mirror_corrupt` where there is none */
+/** The revision that exactly that run made. @throws TidemarkError `mirror_corrupt` if it is missing */
 export function revisionIn(connection: Connection, head: HistoryHead, run: number): StoredRevision {
   if (run === head.run) return newestRevision(head);
   const { collection, record } = head;
