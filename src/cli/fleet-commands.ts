@@ -209,8 +209,9 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         description: 'Let a worker finish what it does and leave',
         arguments: [{ name: '<worker>', key: 'worker', description: 'name of the worker', values: 'free' }],
         notes: [
-          'It begins nothing new, and leaves once the cells under way have ended, each within fleet.timeLimit. The command does not wait for that;',
-          'the worker learns of it at its next heartbeat. After SIGTERM it leaves within fleet.stopTimeout.',
+          'It begins nothing new, and leaves once the cells under way have ended, each within fleet.timeLimit.',
+          'The command does not wait for that: the worker learns of it at its next heartbeat. After SIGTERM it leaves within',
+          'fleet.stopTimeout.',
         ],
         examples: ['tidemark fleet drain worker-1'],
         load: async () => (await import('./fleet.ts')).fleetDrain,
