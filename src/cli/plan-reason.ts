@@ -18,7 +18,7 @@ type Definitions = RestoreSession['definitions'];
 /** Reasons that are named; the output has all. */
 const SHOWN = 10;
 
-/** What a guard refuses, what could not be read, and what is blocked or manual work. */
+/** What a guard refuses, what could not be read, and what is blocked or to be done by hand. */
 export function planReason(whole: Plan, definitions: Definitions): string[] {
   const plan = maskedPlan(whole, definitions);
   const stopped = plan.steps.filter((step) => !isExecutable(step));
@@ -28,7 +28,7 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
     ...reasonLines(
       stopped.map(({ kind, action, reason }) => ({
         kind,
-        what: action === 'manual' ? 'manual work' : 'blocked',
+        what: action,
         reason,
       })),
     ),
@@ -62,7 +62,7 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
       ...reasonLines(
         notDone.map(({ kind, outcome, error, reason }) => ({
           kind,
-          what: outcome === 'manual' ? 'manual work' : outcome,
+          what: outcome,
           reason: noteOf(kind, error?.message ?? reason),
         })),
       ),
@@ -90,7 +90,9 @@ function reasonLines(
 ): string[] {
   return groupAlike(steps, ({ kind, what, reason }) => JSON.stringify([kind, what, reason])).map((group) => {
     const [{ kind, what, reason }] = group;
-    return `${kind}: ${plural(group.length, 'step')} ${what}${reason === null ? '' : `: ${reason}`}`;
+    const steps =
+      what === 'manual' ? plural(group.length, 'manual step') : `${plural(group.length, 'step')} ${what}`;
+    return `${kind}: ${steps}${reason === null ? '' : `: ${reason}`}`;
   });
 }
 

@@ -208,12 +208,11 @@ function kindTable({ kinds, sampledKinds }: SourceStatus, now: number): string {
       const sampled = sampledKinds.find((each) => each.kind === kind);
       const stale = collections - whole;
       const word = oldestWholeAt === null ? 'incomplete' : 'stale';
-      const current =
-        sampled === undefined ? 'complete' : `sampled, ${count(records)} of ${count(sampled.of)}`;
+      const current = sampled === undefined ? 'complete' : 'sampled';
       return [
         kind,
         count(collections),
-        count(records),
+        sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
         age(oldestWholeAt, now),
         stale === 0 ? current : stale === collections ? word : `${count(stale)} ${word}`,
       ];

@@ -277,10 +277,11 @@ function ruleLines(
   return [
     `    - match: ${JSON.stringify({ [key]: isById ? id : name })}${comment}`,
     '      values:',
-    ...[...needs.values()].map(([first = '', ...others]) => {
-      const or = others.length === 0 ? '' : `   # or ${others.join(', or ')}`;
+    ...[...needs.values()].flatMap(([first = '', ...others]) => {
       const written = /^[\w/.-]+$/.test(first) ? first : JSON.stringify(first);
-      return `        ${written}: \${${variableName(name, first, taken)}}${or}`;
+      // On lines of their own: a comment that a narrow terminal wraps is no YAML any more.
+      const or = others.map((each) => `        # or ${each}`);
+      return [`        ${written}: \${${variableName(name, first, taken)}}`, ...or];
     }),
   ];
 }

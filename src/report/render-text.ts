@@ -223,15 +223,16 @@ function itemLines(
   const fields = isGone ? [] : (item.fields ?? []);
   const shown = item.isWholeRecord === true ? fields.slice(0, FIELDS_SHOWN) : fields;
   const rest = fields.length - shown.length;
-  const sent = item.body === undefined ? (request ?? '') : `${request} ${JSON.stringify(item.body)}`;
+  // Where it is sent is shown entire; of what is sent, as much as two lines hold.
+  const room = Math.max(2 * (width - 6) - (request ?? '').length, 40);
+  const sent =
+    item.body === undefined ? (request ?? '') : `${request} ${folded(JSON.stringify(item.body), room)}`;
   const margin = number === undefined ? (isGrouped ? '    ' : '  ') : `${String(number).padStart(4)} `;
   const tags = severity === undefined ? '' : ` ${severityTag(severity, colors)}`;
   return [
     `${margin}${head}${tags}${isShort && facts.length > 0 ? ` ${colors.dim(facts.join(', '))}` : ''}`,
     ...(isShort ? [] : wrapped(facts, width - 6).map((line) => `${INDENT}${colors.dim(line)}`)),
-    ...(request === undefined
-      ? []
-      : [`${INDENT}${folded(escapeControlCharacters(sent), Math.max(2 * (width - 6), 120))}`]),
+    ...(request === undefined ? [] : [`${INDENT}${escapeControlCharacters(sent)}`]),
     ...lines.map((line) => `${INDENT}${plainText(line)}`),
     ...shown.flatMap((field) => fieldLines(field, options)),
     ...(rest > 0 ? [`${INDENT}${colors.dim(`… ${plural(rest, 'more field')} (--json shows all)`)}`] : []),

@@ -179,7 +179,7 @@ describe('status', () => {
     expect((await run('sync')).code).toBe(0);
     const { stdout } = await run('status', '--verbose');
     expect(stdout).toMatch(/Complete +All but samples +.*sharings sampled \(2 of 5\), as of run 1/);
-    expect(stdout).toMatch(/recording_sharing +1 +2 +.*sampled, 2 of 5/);
+    expect(stdout).toMatch(/recording_sharing +1 +2 of 5 +.*sampled$/m);
     const document = JSON.parse((await run('status', '--json')).stdout) as {
       sources: { sampled: object[] }[];
     };

@@ -39,7 +39,7 @@ export function nameHtml(name: string): Html {
 }
 
 /** Words that do not fit on a line of a phone. */
-const LONG_WORD = /\S{25,}/g;
+const LONG_WORD = /\S{17,}/g;
 
 /** Text whose long words, such as addresses, break behind a sign and not within a part. */
 export function breakable(text: string): Html[] {

@@ -142,7 +142,7 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
 /** What to do about a verdict, with the command that names the records. */
 const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
-  needs_person: 'after the restore; the runbook lists the steps',
+  needs_person: 'the runbook lists the steps',
   unknown:
     'no request is known for them, or they need a record that does not come back; `tidemark drill` says which',
   cannot: 'lost, or assigned again by the service',

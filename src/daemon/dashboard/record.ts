@@ -170,7 +170,11 @@ function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinitio
     markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
     markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
   ]);
-  const columns = [{ head: 'Field' }, { head: 'Value', style: 'wide below' }, { head: 'Since' }];
+  const columns = [
+    { head: 'Field' },
+    { head: 'Value', style: 'wide below' },
+    { head: 'Since', style: 'below', label: 'since' },
+  ];
   return tableHtml('Fields, and since when each has its value', columns, rows);
 }
 
