@@ -184,9 +184,7 @@ export function variableMistake(name: string): string | undefined {
 }
 
 function keyMistake(text: string): string | undefined {
-  return /^[\x21-\x7e]+$/.test(text)
-    ? undefined
-    : 'expected one key of visible ASCII characters without spaces';
+  return /^[\x21-\x7e]+$/.test(text) ? undefined : 'a key has no spaces, and no characters beyond ASCII';
 }
 
 function requireKey(value: string, where: string): void {
@@ -271,7 +269,7 @@ export async function askedSecret(
     existsSync(resolve(dirname(output), path))
       ? 'there is a file of that name already: name another'
       : undefined;
-  const path = answered(await askText(context, 'Keep it in the file', { proposal, check }));
+  const path = answered(await askText(context, 'Keep it in this file', { proposal, check }));
   const newFile = resolve(dirname(output), path);
   return { reference: { by: 'file', path: asWritten(newFile, output) }, secret: new Secret(secret), newFile };
 }

@@ -9,13 +9,13 @@ export const USUAL_SYNC = '*/30 * * * *';
 
 /** The key that holds a channel's secret, and how to ask for it. */
 export const CHANNELS = {
-  slack: { key: 'url', label: 'Slack', what: 'Incoming webhook URL' },
-  teams: { key: 'url', label: 'Microsoft Teams', what: 'Webhook URL' },
-  mattermost: { key: 'url', label: 'Mattermost', what: 'Incoming webhook URL' },
-  discord: { key: 'url', label: 'Discord', what: 'Webhook URL' },
+  slack: { key: 'url', label: 'Slack', what: 'incoming webhook URL' },
+  teams: { key: 'url', label: 'Microsoft Teams', what: 'webhook URL' },
+  mattermost: { key: 'url', label: 'Mattermost', what: 'incoming webhook URL' },
+  discord: { key: 'url', label: 'Discord', what: 'webhook URL' },
   webhook: { key: 'url', label: 'Webhook (JSON by POST)', what: 'URL' },
   email: { key: 'smtpUrl', label: 'E-mail', what: 'SMTP URL (smtps://user:password@host)' },
-  pagerduty: { key: 'routingKey', label: 'PagerDuty', what: 'Routing key' },
+  pagerduty: { key: 'routingKey', label: 'PagerDuty', what: 'routing key' },
   opsgenie: { key: 'apiKey', label: 'Opsgenie', what: 'API key of the integration' },
 } as const satisfies Partial<Record<ChannelType, object>>;
 

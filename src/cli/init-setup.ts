@@ -104,9 +104,9 @@ export async function channelFor(
   if (type === 'none') return null;
   const { what } = CHANNELS[type];
   const given = await askedSecret(context, options, output, {
-    where: `Where does Tidemark read this? ${what}`,
+    where: `Where is the ${what}?`,
     variable: `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`,
-    secret: `${what.replace(/ \(.*/, '')} (not shown)`,
+    secret: `The ${what.replace(/ \(.*/, '')} (not shown)`,
     check: (text) => secretMistake(type, text),
     newFile: `tidemark-${type}.secret`,
     option: '--notify',

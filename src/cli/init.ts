@@ -347,7 +347,7 @@ async function look(
         await askChoice(
           context,
           'What kind of deployment is it?',
-          [profile, ...profileNames().filter((each) => each !== profile)].map((value) => ({
+          [...new Set([profile, ...Object.keys(LABELS), ...profileNames()])].map((value) => ({
             value,
             label: LABELS[value] ?? value,
             ...(value === profile ? { hint: "as the service's answers suggest" } : {}),
