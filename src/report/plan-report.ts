@@ -279,7 +279,7 @@ function ruleLines(
     '      values:',
     ...[...needs.values()].flatMap(([first = '', ...others]) => {
       const written = /^[\w/.-]+$/.test(first) ? first : JSON.stringify(first);
-      // On lines of their own: a comment that a narrow terminal wraps is no YAML any more.
+      // On lines of their own: wrapped on a narrow terminal, a comment behind the value would break the YAML.
       const or = others.map((each) => `        # or ${each}`);
       return [`        ${written}: \${${variableName(name, first, taken)}}`, ...or];
     }),
