@@ -8,6 +8,8 @@ import type { Config } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { backupWork } from '../../src/daemon/jobs/works.ts';
 import type { JobWork } from '../../src/daemon/jobs/work.ts';
+import { openMirror } from '../../src/mirror/open.ts';
+import { begin } from '../mirror/fixture.ts';
 import { Rig } from './rig.ts';
 
 async function rigWithBackups(): Promise<Rig> {
@@ -58,6 +60,13 @@ it('is wanted until there is a young backup, and where nobody can tell', async (
   const { backup: settings } = config;
   expect(await isWanted({ ...config, backup: settings && { ...settings, everyMs: 0 } })).toBe(true);
   expect(await isWanted({ ...config, backup: null })).toBe(false);
+  // After a run of some kinds none is made.
+  const [source = ''] = rig.view.mirror().runs.sources();
+  const writer = openMirror(config.mirror, { mode: 'write', command: 'test', clock: systemClock });
+  const run = begin(writer, { source: { name: source, baseUrl: 'http://service' }, kinds: ['roles'] });
+  await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+  writer.close();
+  expect(await isWanted({ ...config, backup: settings && { ...settings, everyMs: 0 } })).toBe(false);
 });
 
 it('waits for a backup that somebody makes by hand, five minutes at most', async () => {
