@@ -50,7 +50,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
         context,
         all.length === 0
           ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
-          : `none of the ${all.length} entries of the audit log matches\n`,
+          : `no entry of the audit log matches, of ${all.length}\n`,
       );
       return EXIT.done;
     }

@@ -1,11 +1,12 @@
 /** `tidemark audit`: who did what, by the names that people know, in every format. */
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
+import { scratch } from './harness.ts';
 
 interface AuditJson {
   readonly schema: string;
@@ -95,7 +96,7 @@ describe('the audit log', () => {
     expect(await actions('--until', '1h')).toEqual([]);
     expect(await actions('--source', 'default')).toEqual(ACTIONS);
     expect((await story.expectRun(0, 'audit', '--by', 'nobody')).stdout).toBe(
-      'none of the 10 entries of the audit log matches\n',
+      'no entry of the audit log matches, of 10\n',
     );
     const refused = [
       [['--action', 'acept'], 'did you mean accept?'],
@@ -133,6 +134,30 @@ describe('the audit log', () => {
     const text = await story.expectRun(0, 'audit', '--output', 'audit.txt', '--quiet');
     expect(text).toMatchObject({ stdout: '', stderr: '' });
     expect(readFileSync(story.file('audit.txt'), 'utf8')).toContain('undoes restore 1');
+  });
+
+  it('of several mirrors is one document, and a text for each', async () => {
+    const cwd = scratch();
+    for (const name of ['acme', 'beta']) {
+      const mirror = open({ path: join(cwd, `${name}.db`) });
+      const source = { name, baseUrl: 'https://svc.example.com' };
+      await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"A"}'], { source });
+      mirror.snapshots.pin('good', 1);
+      mirror.close();
+    }
+    const source = (name: string): string =>
+      `  - { name: ${name}, baseUrl: "https://svc.example.com", apiKey: key-of-${name} }`;
+    const lines = ['mirror: "./{source}.db"', 'sources:', source('acme'), source('beta')];
+    writeFileSync(join(cwd, 'tidemark.yaml'), lines.join('\n'), { mode: 0o600 });
+    const run = (...args: string[]) => commandLine(['audit', ...args], { env: {}, cwd });
+    const { entries } = JSON.parse((await run('--json')).stdout) as AuditJson;
+    expect(entries.map((entry) => [entry['entry'], entry['source']])).toEqual([
+      [1, 'acme'],
+      [1, 'beta'],
+    ]);
+    expect((await run()).stdout).toMatch(/^acme:\nAudit log: 1 entry [^]*\nbeta:\nAudit log: 1 entry /);
+    expect((await run('--format', 'csv')).stderr).toContain('--format csv holds one source');
+    expect((await run('--format', 'csv', '--source', 'beta')).stdout.split('\r\n')).toHaveLength(3);
   });
 
   it('is empty at first; an id that is a secret is masked', async () => {
