@@ -11,7 +11,7 @@ import {
   sortedKeys,
 } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
-import { compareBodies } from '../../diff/compare.ts';
+import { type ComparisonMode, compareBodies, type FieldChange } from '../../diff/compare.ts';
 import type { HistoryRevision } from '../../diff/history.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
@@ -106,10 +106,11 @@ function choiceForm({ row, revisions, definition }: VersionFacts, left: string, 
   const known = revisions
     .filter(({ change }) => change !== 'rewritten')
     .slice(0, CHOICES)
-    .map(({ run, at, change }): [string, string] => [
-      `run:${run}`,
-      `run ${run}, ${at.slice(0, 16).replace('T', ' ')} UTC: ${change}`,
-    ]);
+    .map(({ run, at, change }): [string, string] => {
+      // As the history below has it: what was there before is not new.
+      const word = change === 'added' && run !== revisions.at(-1)?.run ? 'returned' : change;
+      return [`run:${run}`, `run ${run}, ${at.slice(0, 16).replace('T', ' ')} UTC: ${word}`];
+    });
   const box = (label: string, name: string, chosen: string): Html => {
     const isKnown = known.some(([value]) => value === chosen);
     return selectHtml(label, name, isKnown ? known : [[chosen, chosen], ...known], chosen);
@@ -121,16 +122,20 @@ ${box('Left', 'left', left)}${box('Right', 'right', right)}<button>Compare</butt
 }
 
 function comparisonHtml({ row, definition, query }: VersionFacts, left: Version, right: Version): Html {
-  const changes =
+  const compared = (mode: ComparisonMode): readonly FieldChange[] =>
     left.body === undefined || right.body === undefined
       ? []
-      : maskedFields(compareBodies(definition, left.body, right.body, 'default'), definition);
+      : compareBodies(definition, left.body, right.body, mode);
+  const changes = maskedFields(compared('default'), definition);
   const isBoth = left.body !== undefined && right.body !== undefined;
+  // Seen in the lines below, and no change of configuration.
+  const volatile = compared('all').length - changes.length;
+  const beside = volatile === 0 ? '' : ` (and ${plural(volatile, 'volatile field')})`;
   const summary = !isBoth
     ? NOTHING
     : changes.length === 0
       ? emptyHtml('No difference', 'in what is compared; only volatile fields may differ.')
-      : markup`<p class="faint">${plural(changes.length, 'field')} changed, secrets masked:</p>
+      : markup`<p class="faint">${plural(changes.length, 'field')} changed${beside}, secrets masked:</p>
 ${fieldListHtml(changes, FIELDS_SHOWN)}`;
   const rows = alignedLines(linesOf(left.body, definition), linesOf(right.body, definition));
   const isFull = query.get('lines') === 'all';

@@ -343,7 +343,7 @@ export function runNamed(mirror: Mirror, text: string): RunRow {
   const [now] = run === undefined ? [] : withInterrupted(mirror, [run]);
   if (now !== undefined) return now;
   throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
-    hint: 'GET /api/v1/runs lists the latest ones',
+    hint: '/runs lists the latest ones, /api/v1/runs does so as JSON',
   });
 }
 

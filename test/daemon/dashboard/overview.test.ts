@@ -103,7 +103,7 @@ describe('the overview', () => {
       mirror.restores.begin({ ...restore, startedAt: isoTime(world.clock.at - 5 * MINUTE_MS) });
     });
     expect(await words()).toMatch(
-      /Needs you.* restore 1 was interrupted 5 min ago.* tidemark restores show 1 lists what was done; tidemark restore --resume 1 continues it/,
+      /Needs you.* restore 1 was interrupted , 5 min ago.* tidemark restores show 1 lists what was done; tidemark restore --resume 1 continues it/,
     );
     world.write((mirror) => mirror.restores.finish(1, 'complete', isoTime(world.clock.at)));
     expect(await words()).not.toContain('was interrupted');
