@@ -93,8 +93,9 @@ export async function listWaiting(context: CommandContext, target: BackupTarget)
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {
   const address = escapeControlCharacters(target.address);
   if (backups.length === 0) return `no backups in ${address} yet`;
-  // Which mirror a backup is of matters only if there are backups of several.
-  const isOfSeveral = new Set(backups.flatMap(({ manifest }) => manifest?.mirror ?? [])).size > 1;
+  // Which mirror a backup is of matters only if it is not the configured one of all of them.
+  const mirrors = new Set([own ?? [], ...backups.map(({ manifest }) => manifest?.mirror ?? [])].flat());
+  const isOfSeveral = mirrors.size > 1;
   const table = renderTable(
     ['file', 'made', 'run', 'size', 'encrypted', 'state', ...(isOfSeveral ? ['mirror', 'sources'] : [])],
     backups.map((backup) => [

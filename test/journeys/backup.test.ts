@@ -220,6 +220,9 @@ describe('backups elsewhere', () => {
     expect(anew.stderr).toMatch(
       /^tidemark: a new mirror is begun without history, although \S+\/backups has backups of default from another mirror, .*\(run 1\): is the mirror's volume mounted\?\n/,
     );
+    expect((await run('backup', 'list')).stdout, 'it is not of the configured mirror').toMatch(
+      /complete +[0-9a-f]{8} +default\n$/,
+    );
     for (let times = 0; times < 3; times += 1) {
       const made = await run('backup', 'create');
       expect(made).toMatchObject({ code: 0 });

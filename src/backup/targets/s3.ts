@@ -356,7 +356,7 @@ async function fill(buffer: Buffer, file: FileHandle, path: string, start: numbe
 /** What the SDK throws, in Tidemark's words. Its messages may quote requests, so only its codes are used. */
 function asTargetError(thrown: unknown, address: string, operation: string): unknown {
   if (thrown instanceof TidemarkError || !(thrown instanceof Error)) return thrown;
-  const what = `${address} could not be ${operation}`;
+  const what = `${operation === 'removed' ? 'an old backup in ' : ''}${address} could not be ${operation}`;
   const status = statusOf(thrown);
   const error = (
     code: ConstructorParameters<typeof TidemarkError>[0],
