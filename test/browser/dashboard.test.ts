@@ -496,6 +496,16 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.getByRole('button', { name: 'Plan a restore' }).click();
     await page.waitForURL(/\/restore\?/);
     expect(new URL(page.url()).searchParams.getAll('record')).toEqual([value]);
+    // A copied command is one line, and no option of it is broken at its dashes.
+    await page.setViewportSize({ width: 390, height: 900 });
+    expect(await page.locator('pre.command').innerText()).toMatch(
+      /^tidemark restore baseline --source default --kind \S+ --id \S+ --apply$/,
+    );
+    // As text: the types of a browser are not those of our program.
+    const heights = await page.evaluate<number[]>(
+      "[...document.querySelectorAll('pre.command .word')].map((word) => word.getBoundingClientRect().height)",
+    );
+    expect(new Set(heights).size).toBe(1);
     expect(problem).toEqual([]);
   });
 

@@ -90,16 +90,17 @@ ${actionForm('plan', [['query', applying]], markup`<button>Make the plan</button
   return markup`<section><h2>Apply it</h2>
 <p>Run this where you have the key with write access: it reads the service again, shows the plan, and asks before it
 sends anything.</p>
-<pre class="body command" tabindex="0">${commandText([...args, '--apply'])}</pre>${form}</section>`;
+<pre class="body command" tabindex="0">${commandHtml([...args, '--apply'])}</pre>${form}</section>`;
 }
 
-/** As a person would type it. */
-export function commandText(args: readonly string[]): string {
+/** As a person would type it; no line ends within an option. */
+export function commandHtml(args: readonly string[]): Html {
   const words = args.map((arg) => {
     const [, option, value] = /^(--[\w-]+)=([^-].*)$/s.exec(arg) ?? [];
-    return option === undefined || value === undefined ? quoted(arg) : `${option} ${quoted(value)}`;
+    const word = option === undefined || value === undefined ? quoted(arg) : `${option} ${quoted(value)}`;
+    return markup` <span class="word">${word}</span>`;
   });
-  return ['tidemark restore', ...words].join(' ');
+  return markup`tidemark restore${words}`;
 }
 
 /** What the command of the page restores. */
@@ -133,7 +134,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
     );
     return markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.</p><ul>${sent}${unsent}${left}</ul></section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.</p><ul class="steps">${sent}${unsent}${left}</ul></section>`;
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     return markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;

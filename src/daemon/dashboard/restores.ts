@@ -33,7 +33,7 @@ import {
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { commandText } from './restore-plan.ts';
+import { commandHtml } from './restore-plan.ts';
 
 const STEPS_SHOWN = 500;
 const FIELDS_SHOWN = 12;
@@ -53,7 +53,7 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
   const definitions = definitionsFor(config, source);
   const head = markup`${CRUMBS}<h1>Restore plan</h1>
 <p class="faint">For ${nameHtml(source)}, by ${nameText(by)}, ${ageHtml(madeAt, now)}.</p>
-<pre class="body command" tabindex="0">${commandText(args)}</pre>`;
+<pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
   const isWorking = state === 'planning' || state === 'applying';
   const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions)}`;
   return { title: 'Restore plan', body, isWorking };

@@ -193,6 +193,7 @@ p + .action, .facts + .action { margin-top: .75rem; }
 .pick { display: inline-flex; gap: .45rem; align-items: center; }
 .pick input { width: 1.15rem; min-height: 1.15rem; margin: 0; }
 .command { white-space: pre-wrap; }
+.command .word { display: inline-block; max-width: 100%; }
 pre.body + :is(p, pre) { margin-top: .75rem; }
 .pages { display: flex; gap: 1.25rem; margin: 1rem 0 0; }
 .facts {
@@ -222,6 +223,8 @@ pre.body {
 .gap-above { margin: 1.5rem 0 .5rem; }
 .sheet .bar-cell { width: 45%; } .sheet .bar-cell .stacked { height: 1.1rem; }
 .sheet .bar-cell .stacked text { display: none; }
+.steps { margin-top: .5rem; }
+.steps li { padding: .4rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 .checklist { display: grid; gap: .3rem; }
 .checklist li { position: relative; padding-left: 1.6rem; overflow-wrap: anywhere; }
 .checklist li::before { position: absolute; left: 0; }
