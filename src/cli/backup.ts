@@ -103,7 +103,8 @@ function listText({ target, backups }: Listed, own: string | null, context: Comm
       ...(isOfSeveral ? [mirrorName(backup, own), sourceNames(backup)] : []),
     ]),
     ['left', 'left', 'right', 'right'],
-    { width: terminalWidth(context), least: ['made'] },
+    // The name of the file has both.
+    { width: terminalWidth(context), least: ['encrypted', 'run'] },
   );
   return `${address}\n${table}`;
 }

@@ -189,7 +189,7 @@ function firstLooks(found: readonly RunChanges[]): string[] {
   const kinds = [...new Set(runs.flatMap((each) => looks(each).map(({ kind }) => kind)))];
   const which = runs.length === 1 ? `run ${runs[0]?.run.run ?? ''}` : plural(runs.length, 'run');
   return [
-    `left out: what ${which} perhaps only read for the first time: ${kinds.join(', ')}; --kind shows it`,
+    `not listed: records that ${which} read for the first time and may have existed before: ${kinds.join(', ')} (--kind lists them)`,
   ];
 }
 

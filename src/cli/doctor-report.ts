@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { NO_PROXIES, proxyFor, shownProxy } from '../config/proxy.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
-import { count, duration, plural, localTime } from '../core/wording.ts';
+import { byteSize, count, duration, plural, localTime } from '../core/wording.ts';
 import type { TargetCheck } from './doctor-backups.ts';
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { ListShape, ProbeState } from '../doctor/collection-probe.ts';
@@ -162,7 +162,7 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
       `the service is ${seconds} s ${skew.aheadMs >= 0 ? 'ahead' : 'behind'}, ± ${(skew.doubtMs / 1000).toFixed(1)} s`,
     ]);
   }
-  const asked = `${plural(requests, 'request')}, ${count(Math.ceil(bytes / 1024))} KiB, ${duration(tookMs)}`;
+  const asked = `${plural(requests, 'request')}, ${byteSize(bytes)}, ${duration(tookMs)}`;
   return [...found, ['asked', asked]];
 }
 
@@ -182,7 +182,7 @@ export function healthReport(
   },
 ): ReportDocument {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
-  const size = isThere ? `, ${mebibytes(bytes)}` : '';
+  const size = isThere ? `, ${byteSize(bytes)}` : '';
   const isSound = damage.length === 0 && error === null;
   const state = !isThere
     ? 'not there yet'
@@ -231,7 +231,7 @@ export function healthReport(
   return {
     title: 'mirror',
     textTitle: 'label',
-    summary: `${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${mebibytes(freeBytes)} free`}`,
+    summary: `${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${byteSize(freeBytes)} free`}`,
     ...(isThere ? { tone: isSound ? 'good' : 'bad' } : {}),
     facts: isVerbose ? all : targetFacts(targets),
     parts: [],
@@ -275,11 +275,6 @@ export function problemReason(problems: readonly Problem[]): string[] {
       source === null || message.includes(source) ? message : `${source}: ${message}`,
       `  → ${next}`,
     ]);
-}
-
-function mebibytes(bytes: number): string {
-  const mib = bytes / 1024 / 1024;
-  return mib < 10 ? `${mib.toFixed(1)} MiB` : `${count(Math.round(mib))} MiB`;
 }
 
 // The mirror opened for the part about this machine.

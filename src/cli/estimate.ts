@@ -6,7 +6,7 @@ import { systemClock } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { byteSize, count, duration, plural } from '../core/wording.ts';
 import { estimateFromMirror, estimateFromReach, waitFor } from '../doctor/estimate.ts';
 import type { SourceEstimate, Basis, CollectionEstimate } from '../doctor/estimate.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -265,7 +265,7 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
   const { source, collections, requests, recent, ms, steps, held, known, guessed, asked, from } = shown;
   const limits = limitsText(source.rate);
   const lines = [
-    `${what} of ${source.name}: about ${plural(requests, 'request')}, ${duration(ms)}, ${size(bytesOf(collections))}`,
+    `${what} of ${source.name}: about ${plural(requests, 'request')}, ${duration(ms)}, ${byteSize(bytesOf(collections))}`,
     '',
     renderTable(
       ['kind', 'lists', 'records', 'requests', 'size', 'known from'],
@@ -274,7 +274,7 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
         count(row.collections),
         row.records === null ? '?' : count(row.records),
         count(row.requests),
-        size(row.bytes),
+        byteSize(row.bytes),
         BASES[row.basis],
       ]),
       ['left', 'right', 'right', 'right', 'right', 'left'],
@@ -301,12 +301,6 @@ function aboutWhat(what: EstimatedCommand, steps: number | null, held: number): 
   return [
     `guessed: ${plural(steps, 'step')} at 3 requests, by what changed between that state and the latest run${held === 0 ? '' : ` and the ${plural(held, 'removal')} that it holds back`}; what changed since costs 3 each`,
   ];
-}
-
-function size(bytes: number): string {
-  const kib = bytes / 1024;
-  if (kib < 1024) return `${count(Math.ceil(kib))} KiB`;
-  return `${(kib / 1024).toFixed(1)} MiB`;
 }
 
 function estimateDocument(what: EstimatedCommand, shown: readonly ShownEstimate[]): object {

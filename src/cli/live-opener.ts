@@ -35,7 +35,12 @@ export async function openLive(
   const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openReadClient(source, log, rateLogBeside);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
-    progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
+    progress = showProgress(context, {
+      clock: systemClock,
+      source,
+      stats: () => client.stats(),
+      isLive: true,
+    });
   }
   try {
     return await readLive({

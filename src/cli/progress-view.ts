@@ -33,7 +33,8 @@ export interface ProgressView {
   /** `isLeast`: at least that long. Null if unknown. */
   readonly left: { readonly ms: number; readonly isLeast: boolean } | null;
   readonly waiting: { readonly ms: number; readonly on: 'service' | 'limit' } | null;
-  readonly isPublishing: boolean;
+  /** What happens once everything is read; null before. */
+  readonly lastPhase: 'publishing' | 'comparing' | null;
 }
 
 interface ViewInput {
@@ -47,6 +48,8 @@ interface ViewInput {
   /** As configured: rows of a page before the first page, and the limit before the service asked for less. */
   readonly pageSize: number;
   readonly perMinute: number;
+  /** See `ProgressOptions`. */
+  readonly isLive: boolean;
 }
 
 export function progressView(input: ViewInput): ProgressView {
@@ -84,7 +87,7 @@ export function progressView(input: ViewInput): ProgressView {
     kindLimits: ofKinds.map(({ use }) => use),
     left: ms === null ? null : { ms, isLeast: !work.isWhole },
     waiting: waitMs === 0 ? null : { ms: waitMs, on: isSlowed ? 'service' : 'limit' },
-    isPublishing: progress.isPublishing,
+    lastPhase: progress.isPublishing ? (input.isLive ? 'comparing' : 'publishing') : null,
   };
 }
 

@@ -24,6 +24,8 @@ interface ProgressOptions {
   readonly clock: Clock;
   readonly source: Pick<SourceConfig, 'pageSize' | 'rate'>;
   readonly stats: () => RequestStats;
+  /** True where live is read for a comparison: then nothing is published. */
+  readonly isLive?: boolean;
 }
 
 /**
@@ -53,6 +55,7 @@ export function showProgress(
       recordsPerSecond: pace.recordsPerSecond(),
       pageSize: source.pageSize,
       perMinute: source.rate.perMinute,
+      isLive: options.isLive === true,
     });
     const { columns, rows } = painter.size;
     painter.paint(progressLines(view, columns, rows));
@@ -209,8 +212,8 @@ function wholeLine(view: ProgressView, width: number): string {
 }
 
 /** Waiting and time left, which are never dropped. */
-function describe({ waiting, left, isPublishing }: ProgressView, form: 'long' | 'short' | 'least'): string {
-  if (isPublishing) return 'publishing';
+function describe({ waiting, left, lastPhase }: ProgressView, form: 'long' | 'short' | 'least'): string {
+  if (lastPhase !== null) return lastPhase;
   const isLong = form === 'long';
   const parts: string[] = [];
   if (waiting !== null) {

@@ -1,7 +1,7 @@
 /** `tidemark runs` and `tidemark runs show N`. */
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count, duration, localTime } from '../core/wording.ts';
+import { count, duration, localMinute, localTime } from '../core/wording.ts';
 import { starterText } from '../daemon/http/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
@@ -46,19 +46,21 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents })}\n`);
       return EXIT.done;
     }
+    const width = terminalWidth(context);
+    const hasOneSource = new Set(rows.map(({ source }) => source)).size === 1;
     const table = renderTable(
       ['run', 'source', 'started', 'took', 'outcome', 'added', 'changed', 'removed', 'requests', 'by'],
       rows.map((row) => [
         String(row.run),
         row.source,
-        localTime(row.startedAt),
+        width === undefined ? localTime(row.startedAt) : localMinute(row.startedAt),
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
         row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`),
         ...countsOf(row, progress.get(row.source)?.requests),
         starterText(row),
       ]),
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
-      { width: terminalWidth(context), least: ['by', 'requests'] },
+      { width, least: [...(hasOneSource ? ['source'] : []), 'by', 'requests'] },
     );
     await print(context, found.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
     return EXIT.done;

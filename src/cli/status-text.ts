@@ -5,7 +5,7 @@ import { mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, plural } from '../core/wording.ts';
+import { byteSize, count, plural } from '../core/wording.ts';
 import { wrapText } from '../core/wrap.ts';
 import {
   type Answer,
@@ -16,7 +16,7 @@ import {
   verdictText,
 } from '../daemon/http/five-answers.ts';
 import type { HealthSnapshot } from '../daemon/http/health-snapshot.ts';
-import { ahead, backupInterval, byteSize } from '../daemon/http/wording.ts';
+import { ahead, backupInterval } from '../daemon/http/wording.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import { type LockHolder, writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';

@@ -31,6 +31,18 @@ export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
+/** Bytes → `812 B`, `3.4 MB`. */
+export function byteSize(bytes: number): string {
+  const [unit, size] = (
+    [
+      ['GB', 1e9],
+      ['MB', 1e6],
+      ['kB', 1e3],
+    ] as const
+  ).find(([, each]) => bytes >= each) ?? ['B', 1];
+  return `${size === 1 ? bytes : (bytes / size).toFixed(1)} ${unit}`;
+}
+
 /** A share of 1 → `97.3 %`. Rounded down: 100 % is said of all and nothing less. */
 export function percent(share: number): string {
   // 0.287 * 1000 may be a little less than 287.

@@ -1,7 +1,7 @@
 /** The space left beside the mirror. */
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { formatInteger } from '../core/wording.ts';
+import { byteSize } from '../core/wording.ts';
 
 const MIB = 1024 * 1024;
 /** Below this the next run may not be able to publish. */
@@ -24,7 +24,7 @@ export function fullDisk(path: string, freeBytes: number | null): FullDisk | nul
 }
 
 export function freeText(path: string, freeBytes: number): string {
-  return `${formatInteger(Math.floor(freeBytes / MIB))} MiB free beside ${path}`;
+  return `${byteSize(freeBytes)} free beside ${path}`;
 }
 
 /** Beside the file at `path`, which may not exist yet; null if the system does not report it. */

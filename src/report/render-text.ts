@@ -203,13 +203,13 @@ function recordsLines(part: RecordsPart, shown: number, options: TextOptions): s
   return lines;
 }
 
-/** A short record has its id and place on its first line. */
+/** A short record has its id and place on its first line, if they fit there. */
 function itemLines(
   item: Item,
   options: LineOptions,
   { isLine, isGrouped }: { readonly isLine: boolean; readonly isGrouped: boolean },
 ): string[] {
-  const { colors, width } = options;
+  const { colors, width, tableWidth = Infinity } = options;
   const isGone = item.isWholeRecord === true && item.change === 'removed' && options.isVerbose !== true;
   const isShort = isLine || isGone;
   const { lines = [], hint, request, number, severity } = item;
@@ -229,9 +229,13 @@ function itemLines(
     item.body === undefined ? (request ?? '') : `${request} ${folded(JSON.stringify(item.body), room)}`;
   const margin = number === undefined ? (isGrouped ? '    ' : '  ') : `${String(number).padStart(4)} `;
   const tags = severity === undefined ? '' : ` ${severityTag(severity, colors)}`;
+  const first = `${margin}${head}${tags}`;
+  const short = `${first}${facts.length > 0 ? ` ${colors.dim(facts.join(', '))}` : ''}`;
+  // Where the terminal is too narrow for one line, an id stays beside its label.
+  const isOneLine = isShort && textWidth(short) <= tableWidth;
   return [
-    `${margin}${head}${tags}${isShort && facts.length > 0 ? ` ${colors.dim(facts.join(', '))}` : ''}`,
-    ...(isShort ? [] : wrapped(facts, width - 6).map((line) => `${INDENT}${colors.dim(line)}`)),
+    isOneLine ? short : first,
+    ...(isOneLine ? [] : wrapped(facts, width - 6).map((line) => `${INDENT}${colors.dim(line)}`)),
     ...(request === undefined ? [] : [`${INDENT}${escapeControlCharacters(sent)}`]),
     ...lines.map((line) => `${INDENT}${plainText(line)}`),
     ...shown.flatMap((field) => fieldLines(field, options)),

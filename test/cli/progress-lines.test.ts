@@ -21,7 +21,7 @@ const view: ProgressView = {
   kindLimits: [],
   left: { ms: 200_000, isLeast: false },
   waiting: null,
-  isPublishing: false,
+  lastPhase: null,
 };
 const waiting = { ms: 41_200, on: 'service' } as const;
 
@@ -58,7 +58,7 @@ const views: fc.Arbitrary<ProgressView> = fc.record({
   waiting: fc.option(
     fc.record({ ms: fc.integer({ min: 1, max: 300_000 }), on: fc.constantFrom('service', 'limit') }),
   ),
-  isPublishing: fc.boolean(),
+  lastPhase: fc.constantFrom(null, 'publishing', 'comparing'),
 });
 
 describe('bars as text', () => {
@@ -105,8 +105,8 @@ describe('bars as text', () => {
         fc.integer({ min: 2, max: 60 }),
         (of, columns, rows) => {
           const text = progressLines(of, columns, rows).join('\n');
-          if (of.isPublishing) {
-            expect(text).toContain('publishing');
+          if (of.lastPhase !== null) {
+            expect(text).toContain(of.lastPhase);
             return;
           }
           expect(text).toMatch(/left/);
@@ -170,6 +170,6 @@ describe('bars as text', () => {
       progressLines({ ...view, ...more }, 110, 24).join('\n');
     expect(said({ waiting })).toContain('waiting 42 s for the service, 3 min left');
     expect(said({ waiting: { ms: 500, on: 'limit' } })).toContain('waiting 1 s for the rate limit');
-    expect(said({ isPublishing: true })).toContain('publishing');
+    expect(said({ lastPhase: 'publishing' })).toContain('publishing');
   });
 });

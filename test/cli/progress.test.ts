@@ -28,7 +28,7 @@ function ended(kind: SweepReport['kind'], scope: object, records: number, outcom
   return { kind, scope, records, outcome } as SweepReport;
 }
 
-function viewOf(progress: RunProgress, more: Partial<RequestStats> = {}) {
+function viewOf(progress: RunProgress, more: Partial<RequestStats> = {}, isLive = false) {
   return progressView({
     progress,
     stats: { ...stats, ...more },
@@ -37,10 +37,19 @@ function viewOf(progress: RunProgress, more: Partial<RequestStats> = {}) {
     recordsPerSecond: 0,
     pageSize: 100,
     perMinute: 60,
+    isLive,
   });
 }
 
 describe('a run as bars see it', () => {
+  it('ends with the word for what follows: live is read for a comparison, nothing of it is published', () => {
+    const progress = new RunProgress();
+    expect(viewOf(progress).lastPhase).toBeNull();
+    progress.events.publishing();
+    expect(viewOf(progress).lastPhase).toBe('publishing');
+    expect(viewOf(progress, {}, true).lastPhase).toBe('comparing');
+  });
+
   it('knows no time left in a first run until every list has told its length', () => {
     const progress = new RunProgress();
     const { events } = progress;

@@ -1,3 +1,5 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { comparisonNotes } from '../../src/cli/run.ts';
@@ -68,6 +70,43 @@ describe('a terminal of 80 columns', () => {
     // What no terminal reads has a line for each row, as scripts expect.
     const piped = await commandLine(['runs', 'show', '1'], { env, cwd: directory });
     expect(piped.stdout).toMatch(/^domains +organization \S+ +complete +1 +1 /m);
+    expect(tables.runs).toMatch(
+      /^ +1 +\d{4}-\d\d-\d\d \d\d:\d\d +\S+ s +complete( +\d+){4}\n\(no room for: source, by\)$/m,
+    );
+    expect((await commandLine(['runs'], { env, cwd: directory })).stdout).toMatch(
+      /^ +1 +default +\d{4}-\d\d-\d\dT\S+ .* command$/m,
+    );
+  });
+
+  it('shows the age of each backup; what the file name has goes first', { timeout: 30_000 }, async () => {
+    const { shown, both, env, directory } = await mirrored();
+    await shown('sync');
+    const target = join(directory, 'backups');
+    mkdirSync(target);
+    Object.assign(env, { TIDEMARK_BACKUP_TARGETS: target });
+    const made = await both('backup', 'create');
+    expect(made.stdout, made.stderr).toContain('verified: ');
+    const list = await shown('backup', 'list');
+    expect(list).toMatch(/^file +made +run +size +state\ntidemark-\S+ +just now +1 +\S+ MB +complete\n/m);
+    expect(list).toContain('(no room for: encrypted)');
+    expect((await commandLine(['backup', 'list'], { env, cwd: directory })).stdout).toMatch(
+      /^file +made +run +size +encrypted +state$/m,
+    );
+  });
+
+  it('keeps an id beside its label where a short record takes two lines', { timeout: 30_000 }, async () => {
+    const { service, shown, env, directory } = await mirrored();
+    service.set('domains', [{ id: ID, domain: 'a-long-name-of-a-harbor-in-the-north.example' }]);
+    await shown('sync');
+    await shown('snapshots', 'pin', 'start', 'run:1');
+    await shown('snapshots', 'baseline', 'start');
+    service.set('domains', []);
+    await shown('sync', '--accept-removals', '5');
+    for (const command of ['drift', 'changes']) {
+      expect(await shown(command), command).toMatch(new RegExp(`removed.*\n {6}id ${ID}`));
+      const piped = await commandLine([command], { env, cwd: directory });
+      expect(piped.stdout, command).toMatch(new RegExp(`removed.* id ${ID}`));
+    }
   });
 });
 

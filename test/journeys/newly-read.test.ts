@@ -45,7 +45,7 @@ describe('a first reading', () => {
     const told = await expectRun(0, 'changes', '--since', 'run:1');
     expect(told.stdout).toMatch(/2 domains \(organization \S+\): read for the first time: .*denied in run 1/);
     // Naming the kind shows nothing more: it was not read at all.
-    expect(told.stdout).not.toContain('perhaps only read');
+    expect(told.stdout).not.toContain('not listed: records');
     const page = await run('changes', '--since', 'run:1', '--format', 'html');
     expect(page.stdout).not.toContain('one.example');
 

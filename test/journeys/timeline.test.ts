@@ -46,7 +46,7 @@ describe('a period', () => {
     expect(told.summary).toEqual({ added: 2, removed: 0, changed: 0 });
     expect(told.runs[1]).toMatchObject({ left_out: [{ kind: 'recording_sharing' }] });
     expect((await run('changes')).stdout).toContain(
-      'left out: what run 2 perhaps only read for the first time',
+      'not listed: records that run 2 read for the first time and may have existed before: recording_sharing (--kind lists them)',
     );
     const named = await run('changes', '--kind', 'recording_sharing', '--json');
     expect((JSON.parse(named.stdout) as Changes).summary).toEqual({ added: 2, removed: 0, changed: 0 });

@@ -6,7 +6,7 @@ import type { BackupConfig } from '../../config/config.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { count, plural } from '../../core/wording.ts';
+import { byteSize, count, plural } from '../../core/wording.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
@@ -24,7 +24,7 @@ import {
   verdictText,
 } from '../http/five-answers.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
-import { ahead, backupInterval, byteSize, tookMs } from '../http/wording.ts';
+import { ahead, backupInterval, tookMs } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { changeChart } from './charts.ts';

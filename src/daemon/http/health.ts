@@ -3,8 +3,8 @@
  * the dashboard are all computed from it.
  */
 import type { ErrorCode } from '../../core/errors.ts';
-import { duration, percent, plural } from '../../core/wording.ts';
-import { backupInterval, byteSize, tookMs } from './wording.ts';
+import { byteSize, duration, percent, plural } from '../../core/wording.ts';
+import { backupInterval, tookMs } from './wording.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;

@@ -1,4 +1,4 @@
-/** Short forms for people: ages, sizes, shares, how long a job took. */
+/** Short forms for people: ages, how long a job took. */
 import { duration } from '../../core/wording.ts';
 
 /** How long ago, or ahead, an ISO 8601 time is: `just now`, `3 min ago`, `in 5 h`. */
@@ -12,18 +12,6 @@ export function age(at: string, nowMs: number): string {
 export function ahead(at: string, nowMs: number): string {
   const ms = Date.parse(at) - nowMs;
   return ms < 10_000 ? 'due now' : `in ${duration(ms)}`;
-}
-
-/** Bytes → `812 B`, `3.4 MB`. */
-export function byteSize(bytes: number): string {
-  const [unit, size] = (
-    [
-      ['GB', 1e9],
-      ['MB', 1e6],
-      ['kB', 1e3],
-    ] as const
-  ).find(([, each]) => bytes >= each) ?? ['B', 1];
-  return `${size === 1 ? bytes : (bytes / size).toFixed(1)} ${unit}`;
 }
 
 /** How long a run or job took; null while it has not ended. */
