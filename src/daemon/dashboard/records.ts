@@ -24,6 +24,8 @@ import { type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import type { ListedRecord, ListPage, SearchResult } from './record-list.ts';
 
+const BY_NAME = new Intl.Collator('en', { numeric: true });
+
 /** What was found of one kind. */
 export interface FoundOfKind {
   readonly kind: Kind;
@@ -129,9 +131,16 @@ function resultsHtml(facts: RecordsFacts): Html {
   }
   return markup`${shown.map((each) => {
     const heading = kind === null ? markup`<h2>${capital(definitionOf(each.kind).title.many)}</h2>` : NOTHING;
-    const records = [...each.page.records, ...each.removed];
+    const records = [...inOrder(each, isLater), ...each.removed];
     return markup`${heading}${recordsTable(facts, each.kind, records)}${pagesHtml(facts, each)}`;
   })}`;
+}
+
+/** By name where the page holds all of them: a page of many costs what it shows, since it follows the index of ids. */
+function inOrder({ page }: FoundOfKind, isLater: boolean): readonly ListedRecord[] {
+  return isLater || page.next !== null
+    ? page.records
+    : page.records.toSorted((a, b) => BY_NAME.compare(a.name, b.name));
 }
 
 /** A component that a search finds in its family is not shown in the union of the families too. */
@@ -202,9 +211,11 @@ function pagesHtml(
   const read = 'read' in page ? page.read : null;
   const hasMore = page.next !== null;
   const note =
-    hasMore && read !== null && read > 0
-      ? markup`<p class="faint">${plural(read, 'name')} searched; there are more.</p>`
-      : NOTHING;
+    read === null && (hasMore || isLater)
+      ? markup`<p class="faint">Sorted by id, as the list has more than one page.</p>`
+      : hasMore && read !== null && read > 0
+        ? markup`<p class="faint">${plural(read, 'name')} searched; there are more.</p>`
+        : NOTHING;
   const path = (after: string | null): string =>
     `/records${queryText({ kind: each, source, ...withinFields(within), q: text, after })}`;
   const further = read === null ? 'Next page' : read === 0 ? 'Search names too' : 'Search further';

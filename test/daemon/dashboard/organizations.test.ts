@@ -95,3 +95,23 @@ describe('one organization', () => {
     ]);
   });
 });
+
+it('a kind is listed by name where one page holds all its records, else by id, which it says', async () => {
+  const records = (html: string, kind: string): [id: string, name: string][] =>
+    [...html.matchAll(new RegExp(`href="/records/${kind}/([^"]+)">(.*?)</a>`, 'g'))].map(
+      ([, id = '', name = '']) => [id, text(name).trim()],
+    );
+  const roles = await page('/records?kind=roles');
+  const names = records(roles, 'roles').map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(2);
+  expect(names).toEqual(names.toSorted(new Intl.Collator('en').compare));
+  expect(roles).not.toContain('Sorted by id');
+  expect(roles).toMatch(/<th[^>]*>Name<\/th><th[^>]*>Id</);
+
+  const first = await page('/records?kind=role_memberships');
+  expect(first).toContain('Sorted by id, as the list has more than one page.');
+  const [, next = ''] = /rel="next" href="([^"]+)"/.exec(first) ?? [];
+  const later = await page(next.replaceAll('&amp;', '&'));
+  expect(later).toContain('Sorted by id');
+  expect(records(later, 'role_memberships')[0]).not.toEqual(records(first, 'role_memberships')[0]);
+});
