@@ -19,8 +19,9 @@ export const EVENT_MEANINGS = {
   mirror_back: 'The mirror file is back.',
   verify_failed: 'The contents of the mirror do not match the stored hashes.',
   verify_recovered: 'The contents of the mirror match the stored hashes again.',
-  drill_fell: 'A restore drill would recover less than the previous one.',
-  drill_recovered: 'A restore drill would recover as much as before `drill_fell`.',
+  drill_fell:
+    'A restore drill would recover more than 5 percentage points less than before; several small falls count together.',
+  drill_recovered: 'A restore drill would again recover about as much as before `drill_fell`.',
   backup_failed: 'A backup failed, or could not be stored in one of its targets.',
   backup_recovered: 'A backup is stored in all its targets again.',
   backup_overdue: 'No backup was made for twice `backup.every`, because no run was complete.',

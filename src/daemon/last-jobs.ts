@@ -38,6 +38,14 @@ export interface DrillScores {
   readonly before: number | null;
 }
 
+/** A share of all records. A smaller fall may be a single record with a secret that came to the service. As the alert TidemarkDrillFell. @internal */
+export const DRILL_FALL = 0.05;
+
+/** True if somebody should look why a drill restores less than one before it. */
+export function hasDrillFallen(score: number, before: number): boolean {
+  return score < before - DRILL_FALL;
+}
+
 /** By the source; empty for a drill without one. */
 export function readDrillScores(mirror: Mirror, jobs: LastJobs): ReadonlyMap<string, DrillScores> {
   return new Map(jobs.of('drill').map(({ source }) => [source ?? '', drillScores(mirror, source)]));

@@ -11,6 +11,7 @@ import { interruptedRestore } from '../../mirror/unfinished-restore.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { summaryOf } from '../jobs/summaries.ts';
+import { hasDrillFallen } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import { age } from './wording.ts';
@@ -163,7 +164,9 @@ function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
   if (at === undefined || known.length === 0)
     return { tone: 'plain', word: 'Not tried', line: 'no restore drill of the latest state so far' };
   const score = Math.min(...known);
-  const hasFallen = scores.some(({ last, before }) => last !== null && before !== null && last < before);
+  const hasFallen = scores.some(
+    ({ last, before }) => last !== null && before !== null && hasDrillFallen(last, before),
+  );
   const isFailed = jobs.some(({ outcome }) => outcome === 'failed');
   const isDoubtful = hasFallen || isFailed || score < RESTORABLE.most;
   const what = isFailed ? 'the last drill failed' : hasFallen ? 'less than before' : 'by the last drill';

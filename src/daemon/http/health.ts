@@ -4,6 +4,7 @@
  */
 import type { ErrorCode } from '../../core/errors.ts';
 import { byteSize, duration, percent, plural } from '../../core/wording.ts';
+import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from './wording.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
@@ -203,7 +204,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
           ),
         ]),
     ...drills.flatMap((drill) =>
-      drill.score !== null && drill.scoreBefore !== null && drill.score < drill.scoreBefore
+      drill.score !== null && drill.scoreBefore !== null && hasDrillFallen(drill.score, drill.scoreBefore)
         ? [
             degraded(
               'drill_fell',

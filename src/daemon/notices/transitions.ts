@@ -5,6 +5,7 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
+import { hasDrillFallen } from '../last-jobs.ts';
 import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
 import {
   type JobObservation,
@@ -172,7 +173,10 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
   };
 }
 
-/** Subject `drill`: `ok`, or `fallen` until it brings back as much as before it fell. */
+/**
+ * Subject `drill`: `ok`, or `fallen` until it brings back about as much as before it fell. Its detail has the best score
+ * since the last notice (`score`), so that several small falls count as one, and the best one before it fell (`reference`).
+ */
 function drillTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('drill', job);
   if (summary === null) return NO_TRANSITION;
@@ -181,48 +185,48 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
   const of = { at, source, subject: 'drill' };
   const before = stateOf(states, source, 'drill');
   const last = before === undefined ? score : Number(before.detail['score']);
-  const reference = before?.state === 'fallen' ? Number(before.detail['reference']) : last;
-  const isFallen = score < reference;
+  const wasFallen = before?.state === 'fallen';
+  const isWorse = hasDrillFallen(score, last);
+  const reference = wasFallen ? Number(before.detail['reference']) : last;
+  const isFallen = isWorse || (wasFallen && hasDrillFallen(score, reference));
+  const known = isWorse ? score : Math.max(score, isFallen ? last : reference);
   const state: NoticeState = {
     source,
     subject: 'drill',
     state: isFallen ? 'fallen' : 'ok',
-    since: before === undefined || (before.state === 'fallen') !== isFallen ? at : before.since,
-    detail: { score, reference: isFallen ? reference : score },
+    since: before === undefined || wasFallen !== isFallen ? at : before.since,
+    detail: { score: known, reference: isFallen ? reference : known },
   };
-  const isMoved = before === undefined || score !== last;
+  const isMoved = before === undefined || wasFallen !== isFallen || known !== last;
   const name = subjectName(source);
   const shared = { job: 'drill', run: summary.from } as const;
-  const notices =
-    score < last
+  const notices = isWorse
+    ? [
+        noticeOf(
+          { ...of, event: 'drill_fell' },
+          {
+            ...shared,
+            severity: 'high',
+            title: `${name}: the drill restored ${percent(score)}, before ${percent(last)}`,
+            lines: summary.kinds
+              .filter(({ restored, score: own }) => restored && own < 1)
+              .map(({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`),
+            hint: '`tidemark drill` shows what would be left to do',
+          },
+        ),
+      ]
+    : wasFallen && !isFallen
       ? [
           noticeOf(
-            { ...of, event: 'drill_fell' },
+            { ...of, event: 'drill_recovered' },
             {
               ...shared,
-              severity: 'high',
-              title: `${name}: the drill restored ${percent(score)}, before ${percent(last)}`,
-              lines: summary.kinds
-                .filter(({ restored, score: own }) => restored && own < 1)
-                .map(
-                  ({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`,
-                ),
-              hint: '`tidemark drill` shows what would be left to do',
+              severity: 'low',
+              title: `${name}: the drill restored ${percent(score)} again`,
             },
           ),
         ]
-      : before?.state === 'fallen' && !isFallen
-        ? [
-            noticeOf(
-              { ...of, event: 'drill_recovered' },
-              {
-                ...shared,
-                severity: 'low',
-                title: `${name}: the drill restored ${percent(score)} again`,
-              },
-            ),
-          ]
-        : [];
+      : [];
   return { states: isMoved ? [state] : [], cleared: [], notices };
 }
 

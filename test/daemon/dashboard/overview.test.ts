@@ -89,6 +89,7 @@ describe('the overview', () => {
     [0.8, 'warn', '80 %'],
     [0.95, 'good', '95 %'],
     [1, 'good', 'All of it'],
+    [0.998, 'good', '99.8 %'],
   ])('a drill that brings %d back is %s', async (score, tone, word) => {
     const drill = { outcome: 'short', from: 1, kinds: [], tasks: 3, seconds: 4.2 } as const;
     world.job('drill', { ...drill, score });

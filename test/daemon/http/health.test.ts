@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   type HealthFacts,
@@ -5,6 +6,7 @@ import {
   assessHealth,
   allowedAgeMs,
 } from '../../../src/daemon/http/health.ts';
+import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
 
 type EndedRun = NonNullable<SourceFacts['lastEnded']>;
 
@@ -64,6 +66,11 @@ function source(more: Partial<SourceFacts>): HealthFacts {
 }
 
 describe('health', () => {
+  it('calls a drill worse at the fall of which Prometheus warns', () => {
+    const alerts = readFileSync(new URL('../../../deploy/prometheus/alerts.yaml', import.meta.url), 'utf8');
+    expect(alerts).toContain(`max_over_time(tidemark_drill_score[30d]) - ${DRILL_FALL}\n`);
+  });
+
   it.each<[string, HealthFacts, string, string[]]>([
     ['all is well', FACTS, 'ok', []],
     ['just within what is allowed', source({ lastComplete: run(40) }), 'ok', []],
@@ -204,9 +211,15 @@ describe('health', () => {
     ['a mirror that was verified', { ...FACTS, verify: { ...job, problems: 0 } }, 'ok', []],
     [
       'a drill that fell',
-      { ...FACTS, drills: [{ ...job, source: 'a', score: 0.9, scoreBefore: 0.95 }] },
+      { ...FACTS, drills: [{ ...job, source: 'a', score: 0.89, scoreBefore: 0.95 }] },
       'degraded',
       ['drill_fell'],
+    ],
+    [
+      'a drill that fell by the record of a secret that came to the service',
+      { ...FACTS, drills: [{ ...job, source: 'a', score: 0.948, scoreBefore: 0.95 }] },
+      'ok',
+      [],
     ],
     [
       'a drill that rose',

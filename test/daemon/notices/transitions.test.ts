@@ -292,9 +292,15 @@ describe('the other jobs', () => {
     ],
     [
       'a drill falls, falls further, rises a little, and is back',
-      [drill(0.9), drill(0.9), drill(0.8), drill(0.7), drill(0.85), drill(0.9)],
+      [drill(0.9), drill(0.9), drill(0.8), drill(0.7), drill(0.8), drill(0.9)],
       [[], [], ['drill_fell'], ['drill_fell'], [], ['drill_recovered']],
     ],
+    [
+      'a drill falls little by little',
+      [drill(0.95), drill(0.94), drill(0.92), drill(0.89), drill(0.88), drill(0.91)],
+      [[], [], [], ['drill_fell'], [], ['drill_recovered']],
+    ],
+    ['a drill falls by 5 percentage points at most', [drill(0.291), drill(0.289), drill(0.25)], [[], [], []]],
     ['a drill that rises says nothing', [drill(0.5), drill(0.9)], [[], []]],
     [
       'a job that cannot do its work',
