@@ -6,9 +6,9 @@ import { KINDS, type Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
-import type { ErrorMessage } from '../core/child-process.ts';
+import { type ErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
-import type { ErrorCode } from '../core/errors.ts';
+import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { recordName } from '../diff/change.ts';
 import { parseState } from '../diff/states.ts';
@@ -63,17 +63,16 @@ export async function reportOf(
     const latest = mirror.runs.latest(cell);
     const definitions = definitionsFor(config, cell);
     const context = { ...options, mirror, definitions };
+    const { damage, ...content } = await contentOf(context, runs, latest);
     return {
       runs: runs.map(runOf),
       root: latest?.root ?? null,
       schemaVersion: latest === undefined ? null : mirror.schemaVersion,
       recordCount: latest === undefined ? 0 : recordCount(mirror, latest.run, cell),
-      changes: runs.filter(isPublished).flatMap((run) => changesOf(context, run)),
-      projection: latest === undefined ? null : projectionOf(context, latest.run),
-      findings: latest === undefined ? null : await findingsOf(context),
+      ...content,
       baseline: baselineOf(mirror),
       dueAt: dueAtOf(mirror, cell, config),
-      error: errorOf(mirror, isoTime(begun)),
+      error: errorOf(mirror, isoTime(begun)) ?? damage,
     };
   } finally {
     mirror.close();
@@ -83,6 +82,30 @@ export async function reportOf(
 interface ReportContext extends ReportOptions {
   readonly mirror: Mirror;
   readonly definitions: (kind: Kind) => ResourceDefinition;
+}
+
+interface Content extends Pick<CellReport, 'changes' | 'projection' | 'findings'> {
+  /** Why all of it is left out; null where it is not. */
+  readonly damage: ErrorMessage | null;
+}
+
+/** What is read from bodies. A damaged one leaves all of it out: the registry learns of the runs, and shows what it has. */
+async function contentOf(
+  context: ReportContext,
+  runs: readonly RunRow[],
+  latest: RunRow | undefined,
+): Promise<Content> {
+  try {
+    return {
+      changes: runs.filter(isPublished).flatMap((run) => changesOf(context, run)),
+      projection: latest === undefined ? null : projectionOf(context, latest.run),
+      findings: latest === undefined ? null : await findingsOf(context),
+      damage: null,
+    };
+  } catch (thrown) {
+    if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') throw thrown;
+    return { changes: [], projection: null, findings: null, damage: toErrorMessage(thrown) };
+  }
 }
 
 /** Number of the newest run of a source, whatever its outcome; 0 for none. */
@@ -177,7 +200,7 @@ function projectionOf(context: ReportContext, run: number): Projection | null {
       body: JSON.stringify(maskedBody(body, definition)),
     });
   };
-  if (isWhole) for (const record of mirror.records.readAt(run, filter)) add(record);
+  if (isWhole) for (const record of mirror.records.readAt(run, filter, { isChecked: true })) add(record);
   else {
     for (const change of mirror.records.changesBetween(from.run, run, filter)) {
       if (change.after === undefined) removed.push(keyOf(change, definitions(change.kind)));

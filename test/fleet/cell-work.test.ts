@@ -389,6 +389,37 @@ describe('a cell', () => {
     expect(registry.publish(await work('b', 3)).runs).toMatchObject([{ run: 3, outcome: 'complete' }]);
   });
 
+  it('reports its run with a damaged body, says so, and leaves out what would show it', async () => {
+    const { work, registry, service, pass, mirrorOf } = await fleet();
+    registry.publish(await work('a', 1));
+    const database = new Database(mirrorOf('a'));
+    database.exec(`UPDATE records SET body = replace(body, 'Second', 'Forged') WHERE remote_id = 'r2'`);
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    database.close();
+    service.set(KIND, [
+      { id: 'r1', name: 'Other' },
+      { id: 'r2', name: 'Second' },
+    ]);
+    pass();
+    const damaged = { changes: [], projection: null, findings: null, error: { code: 'mirror_corrupt' } };
+    // All records at once, as for a registry that shows none.
+    const known = registry.known === null ? null : { ...registry.known, projectedRun: null };
+    expect(registry.publish(await work('a', 2, { known }))).toMatchObject({
+      ...damaged,
+      runs: [{ run: 2, outcome: 'complete', changed: 1 }],
+    });
+    service.set(KIND, [
+      { id: 'r1', name: 'Other' },
+      { id: 'r2', name: 'Third' },
+    ]);
+    pass();
+    // The changes of a run.
+    expect(registry.publish(await work('a', 3))).toMatchObject({
+      ...damaged,
+      runs: [{ run: 3, outcome: 'complete' }],
+    });
+  });
+
   it('carries the starts of requests to the next worker', async () => {
     const { work, registry, pass, service, clock } = await fleet();
     const first = registry.publish(await work('a', 1));
