@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
 import type { AuditLogEntry, AuditSubject } from '../mirror/audit-entries.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -44,7 +44,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
       .filter((entry) => isWithin(period, entry.at) && isAskedFor(entry, options, context.options.source))
       .reverse()
       .map((entry) => shownEntry(mirror, config, entry));
-    printNote(context, period.notes);
+    printNote(context, [...period.notes, ...damageNotes(entries)]);
     if (format === 'text' && options.output === undefined && entries.length === 0) {
       await printPage(
         context,
@@ -87,9 +87,12 @@ function isAbout(subject: AuditSubject, source: string): boolean {
   return subject.about === 'forget' ? subject.sources.includes(source) : subject.source === source;
 }
 
-function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): ShownEntry {
+/** An entry, and why the name of its record cannot be read; null where it can, or there is none. */
+type NamedEntry = ShownEntry & { readonly damage: TidemarkError | null };
+
+function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): NamedEntry {
   const { subject } = entry;
-  const shown = { ...entry, recordName: null };
+  const shown = { ...entry, recordName: null, damage: null };
   switch (subject.about) {
     case 'acceptance': {
       const definitions = definitionsFor(config, subject.source);
@@ -99,8 +102,8 @@ function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): Shown
         id: maskedId(subject.id, definition),
         path: maskedPlace(subject.path, definition),
       };
-      const recordName = shownName(mirror, subject, definition);
-      return { ...shown, subject: masked, source: subject.source, recordName, definitions };
+      const named = nameOrDamage(mirror, subject, definition);
+      return { ...shown, ...named, subject: masked, source: subject.source, definitions };
     }
     case 'snapshot': {
       // Of a run that retention dropped nobody knows whose it was, where the mirror has several sources.
@@ -116,6 +119,25 @@ function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): Shown
       return { ...shown, source: only, definitions: definitionsFor(config, only ?? '') };
     }
   }
+}
+
+/** The audit log is read most where the mirror is damaged: a record without a sound body goes by its id. */
+function nameOrDamage(...of: Parameters<typeof shownName>): Pick<NamedEntry, 'recordName' | 'damage'> {
+  try {
+    return { recordName: shownName(...of), damage: null };
+  } catch (thrown) {
+    if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') throw thrown;
+    return { recordName: null, damage: thrown };
+  }
+}
+
+function damageNotes(entries: readonly NamedEntry[]): string[] {
+  const damage = entries.find((entry) => entry.damage !== null)?.damage;
+  if (damage === undefined || damage === null) return [];
+  return [
+    `${damage.message}; its records go by their ids here`,
+    ...(damage.hint === undefined ? [] : [damage.hint]),
+  ];
 }
 
 interface AuditFacts {

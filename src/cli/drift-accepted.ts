@@ -192,7 +192,11 @@ function bodiesOf(mirror: Mirror, { source, kind, scope, id }: AcceptedRecord): 
     (run) => run !== undefined,
   );
   return runs.flatMap((run) => {
-    const records = mirror.records.readAt(run, { sources: [source], kinds: [kind], ids: [id] }, { isChecked: true });
+    const records = mirror.records.readAt(
+      run,
+      { sources: [source], kinds: [kind], ids: [id] },
+      { isChecked: true },
+    );
     return [...records]
       .filter((record) => scopeKey(record.scope) === scopeKey(scope))
       .map((record) => parseLossless(record.body));

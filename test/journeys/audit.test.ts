@@ -1,5 +1,6 @@
 /** `tidemark audit`: who did what, by the names that people know, in every format. */
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
@@ -134,6 +135,21 @@ describe('the audit log', () => {
     const text = await story.expectRun(0, 'audit', '--output', 'audit.txt', '--quiet');
     expect(text).toMatchObject({ stdout: '', stderr: '' });
     expect(readFileSync(story.file('audit.txt'), 'utf8')).toContain('undoes restore 1');
+  });
+
+  it.each([
+    ['is no JSON', `substr(body, 1, 20)`],
+    ['was altered', `replace(body, 'Night shift', 'Day shift')`],
+  ])('is whole where the body of a record that it names %s', async (_name, body) => {
+    const story = await told();
+    const database = new Database(story.file('mirror.db'));
+    database.exec(`UPDATE records SET body = ${body} WHERE body LIKE '%Night shift%'`);
+    database.close();
+    const { stdout, stderr } = await story.expectRun(0, 'audit', '--json');
+    const { entries } = JSON.parse(stdout) as AuditJson;
+    expect(entries.map(({ action }) => action)).toEqual(ACTIONS);
+    expect(entries[7]).toMatchObject({ acceptance: { kind: 'roles', name: null, path: '/name' } });
+    expect(stderr).toMatch(/mirror\.db is damaged: .*; its records go by their ids here\n.*tidemark verify/s);
   });
 
   it('of several mirrors is one document, and a text for each', async () => {
