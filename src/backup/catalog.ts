@@ -2,7 +2,6 @@
  * The existing backups, for pages and health checks. Their target may be a network disk, or a service that does not
  * respond: a page waits for it a moment only, and shows what is known.
  */
-import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import type { TargetConfig } from '../config/config.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
@@ -13,6 +12,7 @@ import { type Backup, listBackups } from './list.ts';
 import { isOnMirrorDisk } from './mirror-disk.ts';
 import { mirrorId } from './plain-backup.ts';
 import { openTarget } from './targets/open.ts';
+import { addressOf } from './targets/target.ts';
 
 export interface TargetShown {
   readonly address: string;
@@ -120,9 +120,13 @@ export class BackupCatalog {
       this.#reading.get(key) ??
       readShown(target, mirror, this.#clock).then((read) => {
         // What was seen there before holds until it can be read again.
-        const { newest = null, earlier = [] } = read.problem === null ? read : (known?.shown ?? {});
+        const {
+          newest = null,
+          earlier = [],
+          isOnMirrorDisk: isOnDisk = false,
+        } = read.problem === null ? read : (known?.shown ?? {});
         this.#known.set(key, {
-          shown: { ...read, newest, earlier },
+          shown: { ...read, newest, earlier, isOnMirrorDisk: isOnDisk },
           readAtMs: this.#clock.monotonicMs(),
           job,
         });
@@ -135,15 +139,13 @@ export class BackupCatalog {
 
 /** @param mirror whose backups are shown; null where it cannot be read */
 async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clock): Promise<TargetShown> {
-  let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
-  const isOnDisk = mirror !== null && isOnMirrorDisk(config, mirror.path);
-  const facts = () => ({ address, isOnMirrorDisk: isOnDisk });
+  const address = addressOf(config);
   try {
     // Read before anything is waited for: the mirror may be closed then.
     const owner = readable(mirror, mirrorId);
     const origin = readable(mirror, originOf);
+    const path = mirror?.path;
     const target = await openTarget(config, clock);
-    ({ address } = target);
     const all = await listBackups(target);
     const owners = new Set(all.flatMap(({ manifest }) => manifest?.mirror ?? []));
     if (owner === null && owners.size > 1)
@@ -157,13 +159,15 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     const whole = own.filter(({ state }) => state === 'whole');
     // One of the future, made before the clock stepped back, would hide for long that none is made.
     const newest = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now()) ?? null;
-    const volume = mirror === null || isOnDisk ? null : await volumeOf(config);
+    const isOnDisk = path !== undefined && (await isOnMirrorDisk(config, path));
+    const volume = path === undefined || isOnDisk ? null : await volumeOf(config);
     const earlier = origin === null ? [] : earlierBackups(all, origin);
     const damaged = own.length - whole.length;
-    return { ...facts(), whole, damaged, problem: null, newest, volume, earlier };
+    return { address, whole, damaged, problem: null, newest, volume, isOnMirrorDisk: isOnDisk, earlier };
   } catch (error) {
     const problem = asTidemarkError(error).message;
-    return { ...facts(), whole: [], damaged: 0, problem, newest: null, volume: null, earlier: [] };
+    const nothing = { newest: null, volume: null, isOnMirrorDisk: false, earlier: [] };
+    return { address, whole: [], damaged: 0, problem, ...nothing };
   }
 }
 
@@ -179,10 +183,10 @@ function readable<T>(mirror: Mirror | null, read: (mirror: Mirror) => T): T | nu
 
 async function volumeOf(config: TargetConfig): Promise<TargetShown['volume']> {
   if (config.type !== 'directory') return null;
-  // A source's own directory is made by its first backup.
-  const there = config.within !== undefined && !existsSync(config.path) ? config.within : config.path;
+  const { path, within = path } = config;
   try {
-    const { bavail, blocks, bsize } = await statfs(there);
+    // A source's own directory is made by its first backup.
+    const { bavail, blocks, bsize } = await statfs(path).catch(() => statfs(within));
     // Some file systems have no size.
     return blocks === 0 ? null : { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
   } catch {

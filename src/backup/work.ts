@@ -10,7 +10,7 @@ import { backupName, manifestName } from './name.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
 import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
 import { openTarget } from './targets/open.ts';
-import type { BackupTarget, LocalBackup } from './targets/target.ts';
+import { addressOf, type BackupTarget, type LocalBackup } from './targets/target.ts';
 
 /** Plain values only: it is sent to another process. */
 export interface BackupJob {
@@ -167,10 +167,6 @@ async function storeInTurn(
     outcomes.push({ index, outcome: { address: target.address, path, error: failure } });
   }
   return outcomes.toSorted((a, b) => a.index - b.index).map(({ outcome }) => outcome);
-}
-
-function addressOf(config: TargetConfig): string {
-  return config.type === 'directory' ? config.path : `s3://${config.bucket}`;
 }
 
 /** It answered after the name was chosen, and another mirror's backup of the same run and second is there. */

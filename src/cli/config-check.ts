@@ -18,7 +18,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
-  const warnings = [...config.warnings, ...backupWarnings(config)];
+  const warnings = [...config.warnings, ...(await backupWarnings(config))];
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.config_check/1',
@@ -51,7 +51,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
 }
 
 /** What would make a backup fail, or leave it readable for anybody who gets hold of it. */
-function backupWarnings({ backup, mirrorPath }: LoadedConfig): string[] {
+async function backupWarnings({ backup, mirrorPath }: LoadedConfig): Promise<string[]> {
   if (backup === null) return [];
   const missing = backup.targets.flatMap((target) => {
     if (target.type !== 'directory') return [];
@@ -62,7 +62,7 @@ function backupWarnings({ backup, mirrorPath }: LoadedConfig): string[] {
   const isEncrypted = backup.recipients.length > 0 || backup.recipientsFile !== null;
   return [
     ...missing,
-    ...onMirrorDisk(backup, mirrorPath),
+    ...(await onMirrorDisk(backup, mirrorPath)),
     ...(isEncrypted ? [] : [`backup: ${UNENCRYPTED}`]),
   ];
 }
@@ -71,12 +71,12 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-function onMirrorDisk({ targets }: BackupConfig, mirrorPath: string): string[] {
-  const found = targets.flatMap((target) =>
-    target.type === 'directory' && isDirectory(target.path) && isOnMirrorDisk(target, mirrorPath)
-      ? [target.path]
-      : [],
-  );
+async function onMirrorDisk({ targets }: BackupConfig, mirrorPath: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const target of targets) {
+    if (target.type !== 'directory' || !isDirectory(target.path)) continue;
+    if (await isOnMirrorDisk(target, mirrorPath)) found.push(target.path);
+  }
   return found.length === 0 ? [] : [`backup.targets: ${mirrorDiskText(found)}`];
 }
 

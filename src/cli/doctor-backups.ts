@@ -1,6 +1,7 @@
 /** What `doctor` finds of the targets for backups: whether each can be used. */
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
+import { addressOf } from '../backup/targets/target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -20,33 +21,29 @@ const WAIT_MS = 15_000;
 /** Looks at every configured target at once: that a directory can be listed and written, that a bucket can be listed. */
 export async function checkTargets(config: Config, signal: AbortSignal): Promise<readonly TargetCheck[]> {
   const checks = await Promise.all(
-    (config.backup?.targets ?? []).map(async (target): Promise<TargetCheck> => {
-      const isOnDisk = isOnMirrorDisk(target, config.mirror);
-      return { ...(await checkTarget(target, signal)), isOnMirrorDisk: isOnDisk };
-    }),
+    (config.backup?.targets ?? []).map((target) => checkTarget(target, config.mirror, signal)),
   );
   signal.throwIfAborted();
   return checks;
 }
 
-async function checkTarget(
-  config: TargetConfig,
-  signal: AbortSignal,
-): Promise<Pick<TargetCheck, 'address' | 'error'>> {
-  let address = config.type === 'directory' ? config.path : `s3://${config.bucket}`;
+async function checkTarget(config: TargetConfig, mirror: string, signal: AbortSignal): Promise<TargetCheck> {
+  const address = addressOf(config);
   const waiting = new AbortController();
   const limited = AbortSignal.any([signal, waiting.signal]);
   const late = systemClock.sleep(WAIT_MS, limited).then(
     () => new TidemarkError('timeout', `${address} did not answer within ${WAIT_MS / 1000} s`),
     () => null,
   );
+  const check = async (): Promise<TargetCheck> => {
+    await (await openTarget(config, systemClock)).check(limited);
+    return { address, error: null, isOnMirrorDisk: await isOnMirrorDisk(config, mirror) };
+  };
+  const unusable = (error: TidemarkError | null) => ({ address, error, isOnMirrorDisk: false });
   try {
-    const target = await openTarget(config, systemClock);
-    ({ address } = target);
-    const error = await Promise.race([target.check(limited).then(() => null), late]);
-    return { address, error };
+    return await Promise.race([check(), late.then(unusable)]);
   } catch (error) {
-    return { address, error: asTidemarkError(error) };
+    return unusable(asTidemarkError(error));
   } finally {
     waiting.abort();
   }

@@ -58,6 +58,6 @@ it('is given up after a minute, and the directory gets the backup before that', 
   );
   expect(stored.map(({ error }) => error?.code ?? null)).toEqual(['timeout', null]);
   expect(waits).toContain(60_000);
-  expect(waiting, 'with the backup and its manifest in the directory').toEqual([['s3://backups', 2]]);
+  expect(waiting, 'with the backup and its manifest in the directory').toEqual([['s3://backups/here', 2]]);
   expect(readdirSync(directory)).toHaveLength(2);
 });

@@ -2,7 +2,7 @@
  * A directory as a target. A backup takes its final name last, when its manifest is there already, and loses it first: so
  * what has the name of a backup is complete, whatever was killed when.
  */
-import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import {
   access,
   constants,
@@ -46,7 +46,7 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     bytesOf: (name) => bytesOf(at(name)),
     fetch: (name) => Promise.resolve(at(name)),
     check: async () => {
-      const isToBeMade = within !== undefined && !existsSync(directory);
+      const isToBeMade = within !== undefined && !(await namesIn(within)).includes(basename(directory));
       const there = isToBeMade ? within : directory;
       await namesIn(there);
       await checkWritable(there);

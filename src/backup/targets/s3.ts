@@ -30,7 +30,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
 import { damaged, digestOfStream, release } from '../packing.ts';
-import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
+import { addressOf, type BackupTarget, type LocalBackup, type StoreOptions } from './target.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /** S3 takes 10,000 parts at most, each but the last of 5 MiB or more. A part is held in memory. */
@@ -63,7 +63,7 @@ export class S3Target implements BackupTarget {
   constructor(config: S3TargetConfig, clock: Clock) {
     this.#config = config;
     this.#clock = clock;
-    this.address = `s3://${config.bucket}${config.prefix === '' ? '' : `/${config.prefix}`}`;
+    this.address = addressOf(config);
     this.#client = new S3Client({
       ...(config.region === null ? {} : { region: config.region }),
       ...(config.endpoint === null ? {} : { endpoint: config.endpoint }),

@@ -1,4 +1,5 @@
 /** Where backups go. A kind of target is a file beside this one and a row in `open.ts`. */
+import type { TargetConfig } from '../../config/config.ts';
 
 interface TargetFile {
   readonly name: string;
@@ -55,4 +56,10 @@ export interface BackupTarget {
    * of the mirror's backup lock may call it.
    */
   sweep(owner: string): Promise<readonly TargetFile[]>;
+}
+
+/** The address of a target that need not be open. */
+export function addressOf(config: TargetConfig): string {
+  if (config.type === 'directory') return config.path;
+  return `s3://${config.bucket}${config.prefix === '' ? '' : `/${config.prefix}`}`;
 }

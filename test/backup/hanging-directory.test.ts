@@ -1,0 +1,63 @@
+/** A directory on a network disk that hangs: what asks the system about it gets no answer, and what asks at once stands still. */
+import type * as Files from 'node:fs';
+import type * as FilesLater from 'node:fs/promises';
+import { expect, it, vi } from 'vitest';
+import { BackupCatalog } from '../../src/backup/catalog.ts';
+import { checkTargets } from '../../src/cli/doctor-backups.ts';
+import type { Config, TargetConfig } from '../../src/config/config.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { setting } from './fixture.ts';
+
+const disk = vi.hoisted(() => ({
+  path: '/hanging/backups',
+  stoodStill: [] as string[],
+  asked: [] as string[],
+}));
+
+vi.mock('node:fs', async (original) => {
+  const real = await original<typeof Files>();
+  const standing = (name: 'existsSync' | 'statSync' | 'readdirSync' | 'accessSync') => {
+    return (path: unknown, ...rest: unknown[]): unknown => {
+      if (String(path).startsWith(disk.path)) disk.stoodStill.push(`${name} ${String(path)}`);
+      return (real[name] as (...all: unknown[]) => unknown)(path, ...rest);
+    };
+  };
+  const names = ['existsSync', 'statSync', 'readdirSync', 'accessSync'] as const;
+  return { ...real, ...Object.fromEntries(names.map((name) => [name, standing(name)])) };
+});
+
+vi.mock('node:fs/promises', async (original) => {
+  const real = await original<typeof FilesLater>();
+  const hanging = (name: 'stat' | 'statfs' | 'readdir' | 'access' | 'mkdir') => {
+    return async (path: unknown, ...rest: unknown[]): Promise<unknown> => {
+      if (!String(path).startsWith(disk.path))
+        return await (real[name] as (...all: unknown[]) => Promise<unknown>)(path, ...rest);
+      disk.asked.push(`${name} ${String(path)}`);
+      return await new Promise(() => undefined);
+    };
+  };
+  const names = ['stat', 'statfs', 'readdir', 'access', 'mkdir'] as const;
+  return { ...real, ...Object.fromEntries(names.map((name) => [name, hanging(name)])) };
+});
+
+const HANGING: TargetConfig = { type: 'directory', path: disk.path, retention: null };
+
+it.each<[string, TargetConfig]>([
+  ['', HANGING],
+  ['the one of a source in it', { ...HANGING, path: `${disk.path}/one`, within: disk.path }],
+])('never stops the process that shows backups, nor doctor %s', async (_which, target) => {
+  const { mirror } = await setting();
+  disk.asked = [];
+  const shown = await new BackupCatalog(systemClock).look([target], mirror);
+  expect(shown).toEqual([]);
+  expect(disk.asked, 'it was looked at').toHaveLength(1);
+  const stop = new AbortController();
+  const checked = checkTargets(
+    { backup: { targets: [target] }, mirror: mirror.path } as unknown as Config,
+    stop.signal,
+  );
+  await expect.poll(() => disk.asked).toHaveLength(2);
+  stop.abort(new Error('stopped'));
+  await expect(checked).rejects.toThrow('stopped');
+  expect(disk.stoodStill).toEqual([]);
+});
