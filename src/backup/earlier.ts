@@ -1,5 +1,5 @@
 /**
- * Backups that another mirror had of a source before the configured one was begun. The volume of the mirror may not have been
+ * Backups that another mirror had of a source before the configured mirror was begun. The volume of the mirror may not have been
  * mounted then: the daemon, or a sync by hand, began an empty one in its place.
  */
 import type { Config } from '../config/config.ts';
@@ -22,22 +22,26 @@ export interface EarlierBackup {
 export interface MirrorOrigin {
   /** `mirrorId`. */
   readonly id: string;
-  /** When the first run of each source began, ISO 8601. */
-  readonly begun: ReadonlyMap<string, string>;
+  /** When its first run began, of whichever source, ISO 8601; null before that. */
+  readonly begun: string | null;
 }
 
 /** @throws what reading the mirror throws */
 export function originOf(mirror: Mirror): MirrorOrigin {
-  const begun = mirror.runs.sources().flatMap((source): [string, string][] => {
-    const at = mirror.runs.firstStartedAt(source);
-    return at === null ? [] : [[source, at]];
-  });
-  return { id: mirrorId(mirror), begun: new Map(begun) };
+  return { id: mirrorId(mirror), begun: begunAt(mirror) };
+}
+
+function begunAt(mirror: Mirror): string | null {
+  const [oldest = null] = mirror.runs
+    .sources()
+    .flatMap((source) => mirror.runs.firstStartedAt(source) ?? [])
+    .toSorted((a, b) => Date.parse(a) - Date.parse(b));
+  return oldest;
 }
 
 /**
- * For each source, the newest complete backup of another mirror from before this mirror's first run of the source; from any
- * time where there was none yet. Of several such mirrors that with the most runs: others may have been begun by mistake too.
+ * For each source, this mirror's or not, the newest complete backup of another mirror from before this one's first run; from
+ * any time where there was none yet. Of several such mirrors that with the most runs: others may have been begun by mistake too.
  * @param backups newest first
  * @param origin null where there is no mirror yet
  */
@@ -49,9 +53,9 @@ export function earlierBackups(
   const seen = new Set<string>();
   for (const { state, manifest, name, madeAt, run } of backups) {
     if (state !== 'whole' || manifest === null || manifest.mirror === origin?.id) continue;
+    const begun = origin?.begun ?? null;
+    if (begun !== null && Date.parse(madeAt) >= Date.parse(begun)) continue;
     for (const { source } of manifest.sources) {
-      const begunAt = origin?.begun.get(source);
-      if (begunAt !== undefined && Date.parse(madeAt) >= Date.parse(begunAt)) continue;
       const key = JSON.stringify([manifest.mirror, source]);
       if (seen.has(key)) continue;
       seen.add(key);
@@ -72,8 +76,8 @@ export interface BegunAnew {
 }
 
 /**
- * What is to be said of a mirror that was begun, or is about to be, although a target has earlier backups of a configured
- * source; null if there are none. A baseline in the mirror shows that a person continues with it.
+ * What is to be said of a mirror that was begun, or is about to be, although a target has earlier backups of a source that it
+ * has or that is configured; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows that a person continues with it.
  * @param mirror null before it exists
  */
 export function begunAnew(
@@ -82,12 +86,13 @@ export function begunAnew(
   mirror: Mirror | null,
 ): BegunAnew | null {
   if (mirror?.snapshots.baseline() !== undefined) return null;
+  const names = new Set([...sources.map(({ name }) => name), ...(mirror?.runs.sources() ?? [])]);
   const found = targets
     .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
-    .find(({ source }) => sources.some(({ name }) => name === source));
+    .find(({ source }) => names.has(source));
   if (found === undefined) return null;
   const { source, address, name, madeAt, run } = found;
-  const since = mirror?.runs.firstStartedAt(source) ?? null;
+  const since = mirror === null ? null : begunAt(mirror);
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,

@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, listBackups, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
-import { earlierBackups, originOf } from '../backup/earlier.ts';
+import { begunAnew, earlierBackups, originOf } from '../backup/earlier.ts';
 import type { BackupManifest } from '../backup/manifest.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
@@ -226,11 +226,12 @@ function newestOf(
   const complete = backups
     .filter(({ state }) => state === 'whole')
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
-  const configured = withConfiguredMirror(context, (mirror) => ({
-    origin: originOf(mirror),
-    hasBaseline: mirror.snapshots.baseline() !== undefined,
-  }));
-  const owner = configured?.origin.id ?? null;
+  const configured = withConfiguredMirror(context, (mirror, config) => {
+    const origin = originOf(mirror);
+    const earlier = earlierBackups(complete, origin);
+    return { id: origin.id, begunAnew: begunAnew(config, [{ address: where, earlier }], mirror) };
+  });
+  const owner = configured?.id ?? null;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;
   const [damaged, ...others] = backups.filter(({ state }) => state === 'damaged');
@@ -259,13 +260,8 @@ function newestOf(
       },
     );
   if (own.length === 0 && newest.length > 1) throw severalMirrors('');
-  if (
-    isToRestore &&
-    configured !== null &&
-    !configured.hasBaseline &&
-    own.length > 0 &&
-    earlierBackups(complete, configured.origin).length > 0
-  )
+  const isBegunAnew = configured !== null && configured.begunAnew !== null;
+  if (isToRestore && own.length > 0 && isBegunAnew)
     throw severalMirrors(', and the configured one was begun after backups of another one had been made');
   return latest;
 }

@@ -121,12 +121,15 @@ export function configuredOrigin(context: CommandContext): MirrorOrigin | null {
 }
 
 /** Null if the configured mirror cannot be read: a damaged or missing one is what a backup is for. */
-export function withConfiguredMirror<T>(context: CommandContext, work: (mirror: Mirror) => T): T | null {
+export function withConfiguredMirror<T>(
+  context: CommandContext,
+  work: (mirror: Mirror, config: Config) => T,
+): T | null {
   try {
     const config = readConfig(context, context.options, 'unused');
     const mirror = openConfiguredMirror(config, 'read', 'backup', context.pid);
     try {
-      return work(mirror);
+      return work(mirror, config);
     } finally {
       mirror.close();
     }

@@ -1,10 +1,13 @@
 /** Which backup of another mirror is meant where the configured one was begun without history. */
-import { expect, it } from 'vitest';
-import { earlierBackups } from '../../src/backup/earlier.ts';
+import { describe, expect, it } from 'vitest';
+import { begunAnew, earlierBackups, originOf } from '../../src/backup/earlier.ts';
 import type { Backup } from '../../src/backup/list.ts';
 import type { BackupManifest } from '../../src/backup/manifest.ts';
 import { backupName } from '../../src/backup/name.ts';
 import { directoryTarget } from '../../src/backup/targets/directory.ts';
+import type { Config } from '../../src/config/config.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { begin, open, testClock } from '../mirror/fixture.ts';
 
 const DAY = 86_400_000;
 const START = Date.UTC(2026, 2, 1);
@@ -33,12 +36,11 @@ function backup({ day, mirror, runs, sources = ['production'], state = 'whole' }
 
 /** Newest first, as they are listed. */
 const listed = (...made: readonly Made[]): Backup[] => made.toSorted((a, b) => b.day - a.day).map(backup);
-const origin = { id: 'own', begun: new Map([['production', new Date(START + 5 * DAY).toISOString()]]) };
+const origin = { id: 'own', begun: new Date(START + 5 * DAY).toISOString() };
 
 it.each<[string, readonly Made[], number | null]>([
   ['its own backups are no reason', [{ day: 1, mirror: 'own', runs: 3 }], null],
   ['another mirror that began later is none', [{ day: 6, mirror: 'other', runs: 9 }], null],
-  ['nor one of other sources', [{ day: 1, mirror: 'other', runs: 9, sources: ['staging'] }], null],
   ['nor a damaged backup', [{ day: 1, mirror: 'other', runs: 9, state: 'damaged' }], null],
   [
     'the newest from before',
@@ -58,11 +60,57 @@ it.each<[string, readonly Made[], number | null]>([
     40,
   ],
 ])('%s', (_name, made, runs) => {
-  const found = earlierBackups(listed(...made), origin).filter(({ source }) => source === 'production');
+  const found = earlierBackups(listed(...made), origin);
   expect(found.map(({ run }) => run)).toEqual(runs === null ? [] : [runs]);
 });
 
-it('of any time, before the mirror has a run of the source', () => {
-  const found = earlierBackups(listed({ day: 9, mirror: 'other', runs: 4 }), { id: 'own', begun: new Map() });
+it('of any time, before the mirror has a run', () => {
+  const found = earlierBackups(listed({ day: 9, mirror: 'other', runs: 4 }), { id: 'own', begun: null });
   expect(found).toMatchObject([{ source: 'production', run: 4 }]);
+});
+
+describe('a mirror that has had runs of production since day 5', () => {
+  const begunOn5 = async (): Promise<Mirror> => {
+    const clock = testClock();
+    clock.move(START + 5 * DAY - clock.now());
+    const mirror = open({ clock });
+    await begin(mirror).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    return mirror;
+  };
+  const both = ['production', 'staging'];
+
+  it.each<[string, readonly Made[], readonly string[], string | null]>([
+    [
+      'is whole beside one of other sources',
+      [{ day: 1, mirror: 'other', runs: 9, sources: ['staging'] }],
+      ['production'],
+      null,
+    ],
+    [
+      'is whole where a source is added of which another mirror has backups since',
+      [{ day: 7, mirror: 'other', runs: 9, sources: ['staging'] }],
+      both,
+      null,
+    ],
+    ['was begun without history', [{ day: 1, mirror: 'other', runs: 9 }], ['production'], 'production'],
+    [
+      'was so too where its source is configured no longer',
+      [{ day: 1, mirror: 'other', runs: 9 }],
+      ['staging'],
+      'production',
+    ],
+  ])('%s', async (_name, made, sources, of) => {
+    const mirror = await begunOn5();
+    const config = { sources: sources.map((name) => ({ name })), mirror: mirror.path } as unknown as Config;
+    const earlier = earlierBackups(listed(...made), originOf(mirror));
+    const problem = begunAnew(config, [{ address: '/backups', earlier }], mirror);
+    if (of === null) expect(problem).toBeNull();
+    else
+      expect(problem).toMatchObject({
+        message: expect.stringMatching(
+          `the mirror was begun at 2026-03-06T00:00:.* has backups of ${of} from another mirror`,
+        ) as string,
+        since: mirror.runs.firstStartedAt('production'),
+      });
+  });
 });

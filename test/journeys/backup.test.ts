@@ -194,6 +194,34 @@ describe('backups elsewhere', () => {
     expect(await run('none', 'backup', 'verify', directory)).toMatchObject({ code: 0 });
   });
 
+  it('of two mirrors with different sources in one target: latest is that of each, also where one gets the source of the other', async () => {
+    const service = await FakeService.start();
+    const home = scratch();
+    const directory = join(home, 'backups');
+    mkdirSync(directory);
+    const envOf = (name: string): Record<string, string> => ({
+      ...environment(service.url, home, { TIDEMARK_BACKUP_TARGETS: directory, TIDEMARK_NAME: name }),
+      TIDEMARK_MIRROR: join(home, `${name}.db`),
+    });
+    const run = (name: string, ...args: string[]) => commandLine(args, { env: envOf(name), cwd: home });
+    for (const name of ['production', 'staging']) {
+      service.set('plugins', [{ id: 1, name }]);
+      expect(await run(name, 'sync', '--quiet')).toMatchObject({ code: 0, stderr: '' });
+      expect(await run(name, 'backup', 'create')).toMatchObject({ code: 0, stderr: '' });
+    }
+    for (const name of ['production', 'staging']) {
+      const restored = await run(name, 'backup', 'restore', 'latest', '--to', `${name}-back.db`);
+      expect(restored, restored.stderr).toMatchObject({ code: 0 });
+      expect(restored.stdout).toContain(`sources in it: ${name}\n`);
+    }
+    const env = { ...envOf('staging'), TIDEMARK_MIRROR: join(home, 'production.db') };
+    const created = await commandLine(['backup', 'create'], { env, cwd: home });
+    expect(created, 'production.db is older').toMatchObject({ code: 0, stderr: '' });
+    const restored = await commandLine(['backup', 'restore', 'latest', '--to', 'c.db'], { env, cwd: home });
+    expect(restored, restored.stderr).toMatchObject({ code: 0 });
+    expect(restored.stdout).toContain('sources in it: production\n');
+  });
+
   it('of a mirror that was begun without history, beside those of the true one: nothing is endangered or mixed up', async () => {
     const service = await FakeService.start();
     service.set('plugins', [{ id: 1, name: 'Admins' }]);
