@@ -1,5 +1,6 @@
 /** A pipeline component is in two lists, its family's and `plugins`, and is one record in every total. */
 import { describe, expect, it } from 'vitest';
+import { count } from '../../src/core/wording.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 interface Totals {
@@ -33,6 +34,10 @@ describe('the totals of a run with a component', () => {
     expect(all.held).toBeGreaterThan(all.added);
     expect(all.text.replaceAll('\n', ' ')).toContain(
       '(a pipeline component is in two lists and counts twice here, but once in a run)',
+    );
+    // What lists the changes says the run's number.
+    expect((await story.expectRun(0, 'changes')).stdout).toContain(
+      `run 1 was the first sync of default: ${count(all.added)} records, not listed as changes`,
     );
   });
 
