@@ -56,7 +56,14 @@ export async function askDaemon(
   signal: AbortSignal,
   wanted: RunsRequest,
 ): Promise<readonly QueuedRequest[]> {
-  const answer = await call(card, signal, 'POST', '/api/v1/runs', JSON.stringify(wanted));
+  const ask = (body: Partial<RunsRequest>): Promise<DaemonAnswer> =>
+    call(card, signal, 'POST', '/api/v1/runs', JSON.stringify(body));
+  let answer = await ask(wanted);
+  if (answer.status === 400) {
+    // One that was not restarted since an update may not know who asks. What else is refused is refused again.
+    const { job, sources, full, kinds } = wanted;
+    answer = await ask({ job, sources, full, kinds });
+  }
   if (answer.status === 202) return queuedIn(answer, card);
   if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
     throw daemonUnreachable(card, `it answered ${answer.status}`);

@@ -1,4 +1,5 @@
 /** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all others that name a run. */
+import { splitTrigger } from '../core/actor.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 /** What a run under way has done so far; the mirror has its counts only when it has ended. */
@@ -15,7 +16,7 @@ export function runDocument(run: RunRow, progress: RunProgress | null = null): o
   return {
     run: run.run,
     source: run.source,
-    trigger: run.trigger,
+    ...splitTrigger(run.trigger),
     kinds: run.kinds,
     outcome: run.outcome,
     started_at: run.startedAt,

@@ -231,6 +231,16 @@ describe('what is asked for', () => {
     expect(kinds(3)).not.toContain('roles');
   });
 
+  it('is recorded with who asked', async () => {
+    const rig = await Rig.create(HOURLY, 'retention: { keepLast: 1 }');
+    await rig.start();
+    for (const name of ['sync', 'sync', 'forget'] as const) {
+      rig.view.request(name, null, { by: 'ann' });
+      await rig.settle();
+    }
+    expect(rig.read((mirror) => mirror.auditLog())).toMatchObject([{ action: 'forget', by: 'ann' }]);
+  });
+
   it('has an end: who asks in a loop is refused, and what waits already is joined all the same', async () => {
     const rig = await Rig.create(HOURLY);
     await rig.start();

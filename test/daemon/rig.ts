@@ -129,9 +129,10 @@ export class Rig {
       random: () => 0.5,
       log: this.#logger({}),
       loadConfig: () => loadConfig({ file: this.configFile, env: {}, cwd: this.directory }),
-      openMirror: (config, mode, command) => {
+      openMirror: (config, mode, command, actor) => {
         this.onOpen(mode, command);
-        return openMirror(config.mirror, { mode, command, clock, host: 'here', pid: process.pid });
+        const options = { mode, command, clock, host: 'here', pid: process.pid };
+        return openMirror(config.mirror, actor === undefined ? options : { ...options, actor });
       },
       openReadClient: (source, log) =>
         createReadClient({

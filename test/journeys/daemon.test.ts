@@ -61,7 +61,10 @@ describe('tidemark daemon', () => {
     const { service, directory, env } = await story();
     const running = daemon(env);
     await running.said(/^sync is done/);
-    const card = JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as { token: string };
+    const card = JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as {
+      token: string;
+      url: string;
+    };
 
     service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
     const followed = await tidemark(['sync'], { env });
@@ -72,7 +75,23 @@ describe('tidemark daemon', () => {
     expect(followed.stdout).toMatch(/^run 2 of default: complete/);
     expect(followed.stdout).toMatch(/domains +1 +1 +1/);
     const { stdout: listed } = await tidemark(['runs'], { env });
-    expect(listed.split('\n')[1]).toMatch(new RegExp(` request of ${commandActor().by}$`));
+    const { by } = commandActor();
+    expect(listed.split('\n')[1]).toMatch(new RegExp(` request of ${by}$`));
+    const askers = [
+      { run: 2, trigger: 'request', by },
+      { run: 1, trigger: 'sync', by: null },
+    ];
+    const { stdout: asJson } = await tidemark(['runs', '--json'], { env });
+    expect(JSON.parse(asJson)).toMatchObject({ runs: askers });
+    const { stdout: one } = await tidemark(['runs', 'show', '2', '--json'], { env });
+    expect(JSON.parse(one)).toMatchObject({ run: 2, trigger: 'request', by });
+    const jobs = await (await fetch(`${card.url}/api/v1/jobs?name=sync`)).json();
+    expect(jobs).toMatchObject({
+      jobs: [
+        { run: 2, trigger: 'request', by },
+        { run: 1, trigger: 'overdue', by: null },
+      ],
+    });
 
     service.quirks.push(({ path }, response) => path.endsWith('/members/') && respond(response, 403, '{}'));
     const json = await tidemark(['sync', '--kind', 'members', '--json'], { env });

@@ -2,10 +2,11 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
+import { splitTrigger } from '../../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { suggest } from '../../core/suggest.ts';
-import { type JobRow, type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
+import { type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
@@ -19,6 +20,7 @@ import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
+  type AskedJob,
   identityDocument,
   jobDocument,
   progressOf,
@@ -383,7 +385,7 @@ function jobsAsked(
   query: URLSearchParams,
   name: JobName | undefined,
   isPerSource: boolean,
-): JobRow[] {
+): AskedJob[] {
   const mirror = view.mirror();
   const source = query.get('source') ?? '';
   sourcesIn(query, knownSources(view, mirror));
@@ -392,8 +394,13 @@ function jobsAsked(
     ...(source === '' || isPerSource ? {} : { source }),
     limit: numberIn(query, 'limit', 20, MOST_ROWS),
   });
-  const own = sourceNameOf(view);
-  return isPerSource ? rows.map((row) => ({ ...row, source: row.source ?? own })) : rows;
+  const own = isPerSource ? sourceNameOf(view) : null;
+  return rows.map((row) => {
+    // Of a job that made no run nobody knows it.
+    const run = row.run === null ? undefined : mirror.runs.get(row.run);
+    const by = run === undefined ? null : splitTrigger(run.trigger).by;
+    return { ...row, source: row.source ?? own, by };
+  });
 }
 
 async function changesShown(

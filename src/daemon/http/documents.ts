@@ -27,12 +27,16 @@ export function sweepDocument(sweep: SweepRow): object {
   };
 }
 
-export function jobDocument(job: JobRow): object {
+/** A job, and who asked for it; null where nobody did, or that is not known. */
+export type AskedJob = JobRow & { readonly by: string | null };
+
+export function jobDocument(job: AskedJob): object {
   return {
     job: job.job,
     name: job.name,
     source: job.source,
     trigger: job.trigger,
+    by: job.by,
     outcome: job.outcome,
     started_at: job.startedAt,
     finished_at: job.finishedAt,

@@ -18,15 +18,17 @@ interface RunRequest {
   readonly by: string;
 }
 
-const MEMBERS = ['job', 'sources', 'full', 'kinds', 'by'];
+/** Of a webhook; who asks for it is not known. */
+const TRIGGER_MEMBERS = ['job', 'sources', 'full', 'kinds'];
+const MEMBERS = [...TRIGGER_MEMBERS, 'by'];
 const MOST_NAMES = 1_000;
 
 /** @throws Refusal 400 for any other request */
-export function parseRunRequest(text: string, usualJob?: JobName): RunRequest {
+export function parseRunRequest(text: string, members = MEMBERS, usualJob?: JobName): RunRequest {
   const body = parsed(text);
-  const unknown = Object.keys(body).find((name) => !MEMBERS.includes(name));
+  const unknown = Object.keys(body).find((name) => !members.includes(name));
   if (unknown !== undefined)
-    throw wrong(`it has a member that is not known; known are ${MEMBERS.join(', ')}`);
+    throw wrong(`it has a member that is not known; known are ${members.join(', ')}`);
   const job = JOB_NAMES.find((name) => name === (body['job'] ?? usualJob));
   if (job === undefined) throw wrong(`"job" must be one of ${JOB_NAMES.join(', ')}`);
   const full = body['full'] ?? false;
@@ -65,7 +67,11 @@ export async function triggerBody(context: Context): Promise<string> {
  * @throws Refusal 400 for any other request, 403 for anything but a sync
  */
 export function triggerSync(cells: DaemonCells, text: string): object {
-  const { job, sources, full, kinds } = parseRunRequest(text.trim() === '' ? '{}' : text, 'sync');
+  const { job, sources, full, kinds } = parseRunRequest(
+    text.trim() === '' ? '{}' : text,
+    TRIGGER_MEMBERS,
+    'sync',
+  );
   if (job !== 'sync' || full) {
     throw new Refusal(
       403,

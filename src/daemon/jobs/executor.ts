@@ -87,9 +87,9 @@ export class InProcessExecutor implements JobExecutor {
   }
 }
 
-/** Who has a job done: the schedule, or who asked for it over HTTP, which needs the token. */
-function actorOf({ trigger }: QueuedJob): Actor {
-  return { ...commandActor(), by: trigger === 'request' ? 'token@http' : 'schedule@daemon' };
+/** Who has a job done: the schedule, or who asked for it, over HTTP with the token or on the dashboard. */
+function actorOf({ trigger, by = 'token@http' }: QueuedJob): Actor {
+  return { ...commandActor(), by: trigger === 'request' ? by : 'schedule@daemon' };
 }
 
 // Messages between the daemon and the process of a job: plain JSON, without keys. The process reads the configuration

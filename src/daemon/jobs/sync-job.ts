@@ -1,5 +1,6 @@
 /** One sync of one source, as `tidemark sync` does it. */
 import { KINDS } from '../../catalog/kinds.ts';
+import { requestTrigger } from '../../core/actor.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { type SyncEvents, silentEvents } from '../../sync/events.ts';
 import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
@@ -30,7 +31,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
         log,
         events: tally.events,
         signal,
-        trigger: job.schedule ?? (job.by === undefined ? 'request' : `request of ${job.by}`),
+        trigger: job.schedule ?? requestTrigger(job.by),
         kinds: job.kinds,
         isFull: job.full,
         acceptRemovals: 0,

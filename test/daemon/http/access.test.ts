@@ -422,6 +422,7 @@ describe('the token of webhooks', () => {
       for (const [body, status] of [
         ['{"kinds": ["rolls"]}', 400],
         ['{"organizations": ["x"]}', 400],
+        ['{"by": "ann"}', 400],
         ['nonsense', 400],
         ['[]', 400],
         ['{"full": true}', 403],
