@@ -141,6 +141,11 @@ export class SharedRows {
     sealRow(target, 'fingerprint_key', [1]);
     const seal = rowSealer(target, 'runs');
     for (const run of target.prepare<[], number>('SELECT run FROM runs').pluck().all()) seal([run]);
+    const sealId = rowSealer(target, 'id_map');
+    for (const { key } of target
+      .prepare<[], { key: string }>('SELECT json_array(source, kind, new_scope, new_id) AS key FROM id_map')
+      .all())
+      sealId(JSON.parse(key) as string[]);
     const notes = writeSnapshots(target, this);
     const isSealed = readSealed(target).length > 0;
     const forgetOf = isSealed ? writeForgets(target, this) : new Map<string, number>();

@@ -14,6 +14,7 @@ import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import { rowSealer } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
@@ -148,7 +149,10 @@ export class RestoreStore {
         const text = inverse === null ? null : JSON.stringify(inverse);
         ADD_STEP(writer).run({ ...step, restore, step: n, inverse: text });
       }
-      for (const mapping of mappings) storeMapping(writer, { ...mapping, restore });
+      storeMappings(
+        writer,
+        mappings.map((mapping) => ({ ...mapping, restore })),
+      );
       const action = undoes === undefined ? 'restore' : 'undo';
       recordAction(writer, actor, { action, at: rest.startedAt, about: 'restores', key: [restore] });
       return restore;
@@ -179,7 +183,7 @@ export class RestoreStore {
         const differences = row.differences.length === 0 ? '[]' : JSON.stringify(row.differences);
         const { changes } = SET_STEP(writer).run({ ...row, step: row.n, differences });
         if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
-        for (const mapping of mappings) storeMapping(writer, mapping);
+        storeMappings(writer, mappings);
       }
     };
     if (durability === 'disk') this.#durably(write);
@@ -330,9 +334,15 @@ const STORE_MAPPING = prepared((db) => {
     .prepare();
 });
 
-/** Replaces the one of the same key. */
-function storeMapping(writer: Connection, { oldScope, newScope, ...rest }: IdMapping): void {
-  STORE_MAPPING(writer).run({ ...rest, oldScope: scopeKey(oldScope), newScope: scopeKey(newScope) });
+/** Each replaces the one of the same key. */
+function storeMappings(writer: Connection, mappings: readonly IdMapping[]): void {
+  if (mappings.length === 0) return;
+  const seal = rowSealer(writer, 'id_map');
+  for (const { oldScope, newScope: scope, ...rest } of mappings) {
+    const newScope = scopeKey(scope);
+    STORE_MAPPING(writer).run({ ...rest, oldScope: scopeKey(oldScope), newScope });
+    seal([rest.source, rest.kind, newScope, rest.newId]);
+  }
 }
 
 const RUNNING = prepared((db) =>

@@ -1,7 +1,7 @@
 /**
  * Seals of rows that are covered neither by the root of a run nor by the audit log: the key of the drift fingerprints,
- * and the rows of runs, in particular failed ones. Such a row is sealed in the transaction that writes it; `verify`
- * compares.
+ * the rows of runs, in particular failed ones, and the id map. Such a row is sealed in the transaction that writes it;
+ * `verify` compares.
  *
  * The seal of a row is stored in `row_seals`, so that it remains if the row is deleted. The seal of a set is the XOR of
  * a digest of each of its seals: it can be updated without reading the others, and a change from outside stays
@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 
 /** The tables whose rows are sealed. */
-export const SEALED_SETS = ['fingerprint_key', 'runs'] as const;
+export const SEALED_SETS = ['fingerprint_key', 'runs', 'id_map'] as const;
 export type SealedSet = (typeof SEALED_SETS)[number];
 
 interface SetDefinition {
@@ -49,6 +49,11 @@ const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
       ],
     ],
     where: `outcome <> 'running'`,
+  },
+  id_map: {
+    key: ['source', 'kind', 'new_scope', 'new_id'],
+    columns: ['old_scope', 'old_id', 'restore', 'at'],
+    where: 'true',
   },
 };
 

@@ -301,10 +301,9 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
     count += 1;
     if (count % SLICE === 0) yield undefined;
   }
-  // A run under way has no seal yet, and one that has is not under way.
-  for (const member of seals.keys())
-    add(findings, set, member, 'is gone, or not settled any more: its seal is left');
-  if (whole?.equals(combinedSeal) !== true)
+  for (const member of seals.keys()) add(findings, set, member, `is gone${GONE[set]}: its seal is left`);
+  // A set that never had a row may have no seal.
+  if (!(whole ?? EMPTY_SET).equals(combinedSeal))
     findings.add({
       kind: 'chain',
       message: `the seals of ${WHOLE[set]} are not all there, or not as they were made`,
@@ -314,11 +313,20 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
 const WRITTEN: Readonly<Record<SealedSet, string>> = {
   fingerprint_key: 'made',
   runs: 'written when the run ended',
+  id_map: 'written by its restore',
+};
+
+const GONE: Readonly<Record<SealedSet, string>> = {
+  fingerprint_key: '',
+  // One under way has no seal yet, and one that has is not under way.
+  runs: ', or not settled any more',
+  id_map: '',
 };
 
 const WHOLE: Readonly<Record<SealedSet, string>> = {
   fingerprint_key: 'the key of the drift fingerprints',
   runs: 'the rows of runs',
+  id_map: 'the id map',
 };
 
 function add(findings: Findings, set: SealedSet, member: string, what: string): void {
@@ -327,8 +335,20 @@ function add(findings: Findings, set: SealedSet, member: string, what: string): 
 }
 
 /** Nothing where the member itself was damaged. */
-function named(set: SealedSet, member: string): Pick<VerifyProblem, 'run'> & { readonly name: string } {
+function named(
+  set: SealedSet,
+  member: string,
+): Omit<VerifyProblem, 'kind' | 'message'> & { readonly name: string } {
   if (set === 'fingerprint_key') return { name: WHOLE[set] };
+  if (set === 'id_map') return namedMapping(member);
   const run = Number(/^\[(\d+)\]$/.exec(member)?.[1]);
   return Number.isInteger(run) ? { name: `the row of run ${run}`, run } : { name: 'the row of a run' };
+}
+
+/** The id apart from the name: it may be a secret. */
+function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> & { readonly name: string } {
+  const key = parsed(member);
+  const [source = '', kind = '', scope = '', id = ''] = Array.isArray(key) ? key.map(String) : [];
+  const name = `the earlier id of a record${source === '' ? '' : ` of ${source}`}`;
+  return isKind(kind) ? { name, recordKind: kind, scope: (parsed(scope) ?? {}) as Scope, id } : { name };
 }

@@ -21,6 +21,17 @@ function history(mirror: Mirror, source: string): unknown[] {
   });
 }
 
+/** A restore that found a record under another id. */
+function recreate(mirror: Mirror, source: string, clock: TestClock): void {
+  const at = new Date(clock.now()).toISOString();
+  const place = { source, kind: 'roles', oldScope: ORG, newScope: ORG } as const;
+  const restore = mirror.restores.begin({
+    ...{ source, planHash: 'abc', plan: '{}', from: 'latest', approved: {}, startedAt: at, steps: [] },
+    mappings: [{ ...place, oldId: 'gone', newId: 'r1', at }],
+  });
+  mirror.restores.finish(restore, 'complete', at);
+}
+
 /** A mirror of three sources with numbers drawn from a seed: records that come, change, go and return, and people's work. */
 async function shared(clock: TestClock, seed: number): Promise<Mirror> {
   const mirror = open({ clock });
@@ -40,6 +51,7 @@ async function shared(clock: TestClock, seed: number): Promise<Mirror> {
         source: { name, baseUrl: 'https://svc.example.com' },
       });
     if (run === 1) mirror.snapshots.pin('early', 1);
+    if (run === 2) recreate(mirror, name, clock);
   }
   return mirror;
 }

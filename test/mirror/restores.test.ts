@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
@@ -31,6 +32,40 @@ function mapping(oldId: string, newId: string, restore: number) {
 }
 
 describe('the journal of restores', () => {
+  it.each([
+    ['taken out', 'DELETE FROM id_map', 'is gone: its seal is left'],
+    ['altered', `UPDATE id_map SET old_id = 'x'`, 'is not as it was written by its restore'],
+    [
+      'put in',
+      `INSERT INTO id_map SELECT source, kind, old_scope, old_id, new_scope, 'r9', restore, at FROM id_map WHERE new_id = 'r3'`,
+      'was inserted by another program: it has no seal',
+    ],
+    ['taken out with its seal', `DELETE FROM row_seals WHERE "set" = 'id_map' AND member <> ''`, null],
+  ])('makes verify miss a row of the id map that was %s', async (_name, statement, what) => {
+    const mirror = open();
+    // One that the plan found under another id, one that a step created, and one that replaces the row of another.
+    const restore = mirror.restores.begin({ ...START, mappings: [mapping('r1', 'r2', 0)] });
+    const [row] = mirror.restores.steps(restore);
+    mirror.restores.journal([{ row: row!, mappings: [mapping('r0', 'r3', restore)] }]);
+    mirror.restores.journal([{ row: row!, mappings: [mapping('r1', 'r3', restore)] }]);
+    mirror.restores.finish(restore, 'complete', AT);
+    expect((await mirror.verify()).problems).toEqual([]);
+    const file = new Database(mirror.path);
+    if (what === null) file.exec('DELETE FROM id_map');
+    expect(file.prepare(statement).run().changes).toBeGreaterThan(0);
+    file.close();
+    const told = (await mirror.verify()).problems.map(({ id, message }) => [id, message]);
+    expect(told.length).toBeGreaterThan(0);
+    for (const [id, message] of told) {
+      if (what === null)
+        expect(message).toBe('the seals of the id map are not all there, or not as they were made');
+      else {
+        expect(id).toMatch(/^r[239]$/);
+        expect(message).toBe(`the earlier id of a record of production ${what}`);
+      }
+    }
+  });
+
   it('keeps a restore, its steps as they go and the new ids, and outlives the process', () => {
     const mirror = open();
     const restore = mirror.restores.begin(START);

@@ -157,14 +157,14 @@ export const replacedRoots = sqliteTable(
 );
 
 /**
- * Seals of rows that neither a run's root nor the audit log covers: the key of the fingerprints, and the rows of runs,
- * failed ones too. Each is stored apart from its row, so that the seal of a deleted row remains; and each set has a seal
+ * Seals of rows that neither a run's root nor the audit log covers: the key of the fingerprints, the rows of runs, failed
+ * ones too, and the id map. Each is stored apart from its row, so that the seal of a deleted row remains; and each set has a seal
  * over its seals, so that deleting a row with its seal is detected.
  */
 export const rowSeals = sqliteTable(
   'row_seals',
   {
-    /** `fingerprint_key` or `runs`: the table of the rows. */
+    /** `fingerprint_key`, `runs` or `id_map`: the table of the rows. */
     set: text('set').notNull(),
     /** What identifies the row, as a JSON array; empty for the set as a whole. */
     member: text('member').notNull(),
