@@ -254,6 +254,7 @@ describe('the profiles that ship', () => {
       expect(flagged('isVolatile', 'roles')).toEqual(['members']);
       expect(flagged('isVolatile', 'proxy_records').toSorted()).toEqual(['message', 'status', 'updated_at']);
       expect(flagged('isSecret', 'projects').toSorted()).toEqual([
+        'api_token',
         'live_events_token',
         'secret_api_token',
         'secret_api_token_backup',
