@@ -40,6 +40,8 @@ interface Shown {
   readonly changed: Sighting | null;
   readonly lastSeen: Sighting | null;
   readonly removed: Sighting | null;
+  /** The run that found it absent, while its removal is held; null where it is not. */
+  readonly missingSince: Sighting | null;
 }
 
 /** Exit code 1 where there was nothing to show at that point, else 0. */
@@ -76,11 +78,12 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
   const known = mirror.records.asOf(row, run);
   if (known === undefined) {
     const nothing = { body: null, firstSeen: null, changed: null, lastSeen: null, removed: null };
-    return { ...nothing, state: 'absent', name: row.id };
+    return { ...nothing, missingSince: null, state: 'absent', name: row.id };
   }
   // Before it is parsed, so that its name is not known.
   requireIntact(mirror, row.source, run, [{ ...row, name: row.id }]);
   const body = parseLossless(known.body);
+  const held = mirror.runs.heldSince(row);
   return {
     state: known.removed === null ? 'present' : 'removed',
     body,
@@ -89,6 +92,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
     changed: known.changed,
     lastSeen: lastSeen(mirror, row, known, run),
     removed: known.removed,
+    missingSince: held !== undefined && held.run <= run ? held : null,
   };
 }
 
@@ -115,18 +119,20 @@ function document(
     changed: shown.changed,
     last_seen: shown.lastSeen,
     removed: shown.removed,
+    missing_since: shown.missingSince,
     body: body === null || showSecrets === true ? body : maskedBody(body, definition),
   };
 }
 
 function factsOf(
   point: Point,
-  { state, firstSeen, changed, lastSeen: seen, removed }: Shown,
+  { state, firstSeen, changed, lastSeen: seen, removed, missingSince }: Shown,
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
   if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
+  const missing = missingSince === null ? null : `missing since run ${missingSince.run}, its removal is held`;
   return [
-    `${state}, ${asOf}`,
+    `${missing ?? state}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
     ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ['first seen', sightingText(firstSeen)],

@@ -1,11 +1,12 @@
 /** Held removals, by collection: waiting for approval by a user, or for a later run with the same result. */
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
-import { eq, sql } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
 import { readCollections } from './run-rows.ts';
 import { heldRecords, records } from './schema/record-tables.ts';
+import { collections } from './schema/source-tables.ts';
 import { wasSeen } from './stage.ts';
 
 export interface HeldRemovals extends CollectionKey {
@@ -62,6 +63,23 @@ export function readHeldRecords(connection: Connection, source: string): HeldRec
         .map((each) => ({ kind, scope, ...each })),
     );
 }
+
+/** Since when a record's removal waits; undefined for one that is not held. */
+export function readHeldSince(
+  connection: Connection,
+  { record }: { readonly record: number },
+): { readonly run: number; readonly at: string } | undefined {
+  return HELD_SINCE(connection).get({ record });
+}
+
+const HELD_SINCE = prepared((db) =>
+  db
+    .select({ run: heldRecords.sinceRun, at: heldRecords.sinceAt })
+    .from(heldRecords)
+    .innerJoin(collections, eq(collections.id, heldRecords.collection))
+    .where(and(eq(heldRecords.record, param('record')), isNull(collections.retiredRun)))
+    .prepare(),
+);
 
 const HELD_COUNTS = prepared((db) =>
   db

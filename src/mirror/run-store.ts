@@ -9,7 +9,7 @@ import {
   readFirstReads,
   readRepeatedChanges,
 } from './change-counts.ts';
-import { readHeldRecords, readHeldRemovals } from './held-removals.ts';
+import { readHeldRecords, readHeldRemovals, readHeldSince } from './held-removals.ts';
 import {
   type RunRow,
   readCollections,
@@ -46,6 +46,7 @@ export function runStore(access: MirrorAccess) {
     firstReads: readFirstReads,
     heldRemovals: readHeldRemovals,
     heldRecords: readHeldRecords,
+    heldSince: readHeldSince,
     schemaChanges: readSchemaChanges,
   });
   return {

@@ -350,5 +350,5 @@ function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> &
   const key = parsed(member);
   const [source = '', kind = '', scope = '', id = ''] = Array.isArray(key) ? key.map(String) : [];
   const name = `the earlier id of a record${source === '' ? '' : ` of ${source}`}`;
-  return isKind(kind) ? { name, recordKind: kind, scope: (parsed(scope) ?? {}) as Scope, id } : { name };
+  return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
 }

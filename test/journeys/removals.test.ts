@@ -263,6 +263,33 @@ describe('the sharing of a recording that is gone', () => {
   });
 });
 
+describe('a record whose removal is held', () => {
+  it('is shown as missing, since which run, until the list shows it again', async () => {
+    const service = await FakeService.start();
+    service.lists.set(RECORDINGS, recordings(12));
+    const { sync, run } = user(service, NO_SHARING);
+    await sync();
+    const shown = async (...args: string[]): Promise<unknown> =>
+      JSON.parse((await run('show', 'session_recordings', 'rec3', '--json', ...args)).stdout);
+    expect(await shown()).toMatchObject({ state: 'present', missing_since: null });
+    service.lists.set(RECORDINGS, []);
+    await sync('--full');
+    await sync('--full', '--kind', 'projects');
+    const { stdout } = await run('show', 'session_recordings', 'rec3');
+    expect(stdout).toMatch(/missing since run 2, its removal is held, as of run 3, /);
+    expect(stdout).not.toContain('present');
+    expect(await shown()).toMatchObject({
+      state: 'present',
+      missing_since: { run: 2 },
+      last_seen: { run: 1 },
+    });
+    expect(await shown('--at', 'run:1')).toMatchObject({ state: 'present', missing_since: null });
+    service.lists.set(RECORDINGS, recordings(12));
+    await sync('--full');
+    expect(await shown()).toMatchObject({ state: 'present', missing_since: null });
+  });
+});
+
 describe('sharing that only some recordings have', () => {
   it('is missing until one was found, and whole from then on', async () => {
     const service = await FakeService.start();

@@ -88,8 +88,13 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   );
   const blame = withWriters(recordBlame(definition, revisions, { ...options, isDeep: false }), log);
   const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
-  const state = row.isRemoved ? markup`, <strong class="removed">removed</strong>` : NOTHING;
-  const asOf = `${row.isRemoved ? 'as last seen' : 'current values'}, and since when`;
+  const held = mirror.runs.heldSince(row);
+  const state = row.isRemoved
+    ? markup`, <strong class="removed">removed</strong>`
+    : held === undefined
+      ? NOTHING
+      : markup`, <strong class="removed">missing since run ${held.run}</strong>, its removal is held`;
+  const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
 <h1>${nameHtml(own.name)}</h1><p class="faint">${definition.title.one}${state}</p>
 ${facts}
