@@ -23,15 +23,15 @@ export interface BackupJob {
   readonly owner: string;
   /** Of the worker of a fleet that makes it: part of the backup's name. */
   readonly fence?: number | null;
-  /** How long a target may take before it has answered for the first time, in milliseconds; without it, a minute for a bucket. */
+  /** How long a target may take before it has answered for the first time, in milliseconds; without it, a minute. */
   readonly answersWithinMs?: number;
 }
 
-/** A bucket that accepts connections and never answers must not keep the other targets waiting. */
-const BUCKET_ANSWERS_MS = 60_000;
+/** A bucket that accepts connections and never answers, or a network disk that hangs, must not keep the other targets waiting. */
+const ANSWERS_MS = 60_000;
 
-/** How long a bucket is waited for before that is reported. */
-const QUIET_WAIT_MS = 3_000;
+/** How long a target is waited for before that is reported. */
+export const QUIET_WAIT_MS = 3_000;
 
 /** `waiting`: for the first answer of a target. */
 export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking' | 'storing' | 'waiting';
@@ -67,8 +67,8 @@ export type BackupWork = (
 
 /**
  * Makes a backup: takes it, verifies it by opening it, packs it, reads what was packed back, and stores it in each target,
- * where it is read back again before it gets its name. Targets that fail do not keep the others from having it, and the
- * directories have it before a bucket is waited for.
+ * where it is read back again before it gets its name. Targets that fail do not keep the others from having it, and those
+ * that have answered have it before another one is waited for.
  * @throws TidemarkError as its steps do, or as the first target did if none could take it
  */
 export async function createBackup(
@@ -93,11 +93,11 @@ export async function createBackup(
   });
   // Each is awaited below, where its error belongs; until then it is nobody's.
   void Promise.allSettled(opening);
-  const directories = await Promise.all(
-    opening.filter((_opening, index) => job.targets[index]?.type === 'directory'),
-  );
-  // That no target can be used is known before the work begins; a usable directory is enough to begin.
-  if (directories.every(({ error }) => error !== null)) requireOne(await Promise.all(opening));
+  // Most answer at once, and their names are known then.
+  const directories = opening.filter((_opening, index) => job.targets[index]?.type === 'directory');
+  await settlesWithin(Promise.all(directories), QUIET_WAIT_MS, clock);
+  // That no target can be used is known before the work begins; a usable one is enough to begin.
+  if (known.every(({ error }) => error !== null)) await anyUsable(opening, { job, clock, onProgress });
   const plainPath = join(job.workDirectory, 'backup.db');
   const copying = share('copying');
   const verifying = share('verifying');
@@ -116,12 +116,13 @@ export async function createBackup(
   const manifest = manifestOf(job, { name, madeAt, facts, digests });
   const { bytes, sha256 } = digests.packed;
   const backup = { name, path: packed, bytes, sha256, manifest: manifestText(manifest) };
-  const stored = await storeInTurn(backup, { job, opening, clock, signal, onProgress });
+  const stored = await storeInTurn(backup, { job, opening, known, clock, signal, onProgress });
   requireOne(stored);
   return { manifest, stored };
 }
 
 interface Place {
+  readonly config: TargetConfig;
   readonly target: BackupTarget;
   /** Names of the files there. */
   readonly names: ReadonlySet<string>;
@@ -129,37 +130,52 @@ interface Place {
   readonly error: TidemarkError | null;
 }
 
-/** Stores it in the directories first, then in what may not have answered yet. Returns the outcomes in the order of the job's targets. */
+/** Waits until a target has answered that can be used. @throws TidemarkError the first target's error if none can */
+async function anyUsable(
+  opening: readonly Promise<Place>[],
+  { job, clock, onProgress }: Pick<Storing, 'job' | 'clock' | 'onProgress'>,
+): Promise<void> {
+  const usable = opening.map(async (each) => {
+    const { error } = await each;
+    if (error !== null) throw error;
+  });
+  const first = Promise.any(usable).catch(async () => requireOne(await Promise.all(opening)));
+  if (!(await settlesWithin(first, QUIET_WAIT_MS, clock)))
+    onProgress({ phase: 'waiting', share: 0, target: job.targets.map(addressOf).join(' or ') });
+  await first;
+}
+
+interface Storing {
+  readonly job: BackupJob;
+  readonly opening: readonly Promise<Place>[];
+  /** Those that have answered. */
+  readonly known: readonly Place[];
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: BackupWorkProgress) => void;
+}
+
+/** Stores it in the targets that have answered first, directories before buckets. Returns the outcomes in the order of the job's targets. */
 async function storeInTurn(
   backup: LocalBackup,
-  {
-    job,
-    opening,
-    clock,
-    signal,
-    onProgress,
-  }: {
-    readonly job: BackupJob;
-    readonly opening: readonly Promise<Place>[];
-    readonly clock: Clock;
-    readonly signal: AbortSignal;
-    readonly onProgress: (progress: BackupWorkProgress) => void;
-  },
+  { job, opening, known, clock, signal, onProgress }: Storing,
 ): Promise<StoredBackup[]> {
   const { name, bytes } = backup;
   const places = job.targets.map((config, index) => ({ config, index, place: opening[index] }));
-  const rank = ({ config }: (typeof places)[number]): number => (config.type === 'directory' ? 0 : 1);
+  const hasAnswered = new Set(known.map(({ config }) => config));
+  const rank = ({ config }: (typeof places)[number]): number =>
+    (hasAnswered.has(config) ? 0 : 2) + (config.type === 'directory' ? 0 : 1);
   const outcomes: { readonly index: number; readonly outcome: StoredBackup }[] = [];
   for (const { config, index, place } of places.toSorted((a, b) => rank(a) - rank(b))) {
     if (place === undefined) throw new Error('a target was not opened');
-    if (config.type !== 'directory' && !(await settlesWithin(place, QUIET_WAIT_MS, clock)))
+    if (!(await settlesWithin(place, QUIET_WAIT_MS, clock)))
       onProgress({ phase: 'waiting', share: 0, target: addressOf(config) });
     const { target, names, error } = await place;
     const before = 2 * outcomes.length * bytes;
     const onBytes = (done: number): void =>
       onProgress({ phase: 'storing', share: Math.min(1, (before + done) / (2 * bytes * places.length)) });
     const store = async (): Promise<void> => {
-      if (names.has(name)) throw taken(target.pathOf(name));
+      if (names.has(name) || names.has(manifestName(name))) throw taken(target.pathOf(name));
       await target.store(backup, { owner: job.owner, signal, onBytes });
     };
     const failure = error ?? (await failureOf(store));
@@ -185,11 +201,10 @@ async function openPlace(
   const target = await openTarget(config, clock);
   let names: ReadonlySet<string> = new Set();
   const error = await failureOf(async () => {
-    const withinMs = answersWithinMs ?? (config.type === 's3' ? BUCKET_ANSWERS_MS : undefined);
-    const files = await answered(target, target.sweep(owner), withinMs, clock);
+    const files = await answered(target, target.sweep(owner), answersWithinMs ?? ANSWERS_MS, clock);
     names = new Set(files.map((file) => file.name));
   });
-  return { target, names, error };
+  return { config, target, names, error };
 }
 
 /**
@@ -199,10 +214,10 @@ async function openPlace(
 export async function answered<T>(
   { address }: BackupTarget,
   answer: Promise<T>,
-  withinMs: number | undefined,
+  withinMs: number,
   clock: Clock,
 ): Promise<T> {
-  if (withinMs === undefined || (await settlesWithin(answer, withinMs, clock))) return await answer;
+  if (await settlesWithin(answer, withinMs, clock)) return await answer;
   throw new TidemarkError('timeout', `${address} has not answered for ${duration(withinMs)}`, {
     hint: 'check that it works and can be reached from this machine',
     isRetryable: true,

@@ -1,7 +1,7 @@
 /** Backups of the mirror: when one is due, making it, retention in each target, and the command after it. */
 import { dirname } from 'node:path';
 import type { BackupConfig, RetentionPolicy, TargetConfig } from '../config/config.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
+import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -171,6 +171,9 @@ function ownerOf({ mirror: path, command, clock }: BackupWriterOptions): string 
   }
 }
 
+/** How long that may take in a directory: it may be on a network disk that hangs. */
+const SWEEP_MS = 10_000;
+
 /** Removes unfinished files after a failure. If that fails too, the first error is thrown. */
 async function withSweep<T>(
   { clock }: BackupWriterOptions,
@@ -185,7 +188,12 @@ async function withSweep<T>(
       // A service ends unfinished uploads itself, and the next backup looks for them.
       if (config.type !== 'directory') continue;
       // The error of the work is the one to report; the next backup sweeps again.
-      await (await openTarget(config, clock)).sweep(owner).catch(() => undefined);
+      const swept = openTarget(config, clock).then((target) => target.sweep(owner));
+      await settlesWithin(
+        swept.catch(() => undefined),
+        SWEEP_MS,
+        clock,
+      );
     }
     throw error;
   }

@@ -8,7 +8,7 @@ import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
-import type { BackupPhase } from '../backup/work.ts';
+import { type BackupPhase, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/catalog.ts';
 import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
 import { type Backup, listBackups } from '../backup/list.ts';
@@ -78,9 +78,6 @@ async function listedOf(context: CommandContext, target: BackupTarget): Promise<
     return { target, backups: [], error: asTidemarkError(error) };
   }
 }
-
-/** How long a target is waited for before that is said. */
-const QUIET_WAIT_MS = 3_000;
 
 /** As `listBackups`; says that it waits where the target does not answer at once. */
 export async function listWaiting(context: CommandContext, target: BackupTarget): Promise<Backup[]> {

@@ -31,12 +31,17 @@ export interface Setting {
     mirror?: string;
     /** As it is done in earnest, with what is to happen when the process was started. */
     onStart?: (pid: number | undefined) => void;
+    /** The clock of the work itself. */
+    hereWith?: Clock;
   }) => BackupWriter;
   /** One more complete run. */
   readonly sync: () => Promise<number>;
 }
 
-const makeHere: BackupWork = (job, options) => createBackup(job, { clock: systemClock, ...options });
+const makeHere =
+  (clock: Clock): BackupWork =>
+  (job, options) =>
+    createBackup(job, { clock, ...options });
 
 export async function setting(): Promise<Setting> {
   const home = temporaryDirectory();
@@ -57,6 +62,7 @@ export async function setting(): Promise<Setting> {
     clock = systemClock,
     mirror: path = mirror.path,
     onStart,
+    hereWith = systemClock,
   }) =>
     createBackupWriter({
       backup: { ...backupsOf(directory, retention), ...backups },
@@ -69,7 +75,7 @@ export async function setting(): Promise<Setting> {
       host: 'here',
       pid: 4711,
       // A process takes longer to start: a few tests show that it does the same.
-      work: onStart === undefined ? makeHere : backUpInProcess({ env, onStart }),
+      work: onStart === undefined ? makeHere(hereWith) : backUpInProcess({ env, onStart }),
     });
   return { mirror, home, directory, writer: writer({}), with: writer, sync: run };
 }

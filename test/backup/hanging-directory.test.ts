@@ -1,12 +1,15 @@
 /** A directory on a network disk that hangs: what asks the system about it gets no answer, and what asks at once stands still. */
 import type * as Files from 'node:fs';
 import type * as FilesLater from 'node:fs/promises';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { BackupCatalog } from '../../src/backup/catalog.ts';
+import { createBackup } from '../../src/backup/work.ts';
 import { checkTargets } from '../../src/cli/doctor-backups.ts';
 import type { Config, TargetConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { setting } from './fixture.ts';
+import { never, setting } from './fixture.ts';
 
 const disk = vi.hoisted(() => ({
   path: '/hanging/backups',
@@ -60,4 +63,47 @@ it.each<[string, TargetConfig]>([
   stop.abort(new Error('stopped'));
   await expect(checked).rejects.toThrow('stopped');
   expect(disk.stoodStill).toEqual([]);
+});
+
+/** The times that a directory is waited for are over soon, but a minute not before it is reported that it is waited for. */
+function hurriedClock() {
+  let endMinute = (): void => undefined;
+  const minute = new Promise<void>((resolve) => (endMinute = resolve));
+  const sleep = async (ms: number): Promise<void> => {
+    // Not at once: what has answered already is not late.
+    await (ms === 60_000 ? minute : systemClock.sleep(10));
+  };
+  return { clock: { ...systemClock, sleep }, endMinute };
+}
+
+it('is given up after a minute, and the directory that answers has the backup before that', async () => {
+  const { home, directory, mirror } = await setting();
+  const workDirectory = join(home, 'work');
+  mkdirSync(workDirectory);
+  const { clock, endMinute } = hurriedClock();
+  const waiting: unknown[] = [];
+  const work = { mirrorPath: mirror.path, workDirectory, recipients: [], owner: 'test' };
+  const { stored } = await createBackup(
+    { ...work, targets: [HANGING, { type: 'directory', path: directory, retention: null }] },
+    {
+      clock,
+      signal: never,
+      onProgress: ({ phase, target = '' }) => {
+        // Where no time is left, it may also be reported while no directory has answered yet.
+        if (phase !== 'waiting' || target.includes(' or ')) return;
+        waiting.push([target, readdirSync(directory).length]);
+        if (target === HANGING.path) endMinute();
+      },
+    },
+  );
+  expect(stored.map(({ error }) => error?.code ?? null)).toEqual(['timeout', null]);
+  expect(waiting, 'with the backup and its manifest in the directory').toEqual([[disk.path, 2]]);
+});
+
+it('does not keep a backup that failed from ending', async () => {
+  const { with: writer } = await setting();
+  const { clock, endMinute } = hurriedClock();
+  endMinute();
+  const made = writer({ backups: { targets: [HANGING] }, clock, hereWith: clock }).make(never);
+  await expect(made).rejects.toMatchObject({ code: 'timeout' });
 });

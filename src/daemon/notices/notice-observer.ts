@@ -102,9 +102,8 @@ class NotifyingObserver implements JobObserver {
       const mirror = view.mirror();
       if (directories.length === 0 || mirror.runs.list({ isPublished: true, limit: 1 }).length > 0) return;
       await view.backups.look(directories, mirror, DIRECTORY_WAIT_MS);
-      this.#tellBegunAnew();
+      if (this.#tellBegunAnew()) await this.#options.deliveries.deliverDue(context.signal);
     });
-    await this.#options.deliveries.deliverDue(context.signal);
   }
 
   recorded(ended: EndedJob, mirror: Mirror): void {
@@ -270,32 +269,33 @@ class NotifyingObserver implements JobObserver {
     this.#sendUnstored(this.#isToldGone ? gone(now, this.#options.config()) : back(now));
   }
 
-  /** Reports once that the mirror may have been begun by mistake, and once that this is settled. */
-  #tellBegunAnew(): void {
+  /** Reports once that the mirror may have been begun by mistake, and once that this is settled. Returns whether it reported. */
+  #tellBegunAnew(): boolean {
     const view = this.#view();
     const config = view.config();
-    if (config.backup === null) return;
+    if (config.backup === null) return false;
     const { targets } = config.backup;
     // Those that are known are read again where something else needs them, which is after each backup.
     if (this.#isToldBegunAnew || view.backups.remembered(targets).length < targets.length)
       view.backups.known(targets, view.mirror());
     const known = view.backups.remembered(targets);
     const problem = begunAnew(config, known, view.mirror());
-    if ((problem !== null) === this.#isToldBegunAnew) return;
+    if ((problem !== null) === this.#isToldBegunAnew) return false;
     const isSettled = view.mirror().snapshots.baseline() !== undefined;
     // A target that has not answered yet does not say that nothing is there.
-    if (problem === null && !isSettled && known.length < targets.length) return;
+    if (problem === null && !isSettled && known.length < targets.length) return false;
     this.#isToldBegunAnew = problem !== null;
     const now = this.#options.clock.now();
     if (problem === null) {
       this.#sendUnstored(isSettled ? back(now, 'it continues without its earlier history') : back(now));
-      return;
+      return true;
     }
     const { message, hint } = problem;
     this.#options.log.warn({ hint }, message);
     const of = { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' } as const;
     const title = `${subjectName('')}: it was begun without its history`;
     this.#sendUnstored(noticeOf(of, { severity: 'critical', title, lines: [message], hint }));
+    return true;
   }
 
   #sendUnstored(notice: Notice): void {
