@@ -28,8 +28,10 @@ interface Seen {
   readonly headers: IncomingMessage['headers'];
 }
 
-/** What the proxy does with a request in place of passing it on: an answer, or a cut connection. */
-type Fault = (seen: Seen) => { readonly status: number; readonly code: string } | 'cut' | 'corrupt' | null;
+/** What the proxy does with a request in place of passing it on: an answer, or a cut connection; with `unanswered`, after that. */
+type Fault = (
+  seen: Seen,
+) => { readonly status: number; readonly code: string } | 'cut' | 'unanswered' | 'corrupt' | null;
 
 let server: FauxqsServer;
 let proxy: Server;
@@ -46,7 +48,7 @@ beforeAll(async () => {
     seen.push(one);
     const what = fault(one);
     if (what === 'cut') return void incoming.socket.destroy();
-    if (what !== null && what !== 'corrupt') {
+    if (what !== null && what !== 'corrupt' && what !== 'unanswered') {
       incoming.resume().on('end', () => {
         outgoing.writeHead(what.status, { 'content-type': 'application/xml' });
         outgoing.end(`<Error><Code>${what.code}</Code><Message>no</Message></Error>`);
@@ -56,6 +58,7 @@ beforeAll(async () => {
     const onward = httpRequest(
       { port: server.port, method: one.method, path: one.path, headers: incoming.headers },
       (answer) => {
+        if (what === 'unanswered') return void answer.resume().on('end', () => incoming.socket.destroy());
         outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
         answer.on('data', (chunk: Buffer) => {
           if (what === 'corrupt') chunk[0] = (chunk[0] ?? 0) ^ 1;
@@ -150,6 +153,32 @@ describe('a backup in S3', () => {
         .update(await readAll(fetched))
         .digest('hex'),
     ).toBe(sha256);
+  });
+
+  it.each(['with its answer lost', 'in vain'])('of more than a part, put together %s', async (how) => {
+    const path = join(temporaryDirectory(), 'packed');
+    const contents = Buffer.alloc(9 * 1024 * 1024, 'tidemark');
+    writeFileSync(path, contents);
+    const sha256 = createHash('sha256').update(contents).digest('hex');
+    const name = 'tidemark-20260301T120000Z-run1.db.zst';
+    const target = await opened(s3());
+    const completing = () =>
+      seen.filter(({ method, path: at }) => method === 'POST' && at.includes('uploadId'));
+    fault = (one) => {
+      if (!completing().includes(one)) return null;
+      if (how === 'in vain') return { status: 404, code: 'NoSuchUpload' };
+      return completing().length === 1 ? 'unanswered' : null;
+    };
+    const backup = { name, path, bytes: contents.length, sha256, manifest: '{}' };
+    const stored = target.store(backup, { owner: 'm', signal: never, onBytes: () => undefined });
+    if (how === 'in vain') {
+      await expect(stored).rejects.toMatchObject({ code: 'rejected' });
+      expect(await target.list()).toEqual([]);
+      return;
+    }
+    await stored;
+    expect(completing(), 'the second found no such upload').toHaveLength(2);
+    expect((await target.list()).map((file) => file.name).sort()).toEqual([name, `${name}.json`]);
   });
 
   it('goes to the other targets where one is away, and says so', async () => {

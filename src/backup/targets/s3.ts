@@ -16,6 +16,7 @@ import {
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
+  HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
@@ -59,12 +60,22 @@ export class S3Target implements BackupTarget {
   readonly #config: S3TargetConfig;
   readonly #clock: Clock;
   readonly #client: S3Client;
+  /** For putting an upload together: services may send nothing until that is done, and a socket's limit is the client's. */
+  readonly #patient: S3Client;
 
   constructor(config: S3TargetConfig, clock: Clock) {
     this.#config = config;
     this.#clock = clock;
     this.address = addressOf(config);
-    this.#client = new S3Client({
+    const limits = {
+      connectionTimeout: 10_000,
+      // Without a byte in either direction: an upload over a slow line is not idle.
+      socketTimeout: 20_000,
+      requestTimeout: 120_000,
+      throwOnRequestTimeout: true,
+      ...agents(config),
+    };
+    const settings = {
       ...(config.region === null ? {} : { region: config.region }),
       ...(config.endpoint === null ? {} : { endpoint: config.endpoint }),
       forcePathStyle: config.isPathStyle,
@@ -73,15 +84,9 @@ export class S3Target implements BackupTarget {
       // Checksums are sent as Content-MD5, which every service knows; newer headers are not understood by all.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
-      requestHandler: {
-        connectionTimeout: 10_000,
-        // Without a byte in either direction: an upload over a slow line is not idle.
-        socketTimeout: 20_000,
-        requestTimeout: 120_000,
-        throwOnRequestTimeout: true,
-        ...agents(config),
-      },
-    });
+    } as const;
+    this.#client = new S3Client({ ...settings, requestHandler: limits });
+    this.#patient = new S3Client({ ...settings, requestHandler: { ...limits, socketTimeout: 120_000 } });
   }
 
   pathOf(name: string): string {
@@ -223,7 +228,7 @@ export class S3Target implements BackupTarget {
         onBytes(bytes);
         return;
       }
-      await this.#uploadParts(name, signal, async (send) => {
+      await this.#uploadParts(name, bytes, signal, async (send) => {
         // One for all parts: a new one for each would stay in memory until the collector runs.
         const buffer = Buffer.allocUnsafe(partBytes);
         for (let start = 0; start < bytes; start += partBytes) {
@@ -254,6 +259,7 @@ export class S3Target implements BackupTarget {
   /** An upload in parts, each with its checksum. Aborted where it fails, so that no part of it is kept and paid for. */
   async #uploadParts(
     name: string,
+    bytes: number,
     signal: AbortSignal,
     work: (send: (part: Buffer) => Promise<void>) => Promise<void>,
   ): Promise<void> {
@@ -272,10 +278,17 @@ export class S3Target implements BackupTarget {
         );
         parts.push({ PartNumber, ETag });
       });
-      await this.#client.send(
-        new CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload: { Parts: parts } }),
-        { abortSignal: signal },
-      );
+      const complete = new CompleteMultipartUploadCommand({
+        ...target,
+        UploadId,
+        MultipartUpload: { Parts: parts },
+      });
+      try {
+        await this.#patient.send(complete, { abortSignal: signal });
+      } catch (error) {
+        // Where the answer was lost it may have been done, and a second attempt finds no such upload.
+        if (signal.aborted || (await this.#bytesOf(name, signal).catch(() => null)) !== bytes) throw error;
+      }
     } catch (error) {
       // The first error is the one to report; the next backup, or a rule of the bucket, ends the upload too. A service that
       // does not answer is not asked again.
@@ -285,6 +298,14 @@ export class S3Target implements BackupTarget {
           .catch(() => undefined);
       throw error;
     }
+  }
+
+  async #bytesOf(name: string, signal: AbortSignal): Promise<number | null> {
+    const { ContentLength = null } = await this.#client.send(
+      new HeadObjectCommand({ Bucket: this.#bucket, Key: this.#key(name) }),
+      { abortSignal: signal },
+    );
+    return ContentLength;
   }
 
   /** Nobody, not this machine's key either, may remove or replace the object before that time. */
