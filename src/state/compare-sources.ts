@@ -11,7 +11,6 @@ import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
 import { requireComparedFields } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
-import { checkedState } from './intact.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { Coverage, LoadedState } from './state.ts';
 
@@ -102,7 +101,7 @@ interface Side {
 
 function sideOf(state: LoadedState, filter: StateFilter): Side {
   const parts = filterParts(filter, state);
-  const checked = checkedState(state);
+  const checked = state.checked();
   const known = state
     .collections()
     .filter(({ kind, scope }) => parts.some((part) => selectsCollection(part, kind, scope)))

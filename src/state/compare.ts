@@ -10,7 +10,6 @@ import { withoutRepeats } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { requireComparedFields } from './compared-fields.ts';
-import { checkedState } from './intact.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
@@ -52,7 +51,7 @@ interface ComparisonRequest {
  * one of the mirror does not match its hash
  */
 export async function compareStates(request: ComparisonRequest): Promise<DiffDocument> {
-  const sides = { from: checkedState(request.from), to: checkedState(request.to) };
+  const sides = { from: request.from.checked(), to: request.to.checked() };
   return await compareChecked({ ...request, ...sides });
 }
 
@@ -321,6 +320,7 @@ class RecreatedState implements LoadedState {
   readonly #ids: MatchedIds;
   readonly #back: MatchedIds;
   readonly #references: RecreatedReferences;
+  readonly #definitions: (kind: Kind) => ResourceDefinition;
 
   constructor(state: LoadedState, ids: MatchedIds, definitions: (kind: Kind) => ResourceDefinition) {
     this.reference = state.reference;
@@ -330,6 +330,7 @@ class RecreatedState implements LoadedState {
     this.#ids = ids;
     this.#back = ids.reversed();
     this.#references = new RecreatedReferences(definitions, ids);
+    this.#definitions = definitions;
   }
 
   collections(): readonly CollectionKey[] {
@@ -358,6 +359,10 @@ class RecreatedState implements LoadedState {
       renamed.push({ ...record, scope, id, body });
     }
     yield* sortRecords(renamed);
+  }
+
+  checked(): LoadedState {
+    return new RecreatedState(this.#state.checked(), this.#ids, this.#definitions);
   }
 
   /** One part, in as many as there are runs of kinds that take the same ids. */

@@ -126,6 +126,10 @@ class CoveredState implements LoadedState {
     }
   }
 
+  checked(): LoadedState {
+    return new CoveredState(this.#state.checked(), this.#places);
+  }
+
   projectsOf(organizations: readonly string[]): readonly string[] {
     return this.#state.projectsOf(organizations);
   }

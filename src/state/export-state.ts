@@ -254,6 +254,11 @@ class ExportState implements LoadedState {
     return projectsIn((filter) => this.records(filter), organizations);
   }
 
+  /** Its records were read from elsewhere, without hashes. */
+  checked(): LoadedState {
+    return this;
+  }
+
   close(): void {
     // Nothing is held but memory.
   }

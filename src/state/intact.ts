@@ -3,14 +3,9 @@ import { definitionOf } from '../catalog/catalog.ts';
 import { plural } from '../core/wording.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { LoadedState, NamedRecord } from './state.ts';
+import type { NamedRecord } from './state.ts';
 
 const NAMES_SHOWN = 5;
-
-/** The state for whoever believes its records: one that does not match its hash is an error, where the state has hashes. */
-export function checkedState(state: LoadedState): LoadedState {
-  return state.checked?.() ?? state;
-}
 
 /**
  * Compares the bodies that records of a source had as of a run with their hashes.

@@ -277,6 +277,11 @@ class LiveState implements LoadedState, LiveLists {
     return projectsIn((filter) => this.records(filter), organizations);
   }
 
+  /** Its records were read from elsewhere, without hashes. */
+  checked(): LoadedState {
+    return this;
+  }
+
   close(): void {
     this.#temporary.discard();
   }

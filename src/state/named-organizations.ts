@@ -143,6 +143,10 @@ class NamedState implements LoadedState {
     return this.#below?.projectsOf(organizations) ?? [];
   }
 
+  checked(): LoadedState {
+    return new NamedState(this.#all.checked(), this.#below?.checked() ?? null, this.#there);
+  }
+
   close(): void {
     this.#all.close();
     this.#below?.close();

@@ -71,8 +71,8 @@ export interface LoadedState {
   keys?(filter: StateFilter): Iterable<RecordKey>;
   /** Ids of the projects that it knows in these organizations. */
   projectsOf(organizations: readonly string[]): readonly string[];
-  /** The same state, whose `records` throw `mirror_corrupt` at a body that does not match its hash; left out where it has none. */
-  checked?(): LoadedState;
+  /** The same state for whoever believes its records: they throw `mirror_corrupt` at a body that does not match its hash, if it has one. */
+  checked(): LoadedState;
   /**
    * Checks that these records of it are what was stored, by their hashes; left out where the state has none.
    * @throws TidemarkError `mirror_corrupt` that names those that are not

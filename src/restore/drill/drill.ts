@@ -17,7 +17,6 @@ import {
   DRILL_VERDICTS,
 } from '../../diff/drill-document.ts';
 import { changesOnce } from '../../diff/unions.ts';
-import { checkedState } from '../../state/intact.ts';
 import { memberPointer } from '../places.ts';
 import { isExecutable } from '../plan/plan.ts';
 import { type Restored, type DrillOptions, restoreInPasses } from './passes.ts';
@@ -32,7 +31,7 @@ import { remainingChanges, type RecordVerdict, type Verdicts, drillVerdicts } fr
 export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
   const { state, definitions, clock, events, damage } = options;
   const startedMs = clock.monotonicMs();
-  const snapshot = drillSnapshot(checkedState(state), options.filter, definitions);
+  const snapshot = drillSnapshot(state.checked(), options.filter, definitions);
   const keyUser = keyUserOf(snapshot.people, options.ownUser);
   const service = await options.openService(keyUser.uuid);
   const start =

@@ -1,0 +1,28 @@
+/** A state beside an export whose secrets are fingerprints of another mirror. */
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { besideFingerprints } from '../../src/state/export-secrets.ts';
+import { openMirrorState } from '../../src/state/mirror-diff.ts';
+import { open, PROJECT, sync } from '../mirror/fixture.ts';
+
+const KIND = 'session_recordings';
+
+async function stateOf(mirror: Mirror, secret: string) {
+  await sync(mirror, KIND, PROJECT, [`{"id":"a","secret":${JSON.stringify(secret)},"n":1}`]);
+  return openMirrorState(mirror, 'production', { ref: 'latest', run: 1, at: '', isLatest: true });
+}
+
+it('is refused by who believes it where a body does not match its hash', async () => {
+  const mirror = open();
+  const state = await stateOf(mirror, 's3cret');
+  const other = await stateOf(open(), '[redacted:0123456789abcdef]');
+  const beside = besideFingerprints(state, other);
+  expect(beside.hidden).toBe(1);
+  const bodies = (): string[] => [...beside.state.checked().records({})].map(({ body }) => body);
+  expect(bodies()).toEqual(['{"id":"a","secret":"[redacted:0123456789abcdef]","n":1}']);
+  const file = new Database(mirror.path);
+  file.exec(`UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
+  file.close();
+  expect(bodies).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+});
