@@ -10,7 +10,6 @@ import {
   BUSY_TIMEOUT_MS,
   connect,
   createPrivateFile,
-  foreignFile,
   sqliteCode,
   translated,
 } from './database.ts';
@@ -27,6 +26,9 @@ export interface WriterLock {
   release(): void;
 }
 
+/** Much more than `writerOf` holds the lock to see that nobody has it. */
+const LOOK_MS = 50;
+
 /** Written into the file's header, so that a file of somebody else is not taken for a lock. "TDLK". */
 const LOCK_APPLICATION_ID = 0x54444c4b;
 
@@ -36,7 +38,7 @@ const LOCK_APPLICATION_ID = 0x54444c4b;
  */
 export function acquireWriterLock(mirrorPath: string, holder: LockHolder): WriterLock {
   const path = `${mirrorPath}-lock`;
-  return translated(path, () => {
+  return onLock(path, () => {
     createPrivateFile(path);
     const connection = connect(path, { isReadonly: false });
     try {
@@ -59,7 +61,7 @@ export function acquireWriterLock(mirrorPath: string, holder: LockHolder): Write
 export function writerOf(mirrorPath: string): LockHolder | null {
   const path = `${mirrorPath}-lock`;
   if (!existsSync(path)) return null;
-  return translated(path, () => {
+  return onLock(path, () => {
     const connection = connect(path, { isReadonly: false });
     try {
       connection.pragma('busy_timeout = 0');
@@ -87,12 +89,13 @@ function hold(connection: Connection, path: string, mirrorPath: string, holder: 
   // In this order: another first opener may write both between the two checks.
   const isEmpty = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() === 0;
   const id = connection.pragma('application_id', { simple: true });
-  if (id !== LOCK_APPLICATION_ID && !isEmpty) throw foreignFile(path);
+  if (id !== LOCK_APPLICATION_ID && !isEmpty) throw notALock(path);
   const text = JSON.stringify(holder);
   for (;;) {
     // Other writers are not waited for, but readers are. A reader that looks up the holder must not make a commit fail:
-    // if several processes start at once, each could be refused because of the others.
-    connection.pragma('busy_timeout = 0');
+    // if several processes start at once, each could be refused because of the others. Who looks whether a killed
+    // writer is over holds it for an instant (`writerOf`): that is waited for.
+    connection.pragma(`busy_timeout = ${LOOK_MS}`);
     try {
       connection.exec('BEGIN IMMEDIATE');
     } catch (error) {
@@ -106,6 +109,27 @@ function hold(connection: Connection, path: string, mirrorPath: string, holder: 
     connection.prepare('INSERT OR REPLACE INTO holder VALUES (1, ?)').run(text);
     connection.exec('COMMIT');
   }
+}
+
+/** Translates SQLite's errors; a lock that a power cut damaged is no damage of the mirror. */
+function onLock<T>(path: string, work: () => T): T {
+  return translated(path, () => {
+    try {
+      return work();
+    } catch (error) {
+      const code = sqliteCode(error) ?? '';
+      throw code.startsWith('SQLITE_NOTADB') || code.startsWith('SQLITE_CORRUPT')
+        ? notALock(path, error)
+        : error;
+    }
+  });
+}
+
+function notALock(path: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('file_system', `${path} is not a lock of Tidemark, or is damaged`, {
+    hint: 'delete it while no Tidemark is running: it holds nothing that is needed later',
+    cause,
+  });
 }
 
 function holderText(connection: Connection): string | undefined {

@@ -10,6 +10,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { writerOf } from '../../src/mirror/lock.ts';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -371,7 +372,10 @@ describe('the writer lock', () => {
   it('does not take a file of somebody else for its own', () => {
     const path = join(temporaryDirectory(), 'mirror.db');
     writeFileSync(`${path}-lock`, 'my notes '.repeat(300));
-    expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
+    // The mirror is not damaged: `mirror_foreign` would say so.
+    const hint = expect.stringContaining('delete it while no Tidemark is running') as string;
+    expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'file_system', hint }));
+    expect(() => writerOf(path)).toThrow(expect.objectContaining({ code: 'file_system', hint }));
     expect(readFileSync(`${path}-lock`, 'utf8')).toBe('my notes '.repeat(300));
   });
 });
