@@ -89,11 +89,15 @@ export function warnOfClearText({ tree, warnings }: Checking, path: Path, instea
   warnings.push(`${place(tree, path)}written in clear; refer to a variable (\${NAME}) or use ${instead}`);
 }
 
-/** A URL of this machine has no secret but in a password or a query. */
+/** As long as no word of a path is: a random token. */
+const LONGEST_WORD = 15;
+
+/** A URL of this machine without a password, a query, or a token in its path. */
 function isPlainLocalUrl(value: unknown): boolean {
   if (typeof value !== 'string' || !URL.canParse(value)) return false;
-  const { hostname, username, password, search } = new URL(value);
-  return isLoopback(hostname) && username + password + search === '';
+  const { hostname, username, password, search, pathname } = new URL(value);
+  const hasToken = pathname.split('/').some((part) => part.length > LONGEST_WORD);
+  return isLoopback(hostname) && username + password + search === '' && !hasToken;
 }
 
 /**

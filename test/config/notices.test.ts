@@ -189,6 +189,7 @@ describe('notices', () => {
 
   it.each([
     ['on this machine holds no secret', 'http://127.0.0.1:9613/hook', 0],
+    ['on this machine may have one in its path', 'http://localhost:8065/hooks/9xuqwrwgstrb3mzrxb83nb357a', 1],
     ['on this machine may have one in its query', "'http://localhost/hook?token=T0PS3CRET'", 1],
   ])('in clear %s', (_name, url, count) => {
     expect(yaml(notices(`- { name: a, type: webhook, url: ${url} }`), KEY).warnings).toHaveLength(count);
