@@ -72,10 +72,16 @@ async function write(
 
 /** True if there is a file at `path` with the bytes of the other one. */
 async function areSame(path: string, other: string): Promise<boolean> {
-  const [bytes, otherBytes] = await Promise.all([path, other].map(bytesOf));
-  if (bytes === null || bytes !== otherBytes) return false;
-  const [one, two] = await Promise.all([digestOf(path), digestOf(other)]);
-  return one === two;
+  try {
+    const [bytes, otherBytes] = await Promise.all([path, other].map(bytesOf));
+    if (bytes === null || bytes !== otherBytes) return false;
+    const [one, two] = await Promise.all([digestOf(path), digestOf(other)]);
+    return one === two;
+  } catch (error) {
+    // One that may not be read can still be replaced.
+    if (systemCodeOf(error) === 'EACCES') return false;
+    throw error;
+  }
 }
 
 async function bytesOf(path: string): Promise<number | null> {
