@@ -111,7 +111,7 @@ function hold(connection: Connection, path: string, mirrorPath: string, holder: 
   }
 }
 
-/** Translates SQLite's errors; a lock that a power cut damaged is no damage of the mirror. */
+/** Translates SQLite's errors. A damaged lock, as a power cut may leave it, does not mean a damaged mirror. */
 function onLock<T>(path: string, work: () => T): T {
   return translated(path, () => {
     try {
