@@ -101,7 +101,7 @@ const QUERIES: readonly { readonly question: string; readonly sql: string }[] = 
   },
   {
     question: 'What is gone, and since which run?',
-    sql: 'SELECT kind, name, removed_run FROM removed_records ORDER BY kind, name LIMIT 8',
+    sql: 'SELECT kind, name, run FROM gone ORDER BY kind, name LIMIT 8',
   },
 ];
 

@@ -1,11 +1,12 @@
 /**
  * Every kind is a view, named as the kind, over its current records: a column for each documented field, so that
- * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history. The views follow from the catalog, so a new kind or field needs no
- * migration: whoever opens the mirror for writing recreates those that differ from the catalog. They are for
- * people; the program reads `records`. As text, since they are made when the program runs.
+ * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history, and `gone` the
+ * records that were removed. The views follow from the catalog, so a new kind or field needs no migration: whoever opens the mirror for
+ * writing recreates those that differ from the catalog. They are for people; the program reads `records`. As text, since
+ * they are made when the program runs.
  */
 import { createHash } from 'node:crypto';
-import { CATALOG, definitionOf } from '../catalog/catalog.ts';
+import { CATALOG, definitionOf, familyKinds } from '../catalog/catalog.ts';
 import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
 import { type KindColumn, kindColumns, projectPointer } from '../catalog/kind-columns.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -173,6 +174,49 @@ FROM runs n CROSS JOIN ${tables}
 WHERE ${revision}.change <> 4`;
 }
 
+/**
+ * Every two ids of a record that restores created again (`id_map`, either way and over several of them), for each kind that
+ * shows it.
+ */
+const SAME_RECORDS = `family(kind, shown) AS (VALUES ${CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => `('${kind}', '${shown}')`)).join(', ')}),
+step AS MATERIALIZED (SELECT i.source, f.shown AS kind, i.old_id AS id, i.new_id AS other FROM id_map i JOIN family f ON f.kind = i.kind
+  UNION SELECT i.source, f.shown, i.new_id, i.old_id FROM id_map i JOIN family f ON f.kind = i.kind),
+linked AS (SELECT source, kind, id, other FROM step
+  UNION SELECT m.source, m.kind, m.id, p.other FROM linked m JOIN step p ON p.source = m.source AND p.kind = m.kind AND p.id = m.other),
+same AS MATERIALIZED (SELECT * FROM linked WHERE id <> other)`;
+
+/** True where list l is list c as it is below a parent that was created again. */
+const IS_LIST_BELOW_SAME = (Object.keys(SCOPE_KIND) as ScopeKey[])
+  .map((key) => `m.kind = '${SCOPE_KIND[key]}' AND m.id = c.list_${key} AND m.other = l.${key}`)
+  .join(' OR ');
+
+/** True for what is there, and for what went after the other: of a record that came back and went again, one row is enough. */
+const IS_LATER = '(b.hash IS NOT NULL OR b.run > r.run OR b.run = r.run AND b.record > r.record)';
+
+/**
+ * Records that are no longer there, each once. Those that a restore created again are left out while they are there, under
+ * another id or below a parent with another id.
+ */
+function goneQuery(): string {
+  return `WITH RECURSIVE ${SAME_RECORDS},
+c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
+  l.organization_id AS list_organization_id, l.project_id AS list_project_id, l.role_id AS list_role_id, l.source AS source_id
+  FROM collections l JOIN sources s ON s.id = l.source)
+SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id", CAST(r.last_name AS TEXT) AS "name", c.source AS "source",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.last_name ELSE c.organization END AS TEXT) AS "organization",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.list_project_id END AS TEXT) AS "project_id",
+  c.list_role_id AS "role_id"
+FROM c CROSS JOIN records r ON r.collection = c.id CROSS JOIN runs n ON n.run = r.run
+WHERE r.hash IS NULL
+  AND NOT EXISTS (SELECT 1 FROM same m CROSS JOIN collections l ON l.source = c.source_id AND l.kind = c.kind
+    CROSS JOIN records b ON b.collection = l.id AND b.remote_id = m.other
+    WHERE m.source = c.source AND m.kind = c.kind AND m.id = r.remote_id AND ${IS_LATER})
+  AND NOT EXISTS (SELECT 1 FROM same m CROSS JOIN collections l ON l.source = c.source_id AND l.kind = c.kind
+    CROSS JOIN records b ON b.collection = l.id AND b.remote_id = r.remote_id
+    WHERE m.source = c.source AND (${IS_LIST_BELOW_SAME}) AND ${IS_LATER})`;
+}
+
 /** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
 function viewStatement(name: string, query: string): string {
   return `CREATE VIEW "${name}" AS /* ${MARK} ${digestOf(query)} */ ${query}`;
@@ -185,7 +229,11 @@ function digestOf(query: string): string {
 }
 
 function wantedViews(): (readonly [name: string, query: string])[] {
-  return [...CATALOG.map((each) => [each.kind, kindQuery(each)] as const), ['changes', changesQuery()]];
+  return [
+    ...CATALOG.map((each) => [each.kind, kindQuery(each)] as const),
+    ['changes', changesQuery()],
+    ['gone', goneQuery()],
+  ];
 }
 
 /**
@@ -208,6 +256,7 @@ export function maskedViews(
       (each) => [each.kind, masked(`'${each.kind}'`, kindQuery(each), hasSecretId(each))] as const,
     ),
     ['changes', masked('c.kind', changesQuery(), true)],
+    ['gone', masked('c.kind', goneQuery(), true)],
     ['runs', RUNS],
   ];
 }

@@ -3,6 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CATALOG } from '../../src/catalog/catalog.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { commandLine } from '../journeys/command-line.ts';
@@ -64,6 +66,30 @@ describe('the recipes', () => {
       const once = openMirrorToRead(one, sql).rows;
       expect(once.length).toBeGreaterThan(0);
       expect(openMirrorToRead(two, sql).rows.toSorted()).toEqual([...once, ...once].toSorted());
+    },
+  );
+
+  it('join without giving a row twice, although a member of two organizations is two rows with one id', () => {
+    const sql = /^```sql\n(-- Who has which role\?\n[^]*?)```/m.exec(page)?.[1] ?? '';
+    const { rows } = openMirrorToRead(two, sql);
+    const memberships = openMirrorToRead(two, 'SELECT id FROM role_memberships').rows.length;
+    expect(rows).toHaveLength(memberships);
+    const onIdAlone = sql.replace('m.organization_id = p.organization_id AND ', '');
+    expect(openMirrorToRead(two, onIdAlone).rows.length).toBeGreaterThan(memberships);
+  });
+
+  it.each(CATALOG.map(({ kind }) => kind))(
+    '%s: ids are unique within the columns that the page names',
+    (kind) => {
+      const within: Partial<Record<Kind, string>> = {
+        organizations: 'source',
+        session_recordings: 'source, project_id',
+        recording_sharing: 'source, project_id',
+        role_memberships: 'source, role_id',
+      };
+      const columns = within[kind] ?? 'source, organization_id';
+      const twice = `SELECT id FROM ${kind} GROUP BY ${columns}, id HAVING count(*) > 1`;
+      expect(openMirrorToRead(two, twice).rows).toEqual([]);
     },
   );
 
