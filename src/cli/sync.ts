@@ -1,5 +1,5 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { aboutToBeginAnew } from '../backup/earlier.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
@@ -117,7 +117,8 @@ async function syncHere(
 
 /** Also with --quiet: nothing else shows that the volume of the mirror may not be mounted. */
 async function warnOfNewMirror(context: CommandContext, config: Config): Promise<void> {
-  if (existsSync(config.mirror)) return;
+  // A copy that failed leaves a file of no bytes, in which a new mirror is begun too.
+  if ((statSync(config.mirror, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const anew = await aboutToBeginAnew(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }

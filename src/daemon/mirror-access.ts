@@ -76,6 +76,8 @@ export class MirrorConnections {
   /** The mirror's file existed once: a new one is then not created silently. */
   #wasThere = false;
   #isGone = false;
+  /** It had content once. */
+  #hadContent = false;
   #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
 
   constructor(
@@ -221,6 +223,7 @@ export class MirrorConnections {
       this.#problems.end('mirror', 'the mirror is there again');
     }
     this.#wasThere ||= isThere;
+    this.#hadContent ||= !isEmpty(mirror);
     return isThere;
   }
 
@@ -232,6 +235,19 @@ export class MirrorConnections {
   /** @throws TidemarkError `mirror_missing` */
   #requireNotGone(): void {
     if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config().mirror);
+  }
+
+  /**
+   * Of a mirror whose file was emptied in its place. To begin a new one in it would be a mistake, and could not be waited for:
+   * the reader that stays open holds the file.
+   * @throws TidemarkError `mirror_missing`
+   */
+  #requireNotEmptied(): void {
+    const { mirror } = this.#config();
+    if (!this.#hadContent || !isEmpty(mirror)) return;
+    throw new TidemarkError('mirror_missing', `the mirror was emptied: ${mirror} has no content any more`, {
+      hint: `nothing is written until it has: ${goneHint(mirror)}`,
+    });
   }
 
   /**
@@ -249,6 +265,7 @@ export class MirrorConnections {
       signal.throwIfAborted();
       try {
         this.#requireNotGone();
+        this.#requireNotEmptied();
         // A reader throws what is to be said of an empty or missing file.
         if (!mayCreate && isEmpty(this.#config().mirror)) openMirror(this.#config(), 'read', command).close();
         else if (mayCreate && !this.isThere()) {
@@ -259,6 +276,7 @@ export class MirrorConnections {
         }
         const mirror = openMirror(this.#config(), 'write', command, actor);
         this.#wasThere = true;
+        this.#hadContent = true;
         this.#problems.end('lock', 'the mirror is free again');
         return mirror;
       } catch (error) {

@@ -1,5 +1,14 @@
 /** What goes wrong around a daemon: told once when it begins and once when it ends, and gone on from without a restart. */
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -147,6 +156,26 @@ describe('this machine', () => {
     expect(outcomes(rig).at(-1)).toBe('schedule done');
     expect(rig.loud()).toHaveLength(1);
     expect(health()).toMatchObject({ state: 'ok', reasons: [] });
+  });
+
+  it('a mirror that was emptied in its place: each job fails at once, no new one is begun, and work goes on', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *' });
+    await rig.start();
+    await rig.advanceMinutes(60);
+    await rig.view.mirror().backupTo(join(rig.directory, 'copy.db'));
+    truncateSync(rig.mirrorPath);
+    for (const end of ['-wal', '-shm']) rmSync(`${rig.mirrorPath}${end}`, { force: true });
+    await rig.advanceMinutes(120);
+    expect(statSync(rig.mirrorPath).size).toBe(0);
+    const said = rig.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message);
+    expect(said).toContainEqual(
+      `sync failed: the mirror was emptied: ${rig.mirrorPath} has no content any more`,
+    );
+    expect(said.filter((message) => message.includes('waiting for it'))).toEqual([]);
+    expect(readHealthSnapshot(rig.view, rig.clock.now()).health).toMatchObject({ state: 'failing' });
+    renameSync(join(rig.directory, 'copy.db'), rig.mirrorPath);
+    await rig.advanceMinutes(60);
+    expect(outcomes(rig).at(-1)).toBe('schedule done');
   });
 
   it('a volume that was away and came back: the daemon is found on it again, and keeps others off', async () => {

@@ -222,6 +222,23 @@ describe('backups elsewhere', () => {
     expect(restored.stdout).toContain('sources in it: production\n');
   });
 
+  it('of a mirror whose file was emptied: the sync that begins a new one in it says so', async () => {
+    const service = await FakeService.start();
+    service.set('plugins', [{ id: 1, name: 'Admins' }]);
+    const home = scratch();
+    const env = environment(service.url, home, { TIDEMARK_BACKUP_TARGETS: join(home, 'backups') });
+    mkdirSync(join(home, 'backups'));
+    const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+    expect(await run('sync', '--quiet')).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
+    writeFileSync(join(home, 'mirror.db'), '');
+    const anew = await run('sync', '--quiet');
+    expect(anew).toMatchObject({ code: 0, stdout: '' });
+    expect(anew.stderr).toMatch(
+      /^tidemark: a new mirror is begun without history, although \S+\/backups has backups of default from another mirror/,
+    );
+  });
+
   it('of a mirror that was begun without history, beside those of the true one: nothing is endangered or mixed up', async () => {
     const service = await FakeService.start();
     service.set('plugins', [{ id: 1, name: 'Admins' }]);
