@@ -2,13 +2,13 @@
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts';
-import { HEALTH_TEXT, isWrong, problemOf } from '../fleet/serve/health.ts';
+import { HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from '../fleet/serve/health.ts';
 import { fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { renderTable } from '../report/table.ts';
 import { print, printReason, type CommandContext, terminalWidth, withConfigOption } from './context.ts';
 import { type CellOptions, chosenCells, REASONS_SHOWN, withRegistry } from './fleet.ts';
 
-/** Exit 0 when every cell is fine, 3 when one is not, 1 when nothing was ever published. */
+/** Exit 0 when every cell is fine, 3 when one is not or no worker is alive, 1 when nothing was ever published. */
 export async function fleetStatus(
   context: CommandContext,
   options: CellOptions & { readonly failing?: boolean },
@@ -24,25 +24,31 @@ export async function fleetStatus(
       const text = statusText(context, { cells, shown, workers, limit: options.limit ?? 50 });
       await print(context, withConfigOption(text, context.options.config));
     }
-    const code = statusCode(cells);
-    if (code !== EXIT.done) printReason(context, statusReason(cells));
+    const code = statusCode(cells, workers);
+    if (code !== EXIT.done) printReason(context, statusReason(cells, workers));
     return code;
   });
 }
 
-function statusCode(cells: readonly CellOverview[]): ExitCode {
+function statusCode(cells: readonly CellOverview[], workers: readonly WorkerOverview[]): ExitCode {
   const own = cells.filter(({ health }) => health !== 'retired');
   if (own.length === 0) return EXIT.done;
   if (own.every(({ publishedAt }) => publishedAt === null)) return EXIT.failed;
-  return own.some(isWrong) ? EXIT.partial : EXIT.done;
+  return own.some(isWrong) || lacksWorkers(own, workers) ? EXIT.partial : EXIT.done;
 }
 
-function statusReason(cells: readonly CellOverview[]): string[] {
+function statusReason(cells: readonly CellOverview[], workers: readonly WorkerOverview[]): string[] {
   const wrong = cells.filter(isWrong);
   const lines = wrong.slice(0, REASONS_SHOWN).map((cell) => `  ${cell.name}: ${problemOf(cell)}`);
   const more = wrong.length - lines.length;
+  const isOne = wrong.length === 1;
   return [
-    `${plural(wrong.length, 'cell')} of ${count(cells.length)} ${wrong.length === 1 ? 'is' : 'are'} not as ${wrong.length === 1 ? 'it' : 'they'} should be`,
+    ...(lacksWorkers(cells, workers) ? ['no worker is alive: no cell is synced'] : []),
+    ...(wrong.length === 0
+      ? []
+      : [
+          `${plural(wrong.length, 'cell')} of ${count(cells.length)} ${isOne ? 'is' : 'are'} not as ${isOne ? 'it' : 'they'} should be`,
+        ]),
     ...lines,
     ...(more > 0 ? [`  and ${count(more)} more: \`tidemark fleet status --failing\``] : []),
   ];
@@ -115,14 +121,14 @@ function ago(ms: number | null): string {
   return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
 }
 
-/** A worker that was not heard of for longer is named as silent. */
-const SILENT_MS = 120_000;
-
 function workerLines(workers: readonly WorkerOverview[]): string[] {
   if (workers.length === 0) return ['no worker: `tidemark fleet work` starts one'];
-  return workers.map((worker) => {
-    const silent = worker.seenAgeMs > SILENT_MS ? `, not heard of for ${duration(worker.seenAgeMs)}` : '';
+  const lines = workers.map((worker) => {
+    const silent = worker.isAlive ? '' : `, not heard of for ${duration(worker.seenAgeMs)}`;
     const draining = worker.isDraining ? ', draining' : '';
     return `worker ${worker.name} on ${worker.host}, version ${worker.version}: ${plural(worker.groups, 'job')}${draining}${silent}`;
   });
+  return workers.some(({ isAlive }) => isAlive)
+    ? lines
+    : [...lines, 'no worker is alive: `tidemark fleet work` starts one'];
 }

@@ -86,7 +86,7 @@ export async function bringMirror(order: CellOrder, path: string, effects: Mirro
       'left',
       new TidemarkError(
         'mirror_missing',
-        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root}: only the worker that made it has it`,
+        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root}: a worker that has it in its cache can continue`,
         { isRetryable: true },
       ),
     );

@@ -144,7 +144,7 @@ export class GroupWork {
         if (result.status === 'left') {
           if (result.isOfStorage === true) this.#noteStorage(result.error);
           const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
-          await this.#leave(group, about, result.error);
+          await this.#leave(group, about, result.error, cell.id);
           continue;
         }
         const isLast = index === held.cells.length - 1;
@@ -184,17 +184,18 @@ export class GroupWork {
     return this.#options.clock.now() + this.#shared.clockAheadMs();
   }
 
-  /** Leaves a group to other workers for a while; logged once, and not counted as a failure of its cells. */
+  /** Leaves a group to other workers for a while, because of one of its cells or all; logged once, and not counted as a failure. */
   async #leave(
     group: number,
     about: string,
     error: { readonly code: TidemarkError['code']; readonly message: string },
+    cell?: number,
   ): Promise<void> {
     const { registry } = this.#options;
     this.#shared.leaveToOthers(group);
     const told = new TidemarkError(error.code, `${error.message}: left to other workers`);
     this.#shared.problems.begin(about, told, 'warn');
-    await registry.noteUnworked(group, error);
+    await registry.noteUnworked(group, error, cell);
   }
 
   #orderOf(held: HeldGroup, cell: Cell, secret: Secret, isFirst: boolean): CellOrder {

@@ -380,6 +380,30 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         code: 4,
         stderr: expect.stringContaining('did you mean acme?') as string,
       });
+      // A worker found that storage has lost a mirror.
+      const found = `error_code = 'mirror_missing', error = 'storage lacks the newest mirror of acme', due_at = now()`;
+      await server.execute(url, `UPDATE tidemark.cells SET ${found} WHERE name = 'acme'`);
+      const lost = await run('status', '--cell', 'acme', '--failing');
+      expect(lost).toMatchObject({
+        code: 3,
+        stdout: expect.stringMatching(/^1 cell: 1 not in storage;[^]*acme +not in storage/) as string,
+        stderr: expect.stringContaining('acme: storage lacks the newest mirror of acme') as string,
+      });
+      await server.execute(
+        url,
+        `UPDATE tidemark.cells SET error_code = NULL, error = NULL, due_at = now() + interval '1 hour' WHERE name = 'acme'`,
+      );
+      await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '3 minutes'`);
+      const alone = await run('status', '--cell', 'acme');
+      expect(alone).toMatchObject({
+        code: 3,
+        stdout: expect.stringMatching(
+          /^1 cell: 1 fine;[^]*not heard of for 3 min\nno worker is alive: `tidemark fleet work` starts one\n$/,
+        ) as string,
+        stderr: 'tidemark: no worker is alive: no cell is synced\n',
+      });
+      const documents = JSON.parse((await run('status', '--json')).stdout) as { workers: unknown[] };
+      expect(documents.workers).toMatchObject([{ worker: 'w1', is_alive: false }]);
       expect((await run('runs')).stdout).toMatch(/acme +3 +partial +2026-03-01T12:00:00Z +2\.0 s +34/);
       expect((await run('changes', '--since', '1h')).stdout).toBe('no changes\n');
       const { stdout: changes } = await run('changes', '--since', '3h');

@@ -12,6 +12,9 @@ function problem(facts: Partial<CellOverview>): string {
     overdueMs: null,
     lastOutcome: null,
     isStored: true,
+    unstoredAgeMs: null,
+    lastWorker: 'w1',
+    isLastWorkerAlive: true,
   };
   return problemOf({ ...usual, ...facts } as CellOverview);
 }
@@ -29,6 +32,19 @@ it('says why a cell has no run yet, is late, or waits although it is fine', () =
   expect(problem({ health: 'fine', overdueMs: -1000, error: KEY_MISSING })).toBe('');
   expect(problem({ health: 'fine', isStored: false })).toBe(
     'not in storage: only the worker that made the last run has it',
+  );
+});
+
+it('says why a cell counts as not in storage', () => {
+  const health = 'not_stored';
+  expect(problem({ health, isStored: false, unstoredAgeMs: 7_200_000 })).toBe(
+    'not in storage for 2 h: only worker w1 has it',
+  );
+  expect(problem({ health, isStored: false, unstoredAgeMs: 60_000, isLastWorkerAlive: false })).toBe(
+    'not in storage: only worker w1 has it, which is not alive',
+  );
+  expect(problem({ health, isStored: false, overdueMs: 1000, error: 'storage lacks it' })).toBe(
+    'storage lacks it',
   );
 });
 

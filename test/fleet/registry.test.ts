@@ -659,6 +659,70 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     expect(await due()).toEqual([0]);
   });
 
+  it('has a cell that storage lacks as fine while that is no harm, and else not', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    const cell = await addCell(url);
+    const worker = { name: 'w1', host: 'here', version: '1' };
+    await registry.join(worker);
+    const held = (await registry.holdGroup((await dueIds(registry))[0]!, 'w1'))!;
+    const state = async () => {
+      const [{ health, isStored }] = (await registry.overview()) as [CellOverview];
+      return { health, isStored };
+    };
+    await registry.publish(publication(held, { runs: [run(1)], releases: true }));
+    expect(await state()).toEqual({ health: 'fine', isStored: false });
+    // Another worker, which does not have it, leaves it to this one.
+    const lacks = (seconds: number) =>
+      server.execute(
+        url,
+        `UPDATE tidemark.cells SET due_at = now() - interval '${seconds} s', error_code = 'mirror_missing', error = 'storage lacks it'`,
+      );
+    await lacks(60);
+    expect(await state()).toEqual({ health: 'fine', isStored: false });
+    await lacks(130);
+    expect(await state()).toEqual({ health: 'late', isStored: false });
+    const published = (interval: string) =>
+      server.execute(url, `UPDATE tidemark.runs SET published_at = now() - interval '${interval}'`);
+    await published('61 minutes');
+    expect(await state()).toEqual({ health: 'not_stored', isStored: false });
+    await published('1 minute');
+    await registry.setDue(cell, 60_000);
+    expect(await state()).toEqual({ health: 'fine', isStored: false });
+    await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '3 minutes'`);
+    expect((await registry.workers()).map(({ isAlive }) => isAlive)).toEqual([false]);
+    expect(await state()).toEqual({ health: 'not_stored', isStored: false });
+    await registry.heartbeat(worker, 30_000);
+    expect((await registry.workers()).map(({ isAlive }) => isAlive)).toEqual([true]);
+    expect(await state()).toEqual({ health: 'fine', isStored: false });
+    await registry.publish(publication(held, { stored: { key: 'k', run: 1 } }));
+    expect(await state()).toEqual({ health: 'fine', isStored: true });
+    // It was stored, and a worker finds that it is there no more.
+    await lacks(1);
+    expect(await state()).toEqual({ health: 'not_stored', isStored: false });
+    await registry.publish(publication(held, { runs: [run(2)], stored: { key: 'k2', run: 2 } }));
+    expect(await state()).toEqual({ health: 'fine', isStored: true });
+  });
+
+  it('notes what keeps a worker from a cell at that cell, and from a group at all of it', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    const first = await addCell(url, 'a', 'env:ONE');
+    await addCell(url, 'b', 'env:ONE');
+    const [group] = await dueIds(registry);
+    const notes = async () => (await registry.overview()).map(({ name, error }) => ({ name, error }));
+    await registry.noteUnworked(group!, { code: 'mirror_missing', message: 'storage lacks it' }, first);
+    expect(await notes()).toEqual([
+      { name: 'a', error: 'storage lacks it' },
+      { name: 'b', error: null },
+    ]);
+    await registry.noteUnworked(group!, { code: 'config_invalid', message: 'no key' });
+    expect(await notes()).toEqual([
+      { name: 'a', error: 'no key' },
+      { name: 'b', error: 'no key' },
+    ]);
+  });
+
   it('asks for a baseline until a publication says that it is set, or cannot be', async () => {
     const url = await server.database();
     const registry = await openedRegistry(url);

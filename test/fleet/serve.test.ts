@@ -12,13 +12,14 @@ const TOKEN = 'a-token-of-some-length';
 
 describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
   let server: PostgresServer;
+  let url: Secret;
   let open: string;
   let closed: string;
   const lines: string[] = [];
 
   beforeAll(async () => {
     server = await PostgresServer.start();
-    const url = await server.database();
+    url = await server.database();
     const registry = await Registry.open(url, { migrates: true });
     await server.execute(
       url,
@@ -96,6 +97,20 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
     expect(text).toContain('tidemark_fleet_cell_failures{cell="c007"} 5\n');
     expect(text).toContain('tidemark_fleet_workers 1\n');
     expect(text).toMatch(/tidemark_fleet_cell_last_complete_age_seconds\{cell="c001"\} 6\d\d/);
+  });
+
+  it('says that storage lost a mirror, and that no worker is alive, on the page and in the metrics', async () => {
+    const found = `error_code = 'mirror_missing', error = 'storage lacks the newest mirror of c001', due_at = now()`;
+    await server.execute(url, `UPDATE tidemark.cells SET ${found} WHERE name = 'c001'`);
+    await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '3 minutes'`);
+    const page = async (query = ''): Promise<string> =>
+      (await fetch(`${open}/${query}`, { headers: { accept: 'text/html' } })).text();
+    expect(await page()).toContain('No worker is alive: no cell is synced. 2 of 300 cells need a look.');
+    expect(await page('?status=not_stored')).toContain('storage lacks the newest mirror of c001');
+    expect(await page('?status=not_stored')).not.toContain('c002');
+    const metrics = await (await fetch(`${open}/metrics`)).text();
+    for (const line of ['cells{status="not_stored"} 1', 'behind_in_storage 1', 'workers 0'])
+      expect(metrics).toContain(`tidemark_fleet_${line}\n`);
   });
 
   it('with a token lets nobody else in', async () => {

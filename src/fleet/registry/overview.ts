@@ -9,6 +9,7 @@ import { type CellState, cells, changes, findings, groups, records, runs, worker
 export type CellHealth =
   | 'quarantined' // it failed five times and is retried once an hour
   | 'failing' // the last job failed
+  | 'not_stored' // storage lacks its newest mirror, and it is not expected to get it soon
   | 'late' // it is overdue, and nobody works on it
   | 'new' // nothing was published yet
   | 'partial' // the last run could not read all
@@ -19,6 +20,7 @@ export type CellHealth =
 const ORDER: readonly CellHealth[] = [
   'quarantined',
   'failing',
+  'not_stored',
   'late',
   'new',
   'partial',
@@ -29,6 +31,12 @@ const ORDER: readonly CellHealth[] = [
 
 /** A cell that is due for longer is late: workers are missing, or have too few slots. */
 const LATE_MS = 15 * 60_000;
+/** Where workers could not begin with it, sooner: there may be none that can. */
+const LEFT_LATE_MS = 2 * 60_000;
+/** A storage that is away for a while is no harm: a cell stores its mirror with its next run. The alert rule waits as long. */
+const UNSTORED_MS = 60 * 60_000;
+/** A worker that was not heard of for longer does not count as alive. */
+const SILENT_MS = 2 * 60_000;
 
 export interface CellOverview {
   readonly name: string;
@@ -53,8 +61,13 @@ export interface CellOverview {
   readonly records: number;
   /** False where the registry shows no records of the newest published run: there are too many. */
   readonly isProjected: boolean;
-  /** False where storage lacks the mirror as of the newest published run. */
+  /** False where storage lacks the mirror as of the newest published run, as far as the registry knows or a worker found. */
   readonly isStored: boolean;
+  /** Milliseconds since the first run was published that was not stored since; null where the registry knows of none. */
+  readonly unstoredAgeMs: number | null;
+  /** Who published the newest run, and so has its mirror; null before the first. */
+  readonly lastWorker: string | null;
+  readonly isLastWorkerAlive: boolean;
   /** Open findings; null if drift was not determined. */
   readonly findings: number | null;
   /** Worker or person who has its group. */
@@ -75,8 +88,13 @@ export interface CellOverview {
 /** Number of a cell's newest run that published something; 0 for none. */
 export const NEWEST_PUBLISHED = sql`coalesce((select max(${runs.run}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null), 0)`;
 
+const LAST_WORKER = sql`(select ${runs.worker} from ${runs} where ${runs.cell} = ${cells.id} and ${runs.run} = ${NEWEST_PUBLISHED})`;
+const SILENT_SINCE = sql`now() - ${SILENT_MS} * interval '1 millisecond'`;
+
 const ageOf = (column: unknown) =>
-  sql<number | null>`extract(epoch from now() - ${column}) * 1000`.mapWith((ms) => Math.round(Number(ms)));
+  sql<number | null>`extract(epoch from now() - ${column}) * 1000`.mapWith((ms): number | null =>
+    Math.round(Number(ms)),
+  );
 
 /** The first of some rows. */
 export interface Listed<Row> {
@@ -115,7 +133,11 @@ export async function cellOverviews(
       overdueMs: ageOf(cells.dueAt),
       records: cells.recordCount,
       isProjected: sql<boolean>`coalesce(${cells.projectedRun}, 0) >= ${NEWEST_PUBLISHED}`,
-      isStored: sql<boolean>`coalesce(${cells.storedRun}, 0) >= ${NEWEST_PUBLISHED}`,
+      unstoredAgeMs: ageOf(
+        sql`(select min(${runs.publishedAt}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null and ${runs.run} > coalesce(${cells.storedRun}, 0))`,
+      ),
+      lastWorker: sql<string | null>`${LAST_WORKER}`,
+      isLastWorkerAlive: sql<boolean>`exists (select from ${workers} where ${workers.name} = ${LAST_WORKER} and ${workers.seenAt} >= ${SILENT_SINCE})`,
       findings: cells.findingCount,
       holder: groups.holder,
       root: cells.root,
@@ -132,7 +154,10 @@ export async function cellOverviews(
     .innerJoin(groups, eq(groups.id, cells.group))
     .where(names === undefined ? ne(cells.state, 'retired') : inArray(cells.name, [...names]));
   return rows
-    .map((row) => ({ ...row, health: healthOf(row) }))
+    .map((row) => {
+      const cell = { ...row, isStored: row.unstoredAgeMs === null && !isMissed(row) };
+      return { ...cell, health: healthOf(cell) };
+    })
     .toSorted((a, b) => ORDER.indexOf(a.health) - ORDER.indexOf(b.health) || (a.name < b.name ? -1 : 1));
 }
 
@@ -140,9 +165,25 @@ function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
   if (cell.state === 'retired' || cell.state === 'quarantined') return cell.state;
   if (cell.failures > 0) return 'failing';
   if (cell.state === 'checked_out') return 'checked_out';
-  if (cell.holder === null && (cell.overdueMs ?? 0) > LATE_MS) return 'late';
+  if (isNotStored(cell)) return 'not_stored';
+  const lateMs = cell.error === null ? LATE_MS : LEFT_LATE_MS;
+  if (cell.holder === null && (cell.overdueMs ?? 0) > lateMs) return 'late';
   if (cell.publishedAt === null) return 'new';
   return cell.lastOutcome === 'complete' ? 'fine' : 'partial';
+}
+
+/** True where a worker that was to continue from it found that storage lacks the newest mirror. */
+function isMissed({
+  failures,
+  errorCode,
+  overdueMs,
+}: Pick<CellOverview, 'failures' | 'errorCode' | 'overdueMs'>): boolean {
+  return failures === 0 && errorCode === 'mirror_missing' && (overdueMs ?? -1) >= 0;
+}
+
+function isNotStored(cell: Omit<CellOverview, 'health'>): boolean {
+  if (cell.unstoredAgeMs === null) return !cell.isStored;
+  return cell.unstoredAgeMs > UNSTORED_MS || !cell.isLastWorkerAlive;
 }
 
 export interface WorkerOverview {
@@ -153,6 +194,8 @@ export interface WorkerOverview {
   readonly seenAt: string;
   /** Milliseconds since it was last heard of. */
   readonly seenAgeMs: number;
+  /** Heard of in the last two minutes. */
+  readonly isAlive: boolean;
   readonly isDraining: boolean;
   /** Rate groups that it has. */
   readonly groups: number;
@@ -169,6 +212,7 @@ export async function workerOverviews(db: Database): Promise<WorkerOverview[]> {
       seenAgeMs: sql<number>`extract(epoch from now() - ${workers.seenAt}) * 1000`.mapWith((ms) =>
         Math.round(Number(ms)),
       ),
+      isAlive: sql<boolean>`${workers.seenAt} >= ${SILENT_SINCE}`,
       isDraining: workers.isDraining,
       groups: sql<number>`(select count(*) from ${groups} where ${groups.holder} = ${workers.name})`.mapWith(
         Number,

@@ -358,10 +358,11 @@ export class Registry {
     return rows.length > 0;
   }
 
-  /** Says why a worker could not begin with the cells of a group that are due, without counting it as a failure of theirs. */
+  /** Says why a worker could not begin with the cells of a group that are due, or with one of them, without counting it as a failure. */
   async noteUnworked(
     group: number,
     error: { readonly code: ErrorCode; readonly message: string },
+    cell?: number,
   ): Promise<void> {
     await this.#query(async (db) =>
       db
@@ -370,6 +371,7 @@ export class Registry {
         .where(
           and(
             eq(cells.group, group),
+            cell === undefined ? undefined : eq(cells.id, cell),
             isWorkable,
             lte(cells.dueAt, now),
             sql`${cells.error} is distinct from ${error.message}`,

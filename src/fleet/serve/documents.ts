@@ -35,6 +35,7 @@ export function fleetStatusDocument(
       version: worker.version,
       started_at: worker.startedAt,
       seen_at: worker.seenAt,
+      is_alive: worker.isAlive,
       is_draining: worker.isDraining,
       jobs: worker.groups,
     })),

@@ -1,10 +1,11 @@
 /** What people read about a cell: its status in words, and what is wrong. */
 import { duration, plural } from '../../core/wording.ts';
-import type { CellHealth, CellOverview } from '../registry/overview.ts';
+import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
 
 export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
   quarantined: 'quarantined',
   failing: 'failing',
+  not_stored: 'not in storage',
   late: 'late',
   new: 'no run yet',
   partial: 'partial',
@@ -13,10 +14,22 @@ export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
   retired: 'retired',
 };
 
-const WRONG: ReadonlySet<CellHealth> = new Set(['quarantined', 'failing', 'late', 'new', 'partial']);
+const WRONG: ReadonlySet<CellHealth> = new Set([
+  'quarantined',
+  'failing',
+  'not_stored',
+  'late',
+  'new',
+  'partial',
+]);
 
 export function isWrong({ health }: CellOverview): boolean {
   return WRONG.has(health);
+}
+
+/** True where there are cells, and nobody who works on them. */
+export function lacksWorkers(cells: readonly CellOverview[], workers: readonly WorkerOverview[]): boolean {
+  return cells.some(({ health }) => health !== 'retired') && !workers.some(({ isAlive }) => isAlive);
 }
 
 /** Longest text of an error in a table. */
@@ -31,14 +44,24 @@ export function problemOf({
   overdueMs,
   lastOutcome,
   isStored,
+  unstoredAgeMs,
+  lastWorker,
+  isLastWorkerAlive,
 }: CellOverview): string {
   const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
   const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
   const cause = why === '' ? '' : `: ${why}`;
+  // Due, and a worker could not work on it: the error of a cell that is not due is over.
+  const isLeft = (overdueMs ?? -1) >= 0 && why !== '';
   switch (health) {
     case 'quarantined':
     case 'failing':
       return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${cause}`;
+    case 'not_stored':
+      if (isLeft) return why;
+      return isLastWorkerAlive
+        ? `not in storage for ${duration(unstoredAgeMs ?? 0)}: only worker ${lastWorker ?? ''} has it`
+        : `not in storage: only worker ${lastWorker ?? ''} has it, which is not alive`;
     case 'late':
       return `due for ${duration(overdueMs ?? 0)}${cause}`;
     case 'partial':
@@ -46,8 +69,7 @@ export function problemOf({
     case 'new':
       return `${HEALTH_TEXT.new}${cause}`;
     case 'fine':
-      // Due, and a worker could not work on it: the error of a cell that is not due is over.
-      if ((overdueMs ?? -1) >= 0 && why !== '') return why;
+      if (isLeft) return why;
       return isStored ? '' : 'not in storage: only the worker that made the last run has it';
     case 'checked_out':
     case 'retired':

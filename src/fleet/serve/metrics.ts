@@ -20,6 +20,7 @@ interface FleetMetric {
 const STATUSES: readonly CellHealth[] = [
   'quarantined',
   'failing',
+  'not_stored',
   'late',
   'new',
   'partial',
@@ -85,7 +86,7 @@ export const FLEET_METRICS: readonly FleetMetric[] = [
     name: 'workers',
     help: 'Workers that were heard of in the last two minutes',
     labels: [],
-    samples: ({ workers }) => [[workers.filter(({ seenAgeMs }) => seenAgeMs <= SILENT_MS).length]],
+    samples: ({ workers }) => [[workers.filter(({ isAlive }) => isAlive).length]],
   },
   {
     name: 'worker_jobs',
@@ -94,8 +95,6 @@ export const FLEET_METRICS: readonly FleetMetric[] = [
     samples: ({ workers }) => workers.map(({ name, groups }) => [groups, name]),
   },
 ];
-
-const SILENT_MS = 120_000;
 
 function isWaiting({ state, holder, overdueMs }: CellOverview): boolean {
   const isWorkable = state === 'active' || state === 'quarantined';

@@ -15,7 +15,7 @@ import {
 import { type Html, markup, NOTHING, trusted } from '../../daemon/dashboard/html.ts';
 import type { PageContent } from '../../daemon/dashboard/layout.ts';
 import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
-import { HEALTH_TEXT, isWrong, problemOf } from './health.ts';
+import { HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from './health.ts';
 
 /** Rows of the table; the rest is found by the search. */
 const SHOWN = 200;
@@ -23,6 +23,7 @@ const SHOWN = 200;
 const TONES: Readonly<Record<CellHealth, Tone>> = {
   quarantined: 'bad',
   failing: 'bad',
+  not_stored: 'bad',
   late: 'bad',
   new: 'warn',
   partial: 'warn',
@@ -42,7 +43,7 @@ interface FleetPageFacts {
 }
 
 export function fleetPage(facts: FleetPageFacts): PageContent {
-  const { cells, search, statuses } = facts;
+  const { cells, workers, search, statuses } = facts;
   const wrong = cells.filter(isWrong).length;
   const text = search.toLowerCase();
   const found = cells.filter(
@@ -50,12 +51,14 @@ export function fleetPage(facts: FleetPageFacts): PageContent {
       (statuses.length === 0 || statuses.includes(cell.health)) &&
       [cell.name, cell.owner ?? '', cell.address].some((each) => each.toLowerCase().includes(text)),
   );
-  const verdict =
+  const isSynced = !lacksWorkers(cells, workers);
+  const state =
     cells.length === 0
       ? 'There are no cells yet.'
       : wrong === 0
-        ? `All ${plural(cells.length, 'cell')} are fine.`
+        ? `All ${plural(cells.length, 'cell')} are fine${isSynced ? '' : ' as of their last run'}.`
         : `${count(wrong)} of ${plural(cells.length, 'cell')} ${wrong === 1 ? 'needs' : 'need'} a look.`;
+  const verdict = isSynced ? state : `No worker is alive: no cell is synced. ${state}`;
   const body = markup`<h1>Fleet</h1><p class="verdict">${verdict}</p>
 ${filterHtml(facts)}
 ${cellsHtml(found, facts)}
@@ -124,7 +127,7 @@ function workersHtml({ workers, now }: FleetPageFacts): Html {
     worker.host,
     worker.version,
     count(worker.groups),
-    worker.isDraining ? badge('plain', 'draining') : trusted(''),
+    !worker.isAlive ? badge('bad', 'silent') : worker.isDraining ? badge('plain', 'draining') : trusted(''),
     ageHtml(worker.seenAt, now),
   ]);
   const columns = [
