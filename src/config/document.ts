@@ -8,6 +8,8 @@ import {
   parseAllDocuments,
   type Document,
   type Node,
+  type Scalar,
+  visit,
 } from 'yaml';
 import type { Mistakes } from './mistakes.ts';
 import { emptyTree, mapping, pathKey, type Mapping, type Path, type Tree } from './tree.ts';
@@ -88,8 +90,10 @@ export function readDocument(
   // Only the first: what the parser complains of after it mostly follows from it.
   const [problem] = problems.toSorted((a, b) => a.pos[0] - b.pos[0]);
   if (problem !== undefined) {
-    const { line } = lines.linePos(problem.pos[0]);
+    const opening = problem.code === 'MISSING_CHAR' ? openQuote(document, text, problem.pos[0]) : null;
+    const { line } = lines.linePos(opening ?? problem.pos[0]);
     const said =
+      (opening === null ? null : OPEN_QUOTE) ??
       unquotedVariable(text.split('\n')[line - 1] ?? '') ??
       SAID_BY_CODE[problem.code] ??
       'this line cannot be read';
@@ -117,6 +121,21 @@ export function readDocument(
     mistakes.add(tree, [], error.message, 1);
   }
   return { tree, usedVariables };
+}
+
+const OPEN_QUOTE = 'a quote is opened on this line and not closed';
+
+/** Where the quoted text begins that ends at `end` without its closing quote; null if there is none. */
+function openQuote(document: Document, text: string, end: number): number | null {
+  let found: number | null = null;
+  visit(document, {
+    Scalar(_key, { type, range }: Scalar) {
+      if (!range || range[1] !== end || (type !== 'QUOTE_DOUBLE' && type !== 'QUOTE_SINGLE')) return;
+      const isClosed = end - range[0] > 1 && text[end - 1] === text[range[0]];
+      if (!isClosed) [found] = range;
+    },
+  });
+  return found;
 }
 
 /** What to do about a `${NAME}` between braces or brackets, where its own braces have a meaning; null if the line has none. */

@@ -140,7 +140,7 @@ export function startSchedule(due: DueSchedule, { runner, timetable, works, log 
     const whose = isAll ? '' : ` for ${busy.length} of ${targets.length} sources`;
     log.warn(
       { schedule, dueAt, ...(isAll ? {} : { sources: busy }) },
-      `${schedule} is still running${whose}: this due time is skipped${isAll ? '' : ' for them'}`,
+      `${schedule} has not ended yet${whose}: this due time is skipped${isAll ? '' : ' for them'}`,
     );
     if (isAll) return;
   }

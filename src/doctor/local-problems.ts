@@ -1,6 +1,6 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
 import { RESTORE_HINT } from '../core/hints.ts';
-import { formatInteger, localTime } from '../core/wording.ts';
+import { byteSize, formatInteger, localTime } from '../core/wording.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { freeText, fullDisk } from './disk.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
@@ -139,7 +139,7 @@ function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
       'warning',
       'disk_low',
       freeText(path, freeBytes),
-      'free some space: `forget`, backups and upgrades need as much space as the mirror has',
+      `free some space: \`forget\`, backups and upgrades need as much as the mirror has, and ${byteSize(EASY_FREE)} more are kept for runs`,
     );
 }
 

@@ -15,7 +15,9 @@ const bomb = [
 describe('a file that is no configuration', () => {
   it.each([
     ['tab', 'sources:\n\t- name: a\n', 2, 'spaces for indentation'],
-    ['open quote', 'mirror: "./m.db\nsources: []\n', undefined, 'closing quote'],
+    ['open quote', 'mirror: "./m.db\nsources: []\n', 1, 'a quote is opened on this line and not closed'],
+    ['open quote below', "mirror: a\nsources:\n  - { name: 'a\nlog: {}\n", 3, 'opened on this line and not'],
+    ['text after a quote', 'mirror: a\nlog: "a"b\n', 2, 'not valid YAML'],
     ['open bracket', 'sources: [a, b\n', undefined, 'a bracket or brace that is not closed'],
     [
       'variable without quotes between braces',

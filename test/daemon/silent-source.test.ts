@@ -105,7 +105,7 @@ describe('a tick', () => {
     await rig.advanceMinutes(2.1);
     expect(rig.view.queued()).toMatchObject([{ name: 'sync', source: 'b' }]);
     expect(rig.loud()).toContain(
-      'sync is still running for 1 of 2 sources: this due time is skipped for them',
+      'sync has not ended yet for 1 of 2 sources: this due time is skipped for them',
     );
   });
 });
