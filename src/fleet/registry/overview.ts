@@ -33,7 +33,7 @@ const ORDER: readonly CellHealth[] = [
 const LATE_MS = 15 * 60_000;
 /** Where workers could not begin with it, sooner: there may be none that can. */
 const LEFT_LATE_MS = 2 * 60_000;
-/** A storage that is away for a while is no harm: a cell stores its mirror with its next run. The alert rule waits as long. */
+/** A storage may be away for a while: a cell stores its mirror with its next run. The alert rule waits as long. */
 const UNSTORED_MS = 60 * 60_000;
 /** A worker that was not heard of for longer does not count as alive. */
 const SILENT_MS = 2 * 60_000;

@@ -27,7 +27,7 @@ export function isWrong({ health }: CellOverview): boolean {
   return WRONG.has(health);
 }
 
-/** True where there are cells, and nobody who works on them. */
+/** True if cells are registered and no worker is alive. */
 export function lacksWorkers(cells: readonly CellOverview[], workers: readonly WorkerOverview[]): boolean {
   return cells.some(({ health }) => health !== 'retired') && !workers.some(({ isAlive }) => isAlive);
 }
