@@ -16,7 +16,7 @@ import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
-import { restoredStates } from '../daemon/notices/restored-mirror.ts';
+import { restoredStates } from '../daemon/notices/perhaps-open.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';

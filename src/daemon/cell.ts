@@ -141,6 +141,7 @@ export class Cell {
    */
   async register(first: DaemonRegistration | null): Promise<DaemonRegistration> {
     this.#registration = await registerDaemon(this.#config.mirror, this.#effects, first);
+    if (this.#registration.isAfterCut) this.observers.cutShort();
     return this.#registration;
   }
 
@@ -250,7 +251,8 @@ export class Cell {
   /** Gives up the mirror without a word: the start failed. */
   leave(): void {
     this.#mirrorAccess.closeReader();
-    this.#registration?.leave();
+    // What stays tells the next daemon that somebody has to be told of the end.
+    if (!this.observers.hasUnwritten()) this.#registration?.leave();
     this.#registration = null;
   }
 

@@ -37,6 +37,8 @@ export interface DaemonLockfile {
 }
 
 export interface DaemonRegistration {
+  /** A file was there: the daemon before was killed, or could not write down in the mirror what it had reported. */
+  readonly isAfterCut: boolean;
   readonly token: Secret;
   /** The lock that shows that the process runs is beside this path. */
   readonly lockPath: string;
@@ -84,6 +86,7 @@ export async function registerDaemon(
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
+  let isAfterCut = false;
   const write = (): void => {
     const named = lockPath === path ? {} : { lock: lockPath };
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });
@@ -99,6 +102,7 @@ export async function registerDaemon(
   };
   try {
     refuseOther(path, lockPath, holder);
+    isAfterCut = readCard(path) !== null;
     write();
     // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
     if (lockPath !== path) {
@@ -111,6 +115,7 @@ export async function registerDaemon(
   }
   return {
     token,
+    isAfterCut,
     get lockPath() {
       return lockPath;
     },

@@ -1,6 +1,15 @@
 /** What the daemon says of how fresh the copy is: only a complete run of all kinds counts, whatever came after it. */
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -72,6 +81,11 @@ class Story {
     child.stderr?.on('data', (chunk: string) => (this.#text += chunk));
     onTestFinished(() => void child.kill('SIGKILL'));
     [this.#child, this.#ended] = [child, ended];
+  }
+
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    await this.#ended;
   }
 
   async stop(): Promise<void> {
@@ -318,4 +332,40 @@ describe('a mirror that goes away under the daemon', () => {
     expect(existsSync(story.mirror)).toBe(true);
     await story.stop();
   });
+
+  it.each(['kill', 'stop'] as const)(
+    'and whose daemon ends meanwhile (%s) is reported as back by the next one, once',
+    async (end) => {
+      const story = await Story.create();
+      story.start();
+      await story.until(() => story.lines(0, /^sync is done/).length === 1);
+      const aside = join(story.directory, 'aside');
+      mkdirSync(aside);
+      const move = (from: string, to: string): void => {
+        for (const name of ['mirror.db', 'mirror.db-wal', 'mirror.db-shm'])
+          if (existsSync(join(from, name))) renameSync(join(from, name), join(to, name));
+      };
+      move(story.directory, aside);
+      expect((await story.health()).state).toBe('failing');
+      expect((await story.cli('sync')).code).toBe(1);
+      await story.until(() => story.events().includes('mirror_gone'));
+      await story[end]();
+      move(aside, story.directory);
+
+      story.start();
+      await story.until(() => story.lines(0, /^daemon started/).length === 1);
+      expect((await story.cli('sync')).code).toBe(0);
+      await story.until(
+        () => story.events().includes('mirror_back') && story.events().includes('run_recovered'),
+      );
+      expect((await story.cli('sync')).code).toBe(0);
+      await story.stop();
+      expect(existsSync(`${story.mirror}.daemon`)).toBe(false);
+      story.start();
+      await story.until(() => story.lines(0, /^daemon started/).length === 1);
+      expect((await story.cli('sync')).code).toBe(0);
+      await story.stop();
+      expect(story.events().toSorted()).toEqual(['mirror_back', 'mirror_gone', 'run_recovered']);
+    },
+  );
 });

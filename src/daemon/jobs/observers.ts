@@ -44,6 +44,8 @@ export interface ObservedMirror {
 export interface JobObserver {
   /** For the log. */
   readonly name: string;
+  /** Called before `loaded` where the daemon before was killed, or has left word that it was `hasUnwritten`. */
+  cutShort?(): void;
   /** The daemon begins with the mirror, before any of its jobs. It must not await anything. */
   loaded?(context: ObserverContext): void;
   /** A job has begun and is written down. Not waited for. */
@@ -69,6 +71,8 @@ export interface JobObserver {
   sent?(context: ObserverContext): Promise<void>;
   /** Called when the daemon lets go of the mirror. */
   close?(): void;
+  /** True where something was reported that the mirror does not know. Also asked after `close`. */
+  hasUnwritten?(): boolean;
 }
 
 export class Observers {
@@ -82,6 +86,10 @@ export class Observers {
     this.#all = all;
     this.#log = log;
     this.#context = context;
+  }
+
+  cutShort(): void {
+    for (const observer of this.#all) observer.cutShort?.();
   }
 
   loaded(): void {
@@ -161,6 +169,11 @@ export class Observers {
 
   close(): void {
     for (const observer of this.#all) observer.close?.();
+  }
+
+  /** See `JobObserver.hasUnwritten`. */
+  hasUnwritten(): boolean {
+    return this.#all.some((observer) => observer.hasUnwritten?.() === true);
   }
 
   /** Resolves when all that is under way now has ended. */

@@ -19,6 +19,7 @@ import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from 
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import type { DaemonView } from '../view.ts';
+import { cutShortStates, markedSubject } from './perhaps-open.ts';
 import { type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -75,6 +76,10 @@ class NotifyingObserver implements JobObserver {
   #file = '';
   /** True while the last notice about the mirror's file says that it is gone. */
   #isToldGone = false;
+  /** True where this process has said something about the mirror's file. */
+  #hasToldOfMirror = false;
+  /** True until it is written down that nobody knows what the daemon before has reported. */
+  #isAfterCut = false;
   /** True while the last notice about the mirror says that it was begun without its history. */
   #isToldBegunAnew = false;
   /** The configuration whose removed sources were looked for; null where one may have been reported since. */
@@ -93,6 +98,15 @@ class NotifyingObserver implements JobObserver {
     });
   }
 
+  cutShort(): void {
+    this.#isAfterCut = true;
+  }
+
+  hasUnwritten(): boolean {
+    const isTold = this.#isToldGone || this.#isToldBegunAnew || this.#unwritten.size > 0;
+    return this.#isAfterCut || isTold || this.#notifier.outbox.hasUnstored();
+  }
+
   /** Before the first sync: a mirror that was begun by mistake is reported at once, where a directory shows it. */
   async began({ row }: BegunJob, context: ObserverContext): Promise<void> {
     if (row.name !== 'sync' || this.#isToldBegunAnew) return;
@@ -109,7 +123,9 @@ class NotifyingObserver implements JobObserver {
   recorded(ended: EndedJob, mirror: Mirror): void {
     const { row } = ended;
     const keys = [keyOf(row, subjectOf(row)), VERIFY_KEY];
-    this.#notifier.recordJob(mirror, row, detailsOf(ended), this.#unwrittenOf(keys));
+    const assumed = [...this.#unwrittenOf(keys), ...this.#perhapsOpen(mirror)];
+    this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed);
+    this.#isAfterCut = false;
     this.#recorded.add(row);
     for (const key of keys) this.#unwritten.delete(key);
     this.#verify = stateOf(mirror.daemon.noticeStates(''), '', 'verify');
@@ -148,6 +164,8 @@ class NotifyingObserver implements JobObserver {
       this.#sendUnstored(notice);
     if (this.#isToldGone || this.#isToldBegunAnew)
       this.#sendUnstored(removedNotice({ at, source: '', subject: 'mirror' }, at));
+    this.#unwritten.clear();
+    [this.#isToldGone, this.#isToldBegunAnew] = [false, false];
   }
 
   async sent({ signal }: ObserverContext): Promise<void> {
@@ -265,6 +283,7 @@ class NotifyingObserver implements JobObserver {
     const view = this.#options.view();
     if (view === null || isMirrorGone(view) === this.#isToldGone) return;
     this.#isToldGone = !this.#isToldGone;
+    this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
     this.#sendUnstored(this.#isToldGone ? gone(now, this.#options.config()) : back(now));
   }
@@ -285,6 +304,7 @@ class NotifyingObserver implements JobObserver {
     // A target that has not answered yet does not say that nothing is there.
     if (problem === null && !isSettled && known.length < targets.length) return false;
     this.#isToldBegunAnew = problem !== null;
+    this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
     if (problem === null) {
       this.#sendUnstored(isSettled ? back(now, 'it continues without its earlier history') : back(now));
@@ -330,6 +350,17 @@ class NotifyingObserver implements JobObserver {
       this.#unwritten.set(keyOf(state, state.subject), state);
       for (const notice of notices) if (notice.subject === state.subject) this.#sendUnstored(notice);
     }
+  }
+
+  /** What the daemon before may have reported from memory. */
+  #perhapsOpen(mirror: Mirror): NoticeState[] {
+    if (!this.#isAfterCut) return [];
+    const sources = this.#view()
+      .config()
+      .sources.map(({ name }) => name);
+    const marks = cutShortStates(mirror.daemon.noticeStates(), sources, isoTime(this.#options.clock.now()));
+    // What this process has said of its file, it says the end of.
+    return marks.filter((mark) => markedSubject(mark) !== 'mirror' || !this.#hasToldOfMirror);
   }
 
   #unwrittenOf(keys: readonly string[]): NoticeState[] {

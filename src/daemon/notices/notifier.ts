@@ -11,7 +11,7 @@ import type { HealthReason } from '../http/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
-import { markedSubject, settled, usualEnd } from './restored-mirror.ts';
+import { markedSubject, settled, usualEnd } from './perhaps-open.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 

@@ -58,6 +58,11 @@ export class Outbox {
     this.#options.onChange();
   }
 
+  /** True while a notice is to be sent that the mirror does not have. */
+  hasUnstored(): boolean {
+    return this.#unstored.length > 0;
+  }
+
   /** What is neither delivered nor given up, oldest first. Without the mirror's own where that cannot be read. */
   pending(): Delivery[] {
     this.#stored ??= this.#read();

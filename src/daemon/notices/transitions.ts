@@ -18,14 +18,16 @@ import {
   stateOf,
   syncTransitions,
 } from './run-transitions.ts';
-import { restoredTransition } from './restored-mirror.ts';
+import { perhapsOpenTransition } from './perhaps-open.ts';
 import { noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
 
 /** @param states those of the job's source and of the mirror as a whole */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const damage = isDamageFound(seen.job) ? verifyTransition(states, seen) : NO_TRANSITION;
+  // A verification says it itself.
+  const isFound = seen.job.name !== 'verify' && isDamageFound(seen.job);
+  const damage = isFound ? verifyTransition(states, seen) : NO_TRANSITION;
   const change = joined([damage, jobTransitions([...states, ...damage.states], seen)]);
-  return joined([change, restoredTransition(states, seen, change)]);
+  return joined([change, perhapsOpenTransition(states, seen, change)]);
 }
 
 function jobTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -127,16 +129,21 @@ function failedTargets(job: JobObservation['job']): readonly { address: string; 
   return targets.flatMap(({ address, error }) => (error === null ? [] : [{ address, error }]));
 }
 
-/** Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than before are reported again. */
+/**
+ * Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than were
+ * counted before are reported again. Damage that stopped a job is not counted until the next verification, which finds the
+ * same: that is no news.
+ */
 function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
   if (summary === null && !isDamageFound(job)) return NO_TRANSITION;
   const source = '';
   const of = { at, source, subject: 'verify' };
   const before = stateOf(states, source, 'verify');
-  const known = Number(before?.detail['problems'] ?? 0);
-  const problems = summary?.problems ?? Math.max(1, known);
-  if (problems === known) return NO_TRANSITION;
+  const known = before === undefined ? 0 : countOf(before);
+  const problems = summary?.problems ?? null;
+  // A job that meets what is known adds nothing.
+  if (problems === known || (problems === null && before !== undefined)) return NO_TRANSITION;
   if (problems === 0) {
     const recovered = noticeOf(
       { ...of, event: 'verify_recovered' },
@@ -153,11 +160,11 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
     {
       severity: 'critical',
       title:
-        summary === null
+        problems === null
           ? `${subjectName(source)}: it is damaged`
           : `${subjectName(source)}: the contents do not match the stored hashes: ${plural(problems, 'problem')}`,
       lines: summary?.found ?? [job.error ?? ''],
-      count: problems,
+      count: problems ?? 1,
       job: 'verify',
       hint:
         summary?.hint ??
@@ -169,8 +176,13 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       { source, subject: 'verify', state: 'failed', since: before?.since ?? at, detail: { problems } },
     ],
     cleared: [],
-    notices: problems > known ? [failed] : [],
+    notices: known !== null && (problems ?? 1) > known ? [failed] : [],
   };
+}
+
+/** The problems that a verification has counted; null where there was none since the damage stopped a job. */
+function countOf({ detail: { problems } }: NoticeState): number | null {
+  return typeof problems === 'number' ? problems : null;
 }
 
 /**

@@ -55,8 +55,8 @@ export const noticeStates = sqliteTable(
     /** Name of the source; empty for the mirror as a whole. */
     source: text('source').notNull(),
     /**
-     * What it is about: `run`, `removals`, `verify`, `drill`, or `drift:` and the finding's fingerprint. After `restored:`
-     * one of which nobody knows since the mirror was restored from a backup.
+     * What it is about: `run`, `removals`, `verify`, `drill`, or `drift:` and the finding's fingerprint. After `perhaps:`
+     * one of which nobody knows: the mirror was restored from a backup, or the daemon was killed.
      */
     subject: text('subject').notNull(),
     /** E.g. `failed`, `partial`, `ok`, `open`. */

@@ -211,6 +211,41 @@ describe('the observer', () => {
     expect(sent).toEqual(['verify_failed']);
   });
 
+  it('ends what a daemon before that was killed may have reported, at the first job that can be written', async () => {
+    const { observer, end, endUnwritten, sent } = rig();
+    expect(observer.hasUnwritten!()).toBe(false);
+    observer.cutShort!();
+    expect(observer.hasUnwritten!()).toBe(true);
+    await endUnwritten(job('drift', 'failed', { errorCode: 'disk_full', error: 'no space' }));
+    expect(sent).toEqual(['job_failed']);
+    expect(observer.hasUnwritten!()).toBe(true);
+    await end(job('sync', 'done'));
+    expect(sent.slice(1).toSorted()).toEqual(['mirror_back', 'run_recovered']);
+    // Of the drift job that could not be written down, the mirror knows only with the next.
+    expect(observer.hasUnwritten!()).toBe(true);
+    await end(job('drift', 'done'));
+    expect(sent.slice(3)).toEqual(['job_recovered']);
+    expect(observer.hasUnwritten!()).toBe(false);
+    await end(job('sync', 'done'));
+    expect(sent).toHaveLength(4);
+  });
+
+  it('says once that the mirror is back that was gone, also after a daemon that was killed', async () => {
+    const { observer, context, end, sent, mirrorAccess, mirror } = rig();
+    observer.cutShort!();
+    expect(mirrorAccess.isThere()).toBe(true);
+    renameSync(mirror, `${mirror}.aside`);
+    mirrorAccess.isThere();
+    await observer.wake!(context);
+    expect(observer.hasUnwritten!()).toBe(true);
+    renameSync(`${mirror}.aside`, mirror);
+    mirrorAccess.isThere();
+    await observer.wake!(context);
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['mirror_gone', 'mirror_back', 'run_recovered']);
+    expect(observer.hasUnwritten!()).toBe(false);
+  });
+
   it('takes a sync of some kinds for none of all of them', async () => {
     const { end, sent } = rig();
     await end({ ...full });

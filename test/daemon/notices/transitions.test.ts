@@ -273,15 +273,33 @@ describe('the other jobs', () => {
     expect(heard(verified, sync('failed'))[0]).toEqual(['all run_failed']);
   });
 
-  it('a verification that damage keeps from its end has found it', () => {
+  it('a verification that damage keeps from its end has found it, and the one that counts it finds the same', () => {
     const broken = seen(job('verify', 'failed', { errorCode: 'mirror_corrupt', error: 'x.db is damaged' }));
-    expect(told(broken, broken, verify(2), verify(0))).toEqual([
+    expect(told(broken, broken, verify(2), broken, verify(3), verify(0))).toEqual([
       ['verify_failed'],
+      [],
+      [],
       [],
       ['verify_failed'],
       ['verify_recovered'],
     ]);
+    expect(told(broken, verify(0))).toEqual([['verify_failed'], ['verify_recovered']]);
     expect(contentOf(transitionsOf([], broken).notices[0]!).lines).toEqual(['x.db is damaged']);
+  });
+
+  it('damage that another job meets first is one notice, also where the verification fails for it and counts it', () => {
+    const damage = { errorCode: 'mirror_corrupt', error: 'it is damaged' } as const;
+    const { job: counted } = verify(48);
+    const events = told(seen(job('drift', 'failed', damage)), seen({ ...counted, ...damage }), verify(0));
+    expect(events.map((each) => each.filter((event) => event.startsWith('verify')))).toEqual([
+      ['verify_failed'],
+      [],
+      ['verify_recovered'],
+    ]);
+    expect(told(verify(2), seen({ ...verify(3).job, ...damage }))).toEqual([
+      ['verify_failed'],
+      ['verify_failed'],
+    ]);
   });
 
   it.each<[string, JobObservation[], string[][]]>([

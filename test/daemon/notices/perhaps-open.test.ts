@@ -1,12 +1,13 @@
-/** Incidents that were opened after a backup was made end with the first good job on the mirror restored from it. */
+/** Incidents of which the mirror does not know end with the first good job: after a restore, and after a daemon that was killed. */
 import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
+import { contentOf } from '../../../src/daemon/notices/message.ts';
 import { createNotifier, type Notifier } from '../../../src/daemon/notices/notifier.ts';
-import { restoredStates } from '../../../src/daemon/notices/restored-mirror.ts';
+import { cutShortStates, restoredStates } from '../../../src/daemon/notices/perhaps-open.ts';
 import type { JobRow } from '../../../src/mirror/daemon.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
@@ -170,5 +171,65 @@ describe('a mirror restored from a backup', () => {
     await notifier.checkFreshness([fresh]);
     await notifier.checkBackups(null);
     expect(mirror.daemon.deliveries(10)).toHaveLength(4);
+  });
+});
+
+describe('a mirror whose daemon was killed', () => {
+  const AT = '2026-03-01T11:00:00.000Z';
+  const marked = (sources: readonly string[] = ['production']): Mirror => {
+    const mirror = open();
+    const states = cutShortStates(mirror.daemon.noticeStates(), sources, AT);
+    mirror.daemon.recordNotices({ states, cleared: [], notices: [] });
+    return mirror;
+  };
+
+  it('ends what may have been reported from memory, once, and with programs alone', async () => {
+    const mirror = marked();
+    const { after } = watched(mirror);
+    expect(await after(job('sync', 'interrupted'))).toEqual([]);
+    expect(await after(job('sync', 'done'))).toEqual(
+      programs('mirror_back tidemark/mirror/mirror', 'run_recovered tidemark/production/run'),
+    );
+    expect(await after(job('sync', 'done'))).toEqual([]);
+    expect(await after(driftJob([]))).toEqual(programs('job_recovered tidemark/production/job:drift'));
+    // Damage is over when a verification says so.
+    expect(await after(verified(0))).toEqual(
+      programs('job_recovered tidemark/mirror/job:verify', 'verify_recovered tidemark/mirror/verify'),
+    );
+    expect(await after(verified(0))).toEqual([]);
+    const titles = mirror.daemon.deliveries(50).map(({ about }) => contentOf(about).title);
+    expect(titles).toContain(
+      'production: the sync works; the daemon before ended without writing down what it had reported',
+    );
+  });
+
+  it('reports what is still wrong, and ends it as always', async () => {
+    const { after } = watched(marked());
+    const failed = job('sync', 'failed', { errorCode: 'unreachable', error: 'no route' });
+    const all = (end: string): string[] => CHANNELS.map(({ name }) => `${name} ${end}`).toSorted();
+    expect(await after(failed)).toEqual(
+      [
+        ...all('run_failed tidemark/production/run'),
+        ...programs('mirror_back tidemark/mirror/mirror'),
+      ].toSorted(),
+    );
+    expect(await after(job('sync', 'done'))).toEqual(all('run_recovered tidemark/production/run'));
+    expect(await after(verified(2))).toEqual(
+      [
+        ...all('verify_failed tidemark/mirror/verify'),
+        ...programs('job_recovered tidemark/mirror/job:verify'),
+      ].toSorted(),
+    );
+    expect(await after(verified(0))).toEqual(all('verify_recovered tidemark/mirror/verify'));
+  });
+
+  it('has at most one mark of a topic and source, however often it is killed', () => {
+    const sources = Array.from({ length: 500 }, (_each, index) => `s${index}`);
+    const mirror = marked(sources);
+    expect(mirror.daemon.noticeStates()).toHaveLength(5 + 4 * 500);
+    expect(cutShortStates(mirror.daemon.noticeStates(), sources, AT)).toEqual([]);
+    // What a restore has marked keeps its reason.
+    const restored = restoredStates(['a'], AT);
+    expect(cutShortStates(restored, ['a'], AT)).toEqual([]);
   });
 });

@@ -1,7 +1,8 @@
 /**
- * What was reported after a backup was made is unknown to a mirror restored from it, and would stay open with the
- * receivers. So `backup restore` marks every subject as perhaps open (`restored:SUBJECT`), and the first good job of
- * each sends its end. Ends of what nobody may have opened go to programs alone: they ignore a key that they do not know.
+ * What the mirror does not know would stay open with the receivers: what was reported after the backup was made that it
+ * is restored from, and what a daemon had reported from memory that was killed. So every subject that can be open is marked
+ * (`perhaps:SUBJECT`), and the first good job of each sends its end. Ends of what nobody may have opened go to programs
+ * alone: they ignore a key that they do not know.
  */
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { JobName, Notice, NoticeState } from '../../mirror/daemon.ts';
@@ -9,27 +10,67 @@ import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import { type JobObservation, type Transition, joined, NO_TRANSITION } from './run-transitions.ts';
 
-const PREFIX = 'restored:';
+const PREFIX = 'perhaps:';
 
-/** Subjects of each source, and of the mirror as a whole. */
-const OF_SOURCE = ['run', 'fresh', 'removals', 'drift', 'drill', 'job:drift', 'job:drill', 'job:git'];
-const OF_MIRROR = ['mirror', 'verify', 'backup', 'job:verify', 'job:backup', 'job:forget'];
+/** Subjects of each source, and of the mirror as a whole, that are reported from memory where the mirror cannot be written. */
+const JOBS_OF_SOURCE = ['run', 'job:drift', 'job:drill', 'job:git'];
+const JOBS_OF_MIRROR = ['mirror', 'verify', 'job:verify', 'job:backup', 'job:forget'];
+/** The others. */
+const STORED_OF_SOURCE = ['fresh', 'removals', 'drift', 'drill'];
+const STORED_OF_MIRROR = ['backup'];
+
+/** Why nobody knows what is open. */
+type Reason = 'restored' | 'cut short';
 
 /** The marks of a mirror that is restored from a backup. @param at ISO 8601 */
 export function restoredStates(sources: readonly string[], at: string): NoticeState[] {
-  const mark = (source: string) => (subject: string) => ({
-    source,
-    subject: PREFIX + subject,
-    state: 'unknown',
-    since: at,
-    detail: {},
-  });
-  return [...OF_MIRROR.map(mark('')), ...sources.flatMap((source) => OF_SOURCE.map(mark(source)))];
+  const mark = markOf('restored', at);
+  return [
+    ...[...JOBS_OF_MIRROR, ...STORED_OF_MIRROR].map(mark('')),
+    ...sources.flatMap((source) => [...JOBS_OF_SOURCE, ...STORED_OF_SOURCE].map(mark(source))),
+  ];
+}
+
+/**
+ * The marks of a mirror whose last daemon did not write down what it had reported; without those that it has.
+ * @param states all of the mirror
+ * @param at ISO 8601
+ */
+export function cutShortStates(
+  states: readonly NoticeState[],
+  sources: readonly string[],
+  at: string,
+): NoticeState[] {
+  const mark = markOf('cut short', at);
+  const known = new Set(states.map(({ source, subject }) => `${subject} ${source}`));
+  return [
+    ...JOBS_OF_MIRROR.map(mark('')),
+    ...sources.flatMap((source) => JOBS_OF_SOURCE.map(mark(source))),
+  ].filter(({ source, subject }) => !known.has(`${subject} ${source}`));
+}
+
+function markOf(reason: Reason, since: string) {
+  return (source: string) =>
+    (subject: string): NoticeState => ({
+      source,
+      subject: PREFIX + subject,
+      state: 'unknown',
+      since,
+      detail: { reason },
+    });
+}
+
+function isCutShort({ detail }: Pick<NoticeState, 'detail'>): boolean {
+  return detail['reason'] === ('cut short' satisfies Reason);
 }
 
 /** The subject that a state is about, also of a mark. */
-export function markedSubject({ subject }: Pick<NoticeState, 'subject'>): string {
-  return subject.startsWith(PREFIX) ? subject.slice(PREFIX.length) : subject;
+export function markedSubject(state: Pick<NoticeState, 'subject'>): string {
+  return isMark(state) ? state.subject.slice(PREFIX.length) : state.subject;
+}
+
+function isMark({ subject }: Pick<NoticeState, 'subject'>): boolean {
+  return subject.startsWith(PREFIX);
 }
 
 /** What would have ended a matter, by its subject; of the others, which are `job:NAME`, another success of the job. */
@@ -55,7 +96,7 @@ export function usualEnd(subject: string): { readonly event: NoticeEvent; readon
  * @param states those of the job's source and of the mirror as a whole
  * @param change what else the job changes
  */
-export function restoredTransition(
+export function perhapsOpenTransition(
   states: readonly NoticeState[],
   seen: JobObservation,
   change: Transition,
@@ -65,8 +106,15 @@ export function restoredTransition(
   const source = job.source ?? '';
   return joined([
     settled(states, { source, at, run: job.run }, settledBy(seen), change),
-    // It is there, and `backup restore` has verified it.
-    settled(states, { source: '', at, run: null }, ['mirror', 'verify'], change),
+    // It is there.
+    settled(states, { source: '', at, run: null }, ['mirror'], change),
+    // `backup restore` has verified it.
+    settled(
+      states.filter((state) => !isMark(state) || !isCutShort(state)),
+      { source: '', at, run: null },
+      ['verify'],
+      change,
+    ),
   ]);
 }
 
@@ -89,6 +137,8 @@ function settledBy({ job, details }: JobObservation): readonly string[] {
     }
     case 'drill':
       return isDone ? ['job:drill', 'drill'] : ['job:drill'];
+    case 'verify':
+      return summaryOf('verify', job) === null ? ['job:verify'] : ['job:verify', 'verify'];
     default:
       return [`job:${name}`];
   }
@@ -102,26 +152,18 @@ export function settled(
   change: Transition = NO_TRANSITION,
 ): Transition {
   const marks = states.filter(
-    (state) =>
-      state.source === of.source &&
-      state.subject.startsWith(PREFIX) &&
-      subjects.includes(markedSubject(state)),
+    (state) => state.source === of.source && isMark(state) && subjects.includes(markedSubject(state)),
   );
   return {
     states: [],
     cleared: marks.map(({ source, subject }) => ({ source, subject })),
     notices: marks
-      .map(markedSubjectOf)
-      .filter(
-        ({ subject }) =>
-          !isOpen(states, of.source, subject, change) && !isReported(of.source, subject, change),
-      )
-      .map(({ subject, since }) => endNotice(of, subject, since)),
+      .filter((mark) => {
+        const subject = markedSubject(mark);
+        return !isOpen(states, of.source, subject, change) && !isReported(of.source, subject, change);
+      })
+      .map((mark) => endNotice(of, mark)),
   };
-}
-
-function markedSubjectOf(state: NoticeState): { readonly subject: string; readonly since: string } {
-  return { subject: markedSubject(state), since: state.since };
 }
 
 /** True where a subject is not as it should be after the change. */
@@ -160,21 +202,24 @@ const GOOD: Readonly<Record<string, string>> = {
 
 function endNotice(
   { source, at, run }: { readonly source: string; readonly at: string; readonly run: number | null },
-  subject: string,
-  since: string,
+  mark: NoticeState,
 ): Notice {
+  const subject = markedSubject(mark);
   const { event, job } = usualEnd(subject);
+  const why = isCutShort(mark)
+    ? 'the daemon before ended without writing down what it had reported'
+    : 'the mirror was restored from a backup';
   const what = GOOD[subject] ?? `${job ?? subject} works`;
   return noticeOf(
     { at, source, subject, event },
     {
       severity: 'low',
-      title: `${subjectName(source)}: ${what}; the mirror was restored from a backup`,
-      lines: [`whatever was reported of it before ${since} is over`],
+      title: `${subjectName(source)}: ${what}; ${why}`,
+      lines: [`whatever was reported of it before ${mark.since} is over`],
       job,
       run,
-      // People hear once of each source that it works: the rest may never have been reported.
-      isAssumed: subject !== 'run',
+      // After a restore people hear once of each source that it works: the rest may never have been reported.
+      isAssumed: isCutShort(mark) || subject !== 'run',
     },
   );
 }
