@@ -86,7 +86,7 @@ export async function registerDaemon(
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
-  let isAfterCut = false;
+  let isAfterCut: boolean;
   const write = (): void => {
     const named = lockPath === path ? {} : { lock: lockPath };
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });
