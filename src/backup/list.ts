@@ -3,6 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import type { BackupConfig, TargetConfig } from '../config/config.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { EMPTIED_HINT } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type BackupManifest, parseManifest } from './manifest.ts';
 import { type BackupName, backupOfManifest, manifestName, parseBackupName } from './name.ts';
@@ -132,6 +133,16 @@ export function isBackedUpAfter(mirror: Mirror, number: number): boolean {
 /** How long a target may take to say what it holds; after that the backup waits for it, and reports it. */
 const DUE_WAIT_MS = 10_000;
 
+/** A target in which a backup is due. */
+export interface DueTarget {
+  readonly config: TargetConfig;
+  /**
+   * True for a directory that has no backup of this mirror, although the daemon stored one there: its disk may not be mounted,
+   * and a backup would go to the disk below it.
+   */
+  readonly isEmptied: boolean;
+}
+
 /**
  * The targets whose newest complete backup of this mirror is as old as `every`. Backups of the future, made before the clock
  * stepped back, do not count: they would put off the next one for long. A target that cannot be listed, or does not answer, is due:
@@ -140,25 +151,37 @@ const DUE_WAIT_MS = 10_000;
 export async function dueTargets(
   mirror: Mirror,
   { backup, clock }: { readonly backup: BackupConfig; readonly clock: Clock },
-): Promise<readonly TargetConfig[]> {
+): Promise<readonly DueTarget[]> {
   const owner = mirrorId(mirror);
   const now = clock.now();
-  const isDue = async (config: TargetConfig): Promise<boolean> => {
-    let backups: readonly Backup[];
+  const dueIn = async (config: TargetConfig): Promise<DueTarget | null> => {
+    let own: readonly Backup[];
     try {
       const listing = openTarget(config, clock).then(listBackups);
-      if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return true;
-      backups = await listing;
+      if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return { config, isEmptied: false };
+      own = (await listing).filter(({ manifest }) => manifest?.mirror === owner);
     } catch {
       // The attempt to store a backup there fails with this error, and reports it.
-      return true;
+      return { config, isEmptied: false };
     }
-    return backups
-      .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === owner)
+    const isDue = own
+      .filter(({ state }) => state === 'whole')
       .map(({ madeAt }) => Date.parse(madeAt))
       .filter((at) => at <= now)
       .every((at) => now - at >= backup.everyMs);
+    if (!isDue) return null;
+    const isEmptied =
+      config.type === 'directory' && own.length === 0 && mirror.daemon.hasStoredIn(config.path);
+    return { config, isEmptied };
   };
-  const due = await Promise.all(backup.targets.map(isDue));
-  return backup.targets.filter((_target, index) => due[index]);
+  return (await Promise.all(backup.targets.map(dueIn))).filter((each) => each !== null);
+}
+
+/** The directory that such a target is. */
+export function emptiedError(path: string): TidemarkError {
+  return new TidemarkError(
+    'file_system',
+    `${path} has none of the backups that were stored there: is its disk mounted?`,
+    { hint: EMPTIED_HINT },
+  );
 }

@@ -9,7 +9,7 @@ import { openMirror } from '../mirror/open.ts';
 import { planRetention } from '../mirror/retention.ts';
 import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
-import { type Backup, dueTargets, isBackedUpAfter, listBackups } from './list.ts';
+import { type Backup, dueTargets, emptiedError, isBackedUpAfter, listBackups } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
 import { manifestName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
@@ -56,16 +56,20 @@ export interface BackupOutcome {
   readonly seconds: number;
 }
 
+/** What came of the targets in which a backup was due. */
+export interface DueOutcome {
+  /** Null where no target was left to make one for. */
+  readonly made: BackupOutcome | null;
+  /** The directories that have none of the backups that the daemon stored there: nothing is stored in them. */
+  readonly emptied: readonly { readonly address: string; readonly error: TidemarkError }[];
+}
+
 export interface BackupWriter {
   /**
    * Makes a backup for the targets that need one when one of these runs was complete; null if none does.
    * @throws TidemarkError as `make` does
    */
-  afterCompleteRun(
-    mirror: Mirror,
-    runs: readonly number[],
-    signal: AbortSignal,
-  ): Promise<BackupOutcome | null>;
+  afterCompleteRun(mirror: Mirror, runs: readonly number[], signal: AbortSignal): Promise<DueOutcome | null>;
   /**
    * Makes a backup now. When it throws, existing backups are unchanged, and no file with the name of a backup was added.
    * Errors of single targets, of retention and of the command are part of the result: the backup exists.
@@ -86,7 +90,15 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
     afterCompleteRun: async (mirror, runs, signal) => {
       if (!runs.some((run) => isBackedUpAfter(mirror, run))) return null;
       const due = await dueTargets(mirror, options);
-      return due.length === 0 ? null : await makeOne(options, due, signal, () => undefined);
+      if (due.length === 0) return null;
+      const emptied = due.flatMap(({ config, isEmptied }) =>
+        isEmptied && config.type === 'directory'
+          ? [{ address: config.path, error: emptiedError(config.path) }]
+          : [],
+      );
+      const targets = due.filter(({ isEmptied }) => !isEmptied).map(({ config }) => config);
+      const made = targets.length === 0 ? null : await makeOne(options, targets, signal, () => undefined);
+      return { made, emptied };
     },
   };
 }

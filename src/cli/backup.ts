@@ -11,7 +11,7 @@ import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../ba
 import { type BackupPhase, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/catalog.ts';
 import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
-import { type Backup, listBackups } from '../backup/list.ts';
+import { type Backup, type DueTarget, dueTargets, emptiedError, listBackups } from '../backup/list.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
@@ -216,6 +216,7 @@ export function backupDocument({
 export async function createBackupNow(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const writer = configuredBackupWriter(context, config);
+  await warnOfEmptied(context, config);
   const outcome = await writer.make(context.signal, progressOf(context));
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
@@ -226,6 +227,34 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   }
   await warnOfEarlier(context, config);
   return outcome.errors.length === 0 ? EXIT.done : EXIT.partial;
+}
+
+/** The daemon refuses such a directory; a backup made by hand goes ahead, with a warning. */
+async function warnOfEmptied(context: CommandContext, config: Config): Promise<void> {
+  const { backup } = config;
+  if (backup === null) return;
+  let emptied: readonly DueTarget[];
+  try {
+    const mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
+    try {
+      const targets = backup.targets.filter(({ type }) => type === 'directory');
+      emptied = (await dueTargets(mirror, { backup: { ...backup, targets }, clock: systemClock })).filter(
+        ({ isEmptied }) => isEmptied,
+      );
+    } finally {
+      mirror.close();
+    }
+  } catch {
+    // Making the backup fails with this error, and reports it.
+    return;
+  }
+  for (const { config: target } of emptied) {
+    if (target.type !== 'directory') continue;
+    printReason(context, [
+      emptiedError(target.path).message,
+      '  → the backup is stored there nevertheless; if the disk should be mounted, mount it and run `tidemark backup create` again',
+    ]);
+  }
 }
 
 /** What was backed up may be a mirror that was begun by mistake, beside the backups of the true one. */

@@ -7,3 +7,7 @@ export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest -
 export function goneHint(path: string): string {
   return `mount the volume that it belongs to, or put the file back; if it is lost, restore a backup (\`tidemark backup restore latest --to ${path}\`). Restarting the daemon instead begins a new mirror, without history`;
 }
+
+/** What to do about a directory that has none of the backups that were stored in it. */
+export const EMPTIED_HINT =
+  'mount the disk: the next complete run is backed up there. If it was emptied on purpose, or is a new disk, run `tidemark backup create`';

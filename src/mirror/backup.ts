@@ -64,7 +64,8 @@ function discard(path: string): void {
 /**
  * Takes out of the backup at `path`, which nobody else uses yet, what belongs to the mirror only: backup jobs that have
  * not ended (the one that makes this backup ends after it, and would count as interrupted in a mirror restored from it),
- * and the tables of Litestream.
+ * where they were stored (a mirror restored on another machine finds an empty directory there, although no disk is lost), and the
+ * tables of Litestream.
  * @param original the mirror: what is damaged in its backup is damaged in it
  * @throws TidemarkError `mirror_corrupt` about `original`, or what keeps `path` from being written
  */
@@ -73,6 +74,7 @@ export function takeOutOfBackup(path: string, original: string): void {
     const connection = connect(path, { isReadonly: false });
     try {
       connection.exec(`DELETE FROM jobs WHERE name = 'backup' AND outcome = 'running'`);
+      connection.exec(`UPDATE jobs SET summary = json_remove(summary, '$.targets') WHERE name = 'backup'`);
       dropLitestreamTables(connection);
     } finally {
       connection.close();

@@ -30,6 +30,9 @@ export function daemonStore(access: MirrorAccess) {
         const isOfAny = source === undefined ? 1 : 0;
         return JOBS(connection).all({ name: name ?? null, isOfAny, source: source ?? null, limit });
       },
+      /** Whether a job stored a backup in the target of this address, or found it without those that were there. */
+      hasStoredIn: (connection, address: string): boolean =>
+        STORED_IN(connection).get({ address }) !== undefined,
       /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
       newestJobs: (connection): JobRow[] => NEWEST_JOBS(connection).all(),
       /** The newest job of that name that came to its own end, of each source in order of their names. */
@@ -279,6 +282,22 @@ const JOBS = prepared((db) =>
     )
     .orderBy(desc(jobs.job))
     .limit(param('limit'))
+    .prepare(),
+);
+
+/** Reads the summary of a backup job (`daemon/jobs/summaries.ts`). Refusals count: the row of the last success may be dropped. */
+const STORED_IN = prepared((db) =>
+  db
+    .select({ job: jobs.job })
+    .from(jobs)
+    .where(
+      and(
+        eq(jobs.name, 'backup'),
+        sql`EXISTS (SELECT 1 FROM json_each(${jobs.summary}, '$.targets')
+          WHERE value ->> 'address' = ${param('address')} AND (value ->> 'error' IS NULL OR value ->> 'isEmptied'))`,
+      ),
+    )
+    .limit(1)
     .prepare(),
 );
 

@@ -248,7 +248,7 @@ describe('a backup in S3', () => {
     expect(readdirSync(directory)).toHaveLength(2);
     fault = () => null;
     const again = await both.afterCompleteRun(mirror, [1], never);
-    expect(again?.targets.map(({ address }) => address)).toEqual([`s3://backups/p${prefixes}`]);
+    expect(again?.made?.targets.map(({ address }) => address)).toEqual([`s3://backups/p${prefixes}`]);
     expect(readdirSync(directory)).toHaveLength(2);
     expect(await both.afterCompleteRun(mirror, [1], never)).toBeNull();
   });

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, it } from 'vitest';
+import type { TargetConfig } from '../../src/config/config.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { listBackups } from '../../src/backup/list.ts';
@@ -21,6 +22,7 @@ import { restoreBackup, verifyBackup } from '../../src/backup/opened-backup.ts';
 import { mirrorId } from '../../src/backup/plain-backup.ts';
 import { openWorkDirectory } from '../../src/backup/work-directory.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never, setting } from './fixture.ts';
 
@@ -107,12 +109,23 @@ describe('a backup', () => {
   });
 });
 
+/** What the daemon records of a backup. */
+function record(mirror: Mirror, summary: Parameters<Mirror['daemon']['finishJob']>[1]['summary']): void {
+  const at = '2026-03-01T00:00:00.000Z';
+  const job = mirror.daemon.beginJob({ name: 'backup', source: null, trigger: 'after_run', startedAt: at });
+  const end = { run: null, errorCode: null, error: null, finishedAt: at };
+  mirror.daemon.finishJob(job, { ...end, outcome: 'done', summary });
+}
+
 describe('after a run', () => {
   it('a backup is made when the run was complete and the last backup is old enough', async () => {
     const { with: writer, mirror, sync } = await setting();
     const clock = movedClock();
     const daily = writer({ clock });
-    expect(await daily.afterCompleteRun(mirror, [1], never)).toMatchObject({ manifest: { run: 1 } });
+    expect(await daily.afterCompleteRun(mirror, [1], never)).toMatchObject({
+      made: { manifest: { run: 1 } },
+      emptied: [],
+    });
     expect(await daily.afterCompleteRun(mirror, [await sync()], never)).toBeNull();
     clock.move(25 * HOUR);
     const partial = begin(mirror);
@@ -124,13 +137,81 @@ describe('after a run', () => {
     });
     expect(await daily.afterCompleteRun(mirror, [3], never)).toBeNull();
     expect(await daily.afterCompleteRun(mirror, [3, await sync()], never)).toMatchObject({
-      manifest: { run: 4 },
+      made: { manifest: { run: 4 } },
     });
     // The clock stepped back: what was made "tomorrow" does not count, what was made before does.
     clock.move(-25 * HOUR);
     expect(await daily.afterCompleteRun(mirror, [4], never)).toBeNull();
     clock.move(-48 * HOUR);
     expect(await daily.afterCompleteRun(mirror, [4], never)).not.toBeNull();
+  });
+
+  it('a directory that lost what was stored there gets none, the others do', async () => {
+    const { with: writer, mirror, directory, home } = await setting();
+    const other = join(home, 'other');
+    const added = join(home, 'added');
+    const unused = join(home, 'unused');
+    for (const path of [other, added, unused]) mkdirSync(path);
+    const targets = [directory, other, added, unused].map((path): TargetConfig => ({
+      type: 'directory',
+      path,
+      retention: null,
+    }));
+    // It could never be stored in one of them; in another, it was in a row that is gone, but for those of its refusals.
+    const stored = [
+      { address: other, error: 'lost', isEmptied: true },
+      { address: unused, error: 'full' },
+    ];
+    record(mirror, { job: 'backup', file: 'a', targets: [{ address: directory, error: null }] });
+    record(mirror, { job: 'backup', file: null, targets: stored });
+    const all = writer({ backups: { targets } });
+    const due = await all.afterCompleteRun(mirror, [1], never);
+    expect(due?.emptied).toMatchObject(
+      [directory, other].map((address) => ({
+        address,
+        error: { message: `${address} has none of the backups that were stored there: is its disk mounted?` },
+      })),
+    );
+    expect(due?.made?.targets.map(({ address }) => address)).toEqual([added, unused]);
+    expect([directory, other].flatMap((path) => readdirSync(path))).toEqual([]);
+    const alone = writer({ backups: { targets: targets.slice(0, 1) } });
+    expect(await alone.afterCompleteRun(mirror, [1], never)).toMatchObject({ made: null, emptied: [{}] });
+    // One that is not complete shows that the disk is there.
+    await all.make(never);
+    for (const name of readdirSync(directory)) if (name.endsWith('.zst')) rmSync(join(directory, name));
+    expect(await alone.afterCompleteRun(mirror, [1], never)).toMatchObject({ made: {}, emptied: [] });
+  });
+
+  it('a directory that a source has of its own is not made again below a disk that is gone', async () => {
+    const { with: writer, mirror, home } = await setting();
+    const within = join(home, 'disk');
+    const path = join(within, 'production');
+    mkdirSync(within);
+    const own = writer({ backups: { targets: [{ type: 'directory', path, within, retention: null }] } });
+    expect(await own.afterCompleteRun(mirror, [1], never)).toMatchObject({ made: {}, emptied: [] });
+    record(mirror, { job: 'backup', file: 'a', targets: [{ address: path, error: null }] });
+    rmSync(path, { recursive: true });
+    expect(await own.afterCompleteRun(mirror, [1], never)).toMatchObject({ made: null, emptied: [{}] });
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('a mirror that is restored knows nothing of the directories of its past', async () => {
+    const { with: writer, mirror, directory, home } = await setting();
+    record(mirror, { job: 'backup', file: 'a', targets: [{ address: directory, error: null }] });
+    const away = join(home, 'away');
+    mkdirSync(away);
+    await writer({ backups: { targets: [{ type: 'directory', path: away, retention: null }] } }).make(never);
+    const [backup] = await listBackups(directoryTarget(away));
+    const to = join(home, 'restored.db');
+    await restoreBackup(backup!, to, { identities: [], clock: systemClock, signal: never, holder });
+    const restored = open({ path: to, mode: 'read' });
+    expect(mirror.daemon.hasStoredIn(directory)).toBe(true);
+    expect(restored.daemon.hasStoredIn(directory)).toBe(false);
+    expect(restored.daemon.jobs({ name: 'backup' })).toMatchObject([
+      { summary: { job: 'backup', file: 'a' } },
+    ]);
+    const onwards = writer({ mirror: to });
+    expect(await onwards.afterCompleteRun(restored, [1], never)).toMatchObject({ made: {}, emptied: [] });
   });
 
   it('the command is run, and its failure leaves the backup standing', async () => {

@@ -18,7 +18,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
-import { environment, program, scratch, start, tidemark } from './harness.ts';
+import { environment, program, runProgram, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 /** A mirror with one complete run, and the command line over it with backups on. */
@@ -533,6 +533,66 @@ pings: [{ success: "\${PING}" }]
       code: 1,
       stderr: expect.stringContaining('no daemon is running') as string,
     });
+  });
+
+  it('are not made by the daemon on the disk below a mount point whose disk is gone', async () => {
+    const service = await FakeService.start();
+    const home = scratch();
+    const disk = join(home, 'disk');
+    const other = join(home, 'other');
+    for (const path of [disk, other]) mkdirSync(path);
+    const env = environment(service.url, home, {
+      TIDEMARK_BACKUP_TARGETS: `${disk},${other}`,
+      TIDEMARK_BACKUP_EVERY: '0s',
+      TIDEMARK_BACKUP_KEEP_LAST: '9',
+      TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *',
+    });
+    const lost = `${disk} has none of the backups that were stored there: is its disk mounted?`;
+    const once = (more: Readonly<Record<string, string>> = {}) =>
+      runProgram(['daemon', '--once'], { env: { ...env, ...more }, cwd: home });
+    const held = (path: string): number => readdirSync(path).filter((name) => name.endsWith('.zst')).length;
+    const first = await once();
+    expect(first, first.stderr).toMatchObject({ code: 0 });
+    expect([held(disk), held(other)]).toEqual([1, 1]);
+
+    renameSync(disk, join(home, 'unmounted'));
+    mkdirSync(disk);
+    const half = await once();
+    expect(half, half.stderr).toMatchObject({ code: 3 });
+    expect(half.stderr).toContain(lost);
+    expect([readdirSync(disk), held(other)]).toEqual([[], 2]);
+    const none = await once({ TIDEMARK_BACKUP_TARGETS: disk });
+    expect(none, none.stderr).toMatchObject({ code: 1 });
+    expect(none.stderr).toContain(lost);
+    expect(none.stderr).toContain('If it was emptied on purpose');
+    expect(readdirSync(disk)).toEqual([]);
+
+    // Mounted again.
+    rmSync(disk, { recursive: true });
+    renameSync(join(home, 'unmounted'), disk);
+    expect(await once()).toMatchObject({ code: 0 });
+    expect([held(disk), held(other)]).toEqual([2, 3]);
+
+    // A mirror that is restored on another machine finds an empty directory there.
+    const run = (args: readonly string[]) => runProgram(args, { env, cwd: home });
+    expect(await run(['backup', 'restore', 'latest', '--to', 'back.db'])).toMatchObject({ code: 0 });
+    rmSync(disk, { recursive: true });
+    mkdirSync(disk);
+    const restored = await once({ TIDEMARK_MIRROR: join(home, 'back.db'), TIDEMARK_BACKUP_TARGETS: disk });
+    expect(restored, restored.stderr).toMatchObject({ code: 0 });
+    expect(held(disk)).toBe(1);
+
+    // By hand it goes ahead, and from then on the daemon does.
+    rmSync(disk, { recursive: true });
+    mkdirSync(disk);
+    expect(await once({ TIDEMARK_BACKUP_TARGETS: disk })).toMatchObject({ code: 1 });
+    const byHand = await run(['backup', 'create']);
+    expect(byHand, byHand.stderr).toMatchObject({ code: 0 });
+    expect(byHand.stderr).toContain(`tidemark: ${lost}\n  → the backup is stored there nevertheless`);
+    expect(held(disk)).toBe(1);
+    expect(await once()).toMatchObject({ code: 0 });
+    expect(held(disk)).toBe(2);
+    expect(await run(['backup', 'create'])).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('killed at any instant, leave nothing that looks whole, and the next one sweeps up', async () => {

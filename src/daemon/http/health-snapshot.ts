@@ -6,7 +6,8 @@ import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirro
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import { summaryOf } from '../jobs/summaries.ts';
+import { EMPTIED_HINT } from '../../core/hints.ts';
+import { hasEmptiedTarget, summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import {
   type Health,
@@ -345,7 +346,10 @@ function jobFacts({
     }),
     // Findings of a check are reported separately; only a check that could not run counts here.
     failedJobs: JOB_NAMES.filter((name) => name !== 'sync').flatMap((name) =>
-      jobs.of(name).filter(hasFailed),
+      jobs
+        .of(name)
+        .filter(hasFailed)
+        .map((row) => ({ ...row, hint: hasEmptiedTarget(row) ? EMPTIED_HINT : null })),
     ),
   };
 }

@@ -118,7 +118,12 @@ export interface HealthFacts {
     readonly scoreBefore: number | null;
   })[];
   /** Other jobs of which the latest did not do what it should. */
-  readonly failedJobs: readonly (EndedJob & { readonly name: string; readonly source: string | null })[];
+  readonly failedJobs: readonly (EndedJob & {
+    readonly name: string;
+    readonly source: string | null;
+    /** Null for that of the command which does the same. */
+    readonly hint: string | null;
+  })[];
   /** Channels whose notices do not arrive. */
   readonly failingChannels: readonly {
     readonly channel: string;
@@ -220,7 +225,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
         'job_failed',
         `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
         endOf(job),
-        `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
+        job.hint ?? `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
       ),
     ),
     ...backupReasons(facts),

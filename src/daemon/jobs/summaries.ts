@@ -178,7 +178,7 @@ export interface GitSummary {
 
 interface BackupSummary {
   readonly job: 'backup';
-  /** Null where no backup was due; then only `job` is there beside it. */
+  /** Null if none was made; then only `job` is there beside it, and `targets` if they have lost their backups. */
   readonly file: string | null;
   readonly run?: number;
   /** As stored, and before it was packed. */
@@ -188,7 +188,12 @@ interface BackupSummary {
   /** Old backups that retention removed. */
   readonly removed?: number;
   /** Those in which one was due: null where it was stored, else why it could not be. */
-  readonly targets?: readonly { readonly address: string; readonly error: string | null }[];
+  readonly targets?: readonly {
+    readonly address: string;
+    readonly error: string | null;
+    /** It has none of the backups that were stored there (`hasStoredIn` reads this). */
+    readonly isEmptied?: boolean;
+  }[];
   /** How the command after a backup ended; null without one. */
   readonly command?: string | null;
   readonly durationMs?: number;
@@ -213,6 +218,11 @@ export function summaryOf<Name extends keyof SummaryByJob>(
   if (row.name !== name || row.summary['job'] !== name) return null;
   // Written by this program alone, by `storedSummary`.
   return row.summary as unknown as SummaryByJob[Name];
+}
+
+/** True for a backup job that found a directory without the backups that were stored there. */
+export function hasEmptiedTarget(row: Pick<JobRow, 'name' | 'summary'>): boolean {
+  return summaryOf('backup', row)?.targets?.some(({ isEmptied }) => isEmptied === true) === true;
 }
 
 /** The summary as `finishJob` takes it. */

@@ -2,8 +2,8 @@
  * The work of each job. Modules are loaded when a job first needs them: a drill, for example, loads a server and runs
  * once a week.
  */
-import type { BackupOutcome } from '../../backup/writer.ts';
-import { asTidemarkError, EXIT } from '../../core/errors.ts';
+import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
+import { asTidemarkError, EXIT, exitCodeFor } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -86,7 +86,8 @@ const FORGET_JOB: JobWork = {
 
 /**
  * The backup job, with the environment of the command after a backup. If backups are off or none is due, it ends at
- * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists.
+ * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists. It is so too where a
+ * directory has lost its backups, and `failed` where no other target is due.
  */
 export function backupWork(env: Readonly<Record<string, string | undefined>>): JobWork {
   return {
@@ -138,20 +139,31 @@ function latestRuns(mirror: Mirror): readonly number[] {
 const OTHER_BACKUP_MS = 5 * 60_000;
 const LOOK_AGAIN_MS = 2000;
 
-function resultOf(made: BackupOutcome | null): JobResult {
-  const error = made?.errors[0] ?? null;
+function resultOf(due: DueOutcome | null): JobResult {
+  const { made = null, emptied = [] } = due ?? {};
+  const error = emptied[0]?.error ?? made?.errors[0] ?? null;
+  const outcome = error === null ? 'done' : made === null ? 'failed' : 'partial';
   return {
-    outcome: error === null ? 'done' : 'partial',
-    exitCode: error === null ? EXIT.done : EXIT.partial,
+    outcome,
+    exitCode: error === null ? EXIT.done : made === null ? exitCodeFor(error.code) : EXIT.partial,
     run: null,
-    summary: summaryOf(made),
+    summary: summaryOf(made, emptied),
     error,
     report: null,
   };
 }
 
-function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValue>> {
-  if (made === null) return storedSummary({ job: 'backup', file: null });
+function summaryOf(
+  made: BackupOutcome | null,
+  emptied: DueOutcome['emptied'],
+): Readonly<Record<string, JsonValue>> {
+  const refused = emptied.map(({ address, error }) => ({ address, error: error.message, isEmptied: true }));
+  if (made === null)
+    return storedSummary({
+      job: 'backup',
+      file: null,
+      ...(refused.length === 0 ? {} : { targets: refused }),
+    });
   const { manifest, targets, hook, seconds } = made;
   return storedSummary({
     job: 'backup',
@@ -161,7 +173,10 @@ function summaryOf(made: BackupOutcome | null): Readonly<Record<string, JsonValu
     plainBytes: manifest.plain_bytes,
     isEncrypted: manifest.encryption !== null,
     removed: targets.reduce((sum, { removed }) => sum + removed.length, 0),
-    targets: targets.map(({ address, error }) => ({ address, error: error?.message ?? null })),
+    targets: [
+      ...targets.map(({ address, error }) => ({ address, error: error?.message ?? null })),
+      ...refused,
+    ],
     command: hook?.outcome ?? null,
     durationMs: Math.round(seconds * 1000),
   });

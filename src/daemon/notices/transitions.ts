@@ -5,8 +5,9 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
+import { EMPTIED_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
-import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
+import { hasEmptiedTarget, summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
 import {
   type JobObservation,
   type Transition,
@@ -107,7 +108,10 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
 }
 
 /** What to do about a job that failed: the command does the same, and says more. */
-function workHint({ name, source, errorCode }: JobObservation['job']): string {
+function workHint(job: JobObservation['job']): string {
+  const { name, source, errorCode } = job;
+  // Not to be tried by hand: that would store it there.
+  if (hasEmptiedTarget(job)) return EMPTIED_HINT;
   const local = localHint(errorCode);
   if (local !== null) return local;
   const of = source === null ? '' : ` --source ${source}`;

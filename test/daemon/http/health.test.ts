@@ -235,7 +235,7 @@ describe('health', () => {
     ],
     [
       'a job that failed',
-      { ...FACTS, failedJobs: [{ ...job, name: 'backup', source: null, outcome: 'failed' }] },
+      { ...FACTS, failedJobs: [{ ...job, name: 'backup', source: null, outcome: 'failed', hint: null }] },
       'degraded',
       ['job_failed'],
     ],

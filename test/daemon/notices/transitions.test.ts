@@ -242,6 +242,21 @@ describe('the other jobs', () => {
     expect(contentOf(notices.at(-1)!).hint).toMatch(hint);
   });
 
+  it.each(['failed', 'partial'] as const)(
+    'a backup (%s) that found a directory without its backups: the disk comes first',
+    (outcome) => {
+      const error = '/mnt has none of the backups that were stored there: is its disk mounted?';
+      const targets = [{ address: '/mnt', error, isEmptied: true }];
+      const file = outcome === 'failed' ? null : 'x';
+      const row = job('backup', outcome, { error, summary: { job: 'backup', file, targets } });
+      const { notices } = transitionsOf([], seen(row));
+      expect(notices.map(({ event }) => event)).toEqual(['backup_failed']);
+      const { lines, hint } = contentOf(notices[0]!);
+      expect(lines).toEqual([error]);
+      expect(hint).toMatch(/^mount the disk: .* If it was emptied on purpose/);
+    },
+  );
+
   it('that fail because the mirror is damaged are reported only to those who did not hear of the damage', () => {
     const damage = { errorCode: 'mirror_corrupt', error: 'it is damaged' } as const;
     const all = webhook('all', 'http://a');
