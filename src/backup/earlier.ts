@@ -40,8 +40,9 @@ function begunAt(mirror: Mirror): string | null {
 }
 
 /**
- * For each source, this mirror's or not, the newest complete backup of another mirror from before this one's first run; from
- * any time where there was none yet. Of several such mirrors that with the most runs: others may have been begun by mistake too.
+ * For each source, this mirror's or not, the newest complete backup of another mirror that has one from before this one's first
+ * run, or any where there was no run yet. The newest may be younger: a mirror that was begun by mistake may be found again after
+ * the other one was in use. Of several such mirrors that with the most runs: others may have been begun by mistake too.
  * @param backups newest first
  * @param origin null where there is no mirror yet
  */
@@ -50,14 +51,21 @@ export function earlierBackups(
   origin: MirrorOrigin | null,
 ): readonly EarlierBackup[] {
   const found = new Map<string, EarlierBackup & { readonly runs: number }>();
+  const begun = origin?.begun ?? null;
+  const all = backups.flatMap(({ state, manifest, name, madeAt, run }) =>
+    state !== 'whole' || manifest === null || manifest.mirror === origin?.id
+      ? []
+      : manifest.sources.map(({ source }) => ({
+          ...{ manifest, source, name, madeAt, run },
+          key: JSON.stringify([manifest.mirror, source]),
+        })),
+  );
+  const isFromBefore = ({ madeAt }: { readonly madeAt: string }): boolean =>
+    begun === null || Date.parse(madeAt) < Date.parse(begun);
+  const before = new Set(all.filter(isFromBefore).map(({ key }) => key));
   const seen = new Set<string>();
-  for (const { state, manifest, name, madeAt, run } of backups) {
-    if (state !== 'whole' || manifest === null || manifest.mirror === origin?.id) continue;
-    const begun = origin?.begun ?? null;
-    if (begun !== null && Date.parse(madeAt) >= Date.parse(begun)) continue;
-    for (const { source } of manifest.sources) {
-      const key = JSON.stringify([manifest.mirror, source]);
-      if (seen.has(key)) continue;
+  for (const { manifest, source, name, madeAt, run, key } of all) {
+    if (before.has(key) && !seen.has(key)) {
       seen.add(key);
       // A manifest is read as far as backups need it.
       const runs = (manifest as Partial<BackupManifest>).checked?.runs ?? 0;
@@ -96,7 +104,7 @@ export function begunAnew(
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
-    hint: `stop the daemon and mount the volume, or move the new mirror away and restore the backup (\`tidemark backup restore ${name} --to ${path}\`); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+    hint: `stop the daemon and move the new mirror away, or it is used again whenever the volume is missing; then mount the volume, or restore the backup if that is lost (\`tidemark backup restore ${name} --to ${path}\`); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     since,
   };
 }

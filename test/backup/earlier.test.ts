@@ -43,13 +43,13 @@ it.each<[string, readonly Made[], number | null]>([
   ['another mirror that began later is none', [{ day: 6, mirror: 'other', runs: 9 }], null],
   ['nor a damaged backup', [{ day: 1, mirror: 'other', runs: 9, state: 'damaged' }], null],
   [
-    'the newest from before',
+    'the newest of a mirror that has one from before, also one made since',
     [
       { day: 1, mirror: 'other', runs: 7 },
       { day: 3, mirror: 'other', runs: 9 },
       { day: 7, mirror: 'other', runs: 11 },
     ],
-    9,
+    11,
   ],
   [
     'of several mirrors that with the longest history, however old its newest backup is',
