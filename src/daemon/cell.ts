@@ -251,7 +251,7 @@ export class Cell {
   /** Gives up the mirror without a word: the start failed. */
   leave(): void {
     this.#mirrorAccess.closeReader();
-    // What stays tells the next daemon that somebody has to be told of the end.
+    // What stays shows the next daemon that the end has to be sent.
     if (!this.observers.hasUnwritten()) this.#registration?.leave();
     this.#registration = null;
   }

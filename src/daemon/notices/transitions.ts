@@ -136,7 +136,7 @@ function failedTargets(job: JobObservation['job']): readonly { address: string; 
 /**
  * Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than were
  * counted before are reported again. Damage that stopped a job is not counted until the next verification, which finds the
- * same: that is no news.
+ * same: nothing new to say.
  */
 function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
