@@ -3,21 +3,17 @@ import type * as Files from 'node:fs';
 import type * as FilesLater from 'node:fs/promises';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, vi } from 'vitest';
-import { BackupCatalog } from '../../src/backup/catalog.ts';
-import { createBackup } from '../../src/backup/work.ts';
-import { checkTargets } from '../../src/cli/doctor-backups.ts';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import type * as Catalog from '../../src/backup/catalog.ts';
+import type * as Work from '../../src/backup/work.ts';
+import type * as DoctorBackups from '../../src/cli/doctor-backups.ts';
 import type { Config, TargetConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { never, setting } from './fixture.ts';
+import type * as Fixture from './fixture.ts';
 
-const disk = vi.hoisted(() => ({
-  path: '/hanging/backups',
-  stoodStill: [] as string[],
-  asked: [] as string[],
-}));
+const disk = { path: '/hanging/backups', stoodStill: [] as string[], asked: [] as string[] };
 
-vi.mock('node:fs', async (original) => {
+vi.doMock('node:fs', async (original) => {
   const real = await original<typeof Files>();
   const standing = (name: 'existsSync' | 'statSync' | 'readdirSync' | 'accessSync') => {
     return (path: unknown, ...rest: unknown[]): unknown => {
@@ -29,7 +25,7 @@ vi.mock('node:fs', async (original) => {
   return { ...real, ...Object.fromEntries(names.map((name) => [name, standing(name)])) };
 });
 
-vi.mock('node:fs/promises', async (original) => {
+vi.doMock('node:fs/promises', async (original) => {
   const real = await original<typeof FilesLater>();
   const hanging = (name: 'stat' | 'statfs' | 'readdir' | 'access' | 'mkdir') => {
     return async (path: unknown, ...rest: unknown[]): Promise<unknown> => {
@@ -43,12 +39,31 @@ vi.mock('node:fs/promises', async (original) => {
   return { ...real, ...Object.fromEntries(names.map((name) => [name, hanging(name)])) };
 });
 
+let modules: typeof Catalog & typeof Work & typeof DoctorBackups & typeof Fixture;
+
+// Files of one worker share their modules: those that are loaded already have the real functions, and the next file is to have them.
+beforeAll(async () => {
+  vi.resetModules();
+  modules = {
+    ...(await import('../../src/backup/catalog.ts')),
+    ...(await import('../../src/backup/work.ts')),
+    ...(await import('../../src/cli/doctor-backups.ts')),
+    ...(await import('./fixture.ts')),
+  };
+});
+afterAll(() => {
+  vi.doUnmock('node:fs');
+  vi.doUnmock('node:fs/promises');
+  vi.resetModules();
+});
+
 const HANGING: TargetConfig = { type: 'directory', path: disk.path, retention: null };
 
 it.each<[string, TargetConfig]>([
   ['', HANGING],
   ['the one of a source in it', { ...HANGING, path: `${disk.path}/one`, within: disk.path }],
 ])('never stops the process that shows backups, nor doctor %s', async (_which, target) => {
+  const { BackupCatalog, checkTargets, setting } = modules;
   const { mirror } = await setting();
   disk.asked = [];
   const shown = await new BackupCatalog(systemClock).look([target], mirror);
@@ -77,6 +92,7 @@ function hurriedClock() {
 }
 
 it('is given up after a minute, and the directory that answers has the backup before that', async () => {
+  const { createBackup, never, setting } = modules;
   const { home, directory, mirror } = await setting();
   const workDirectory = join(home, 'work');
   mkdirSync(workDirectory);
@@ -101,6 +117,7 @@ it('is given up after a minute, and the directory that answers has the backup be
 });
 
 it('does not keep a backup that failed from ending', async () => {
+  const { never, setting } = modules;
   const { with: writer } = await setting();
   const { clock, endMinute } = hurriedClock();
   endMinute();
