@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- --check` is the quick check of `check.ts`; `npm run bench [-- SECTION…]` measures the built product section by section and prints a table of figures, bounds and
- * verdicts; exit code 1 when a bound is broken. BENCH_RECORDS (100,000), BENCH_LARGE (1,000,000) and BENCH_ROUNDS (5)
+ * verdicts; exit code 1 when a bound is broken. `--check --untimed` leaves out the ratios of times, which are only reported. BENCH_RECORDS (100,000), BENCH_LARGE (1,000,000) and BENCH_ROUNDS (5)
  * make it smaller for a quick look. A section is a file `bench/NAME.ts` with a function `run`, and a row here.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,6 +25,12 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
 
 /** Not part of the whole bench: it measures again, smaller, what the sections do. */
 const CHECK = { check: () => import('./check.ts') };
+const UNTIMED_CHECK = {
+  check: async () => {
+    const { runUntimed } = await import('./check.ts');
+    return { run: runUntimed };
+  },
+};
 
 function size(name: string, usual: number): number {
   const value = Number(process.env[name] ?? usual);
@@ -49,7 +55,11 @@ async function measureSection(name: string, run: Section): Promise<readonly Line
 
 async function main(asked: readonly string[]): Promise<number> {
   const isCheck = asked.includes('--check');
-  const sections: typeof SECTIONS = isCheck ? CHECK : SECTIONS;
+  const sections: typeof SECTIONS = isCheck
+    ? asked.includes('--untimed')
+      ? UNTIMED_CHECK
+      : CHECK
+    : SECTIONS;
   const names = asked.length === 0 || isCheck ? Object.keys(sections) : asked;
   const unknown = names.find((name) => !Object.hasOwn(sections, name));
   if (unknown !== undefined) {
