@@ -101,7 +101,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       ...sendOptions,
       {
         flags: '--resume [restore]',
-        description: 'resume the latest unfinished restore, or this one',
+        description:
+          'resume the latest unfinished restore, or this one; sends without asking, since its plan was confirmed',
       },
     ],
     examples: [

@@ -2,7 +2,7 @@
  * Restores, their journal and the id map. What is written before a request and after its answer has reached the disk
  * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
-import { and, asc, desc, eq, getTableColumns, gte, isNull, lte, or } from 'drizzle-orm';
+import { and, asc, desc, eq, getTableColumns, gte, isNull, lte, min, ne, or, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -16,6 +16,7 @@ import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { rowSealer } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
+import { auditLog } from './schema/retention-tables.ts';
 import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
 
@@ -115,6 +116,11 @@ export class RestoreStore {
   numbersBetween(source: string, after: string, until: string): number[] {
     const rows = this.#access.read((connection) => BETWEEN(connection).all({ source, after, until }));
     return rows.map(({ restore }) => restore);
+  }
+
+  /** Those who resumed a restore and had not started it, in the order in which they first did. */
+  resumedBy(restore: number): string[] {
+    return this.#access.read((connection) => RESUMED_BY(connection).all({ restore })).map(({ by }) => by);
   }
 
   /** The journal of a restore in the order of its plan. */
@@ -276,6 +282,18 @@ const BETWEEN = prepared((db) =>
     .orderBy(desc(restores.restore))
     .prepare(),
 );
+
+const RESUMED_BY = prepared((db) => {
+  const { entry, by, about, member, action } = auditLog;
+  return db
+    .select({ by })
+    .from(auditLog)
+    .innerJoin(restores, and(eq(restores.restore, param('restore')), ne(restores.by, by)))
+    .where(and(eq(about, 'restores'), eq(member, sql`json_array(${restores.restore})`), eq(action, 'resume')))
+    .groupBy(by)
+    .orderBy(asc(min(entry)))
+    .prepare();
+});
 
 const STEPS = prepared((db) =>
   db

@@ -28,6 +28,7 @@ import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './run-seals.ts';
 import { verifyAudit } from './verify-audit.ts';
 import { verifyChain } from './verify-chain.ts';
+import { verifyNewIds } from './verify-new-ids.ts';
 import type { Findings, VerifyNote, VerifyProblem } from './verify-records.ts';
 import { verifyCollection } from './verify-records.ts';
 
@@ -272,7 +273,10 @@ const SLICE = 1000;
 
 /** Each separately, so that a damaged page in one does not affect the others. */
 function rowParts(connection: Connection, findings: Findings): Iterator<undefined>[] {
-  return SEALED_SETS.map((set) => verifyRows(connection, set, findings));
+  return [
+    ...SEALED_SETS.map((set) => verifyRows(connection, set, findings)),
+    verifyNewIds(connection, findings),
+  ];
 }
 
 function* verifyRows(connection: Connection, set: SealedSet, findings: Findings): Generator<undefined> {

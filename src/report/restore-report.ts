@@ -62,7 +62,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...listPart('new ids', newIds(steps, options)),
   ];
   return {
-    title: `restore ${report.restore} of ${report.source}${isWhole === true && 'by' in report ? ` by ${nameText(report.by)}` : ''}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
+    title: `restore ${report.restore} of ${report.source}${isWhole === true ? byText(report) : ''}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
     textTitle: 'label',
     summary: restoreSummary(report),
     tone:
@@ -74,6 +74,12 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     parts,
     next: nextLines(report),
   };
+}
+
+/** E.g. ` by ann, resumed by bea`. */
+function byText({ by, resumed_by: others = [] }: RestoreReport): string {
+  const resumed = others.length === 0 ? '' : `, resumed by ${others.map(nameText).join(', ')}`;
+  return ` by ${nameText(by)}${resumed}`;
 }
 
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */

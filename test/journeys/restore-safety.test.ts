@@ -224,9 +224,11 @@ describe('Ctrl-C', () => {
       /restore 1 of \S+ by \S+@\S+ is unfinished: `tidemark restore --resume 1` continues it/,
     );
 
-    const resumed = await story.expectRun(0, 'restore', '--resume', '--json');
+    const resumed = await story.expectRun(0, 'restore', '--resume', '--as', 'Bea', '--json');
     const report = JSON.parse(resumed.stdout) as RestoreJson;
     expect(report).toMatchObject({ restore: 1, outcome: 'complete', summary: { applied: 2 } });
+    const whole = await story.expectRun(0, 'restores', 'show', '1');
+    expect(whole.stdout).toMatch(/^restore 1 of default by \S+@\S+, resumed by Bea: /);
     expect(story.writes()).toHaveLength(2);
     await story.expectRun(0, 'diff', 'latest', 'live');
     const { stderr } = await story.expectRun(1, 'restore', '--resume');

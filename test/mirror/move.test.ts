@@ -24,9 +24,10 @@ function history(mirror: Mirror, source: string): unknown[] {
 /** A restore that found a record under another id. */
 function recreate(mirror: Mirror, source: string, clock: TestClock): void {
   const at = new Date(clock.now()).toISOString();
+  const plan = JSON.stringify({ adopted: [{ kind: 'roles', live_id: 'r1', by: 'natural_key' }] });
   const place = { source, kind: 'roles', oldScope: ORG, newScope: ORG } as const;
   const restore = mirror.restores.begin({
-    ...{ source, planHash: 'abc', plan: '{}', from: 'latest', approved: {}, startedAt: at, steps: [] },
+    ...{ source, planHash: 'abc', plan, from: 'latest', approved: {}, startedAt: at, steps: [] },
     mappings: [{ ...place, oldId: 'gone', newId: 'r1', at }],
   });
   mirror.restores.finish(restore, 'complete', at);

@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { openMirror } from '../../src/mirror/open.ts';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
@@ -64,6 +65,62 @@ describe('the journal of restores', () => {
         expect(message).toBe(`the earlier id of a record of production ${what}`);
       }
     }
+  });
+
+  it('has the new ids too: verify misses rows of the id map that went with all their seals', async () => {
+    const mirror = open();
+    for (const name of ['A', 'B']) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+    const desired = { kind: 'roles', scope: ORG, id: 'r0', digest: 'd' };
+    const plan = JSON.stringify({
+      steps: [
+        { n: 1, kind: 'roles', desired, request: { kind: 'roles' } },
+        // An invite is no new id of the member.
+        { n: 2, kind: 'members', desired, request: { kind: 'invites' } },
+        { n: 3, kind: 'roles', desired, request: { kind: 'roles' } },
+      ],
+      adopted: [
+        { kind: 'roles', live_id: 'r2', by: 'natural_key' },
+        { kind: 'roles', live_id: 'r7', by: 'id_map' },
+      ],
+    });
+    const steps = [1, 2, 3].map((n) => ({ ...START.steps[0]!, n }));
+    const restore = mirror.restores.begin({ ...START, plan, steps, mappings: [mapping('r1', 'r2', 0)] });
+    const [first, second, third] = mirror.restores.steps(restore);
+    mirror.restores.journal([
+      { row: { ...first!, outcome: 'applied', newId: 'r3' }, mappings: [mapping('r0', 'r3', restore)] },
+      { row: { ...second!, outcome: 'applied', newId: 'i1' } },
+      { row: { ...third!, outcome: 'failed' } },
+    ]);
+    expect((await mirror.verify()).problems, 'while it runs').toEqual([]);
+    mirror.restores.finish(restore, 'partial', AT);
+    await mirror.retention.forget({ policy: { last: 1 }, isEqual: (_source, ...given) => isEqual(...given) });
+    expect((await mirror.verify()).problems).toEqual([]);
+    const file = new Database(mirror.path);
+    file.exec(`DELETE FROM id_map; DELETE FROM row_seals WHERE "set" = 'id_map'`);
+    file.close();
+    const message = 'the earlier id of a record of production is gone, with its seal: restore 1 has it';
+    expect((await mirror.verify()).problems).toEqual([
+      { kind: 'chain', message, recordKind: 'roles', id: 'r3' },
+      { kind: 'chain', message, recordKind: 'roles', id: 'r2' },
+    ]);
+  });
+
+  it('names others who resumed it, once each', () => {
+    const mirror = open();
+    const restore = mirror.restores.begin(START);
+    mirror.restores.finish(restore, 'partial', AT);
+    mirror.restores.resume(restore);
+    mirror.restores.finish(restore, 'partial', AT);
+    expect(mirror.restores.resumedBy(restore)).toEqual([]);
+    mirror.close();
+    for (const by of ['bea', 'carl', 'bea']) {
+      const actor = { by, via: 'root@there' };
+      const other = openMirror(mirror.path, { mode: 'write', command: 'test', clock: testClock(), actor });
+      other.restores.resume(restore);
+      other.restores.finish(restore, 'partial', AT);
+      other.close();
+    }
+    expect(open({ path: mirror.path, mode: 'read' }).restores.resumedBy(restore)).toEqual(['bea', 'carl']);
   });
 
   it('keeps a restore, its steps as they go and the new ids, and outlives the process', () => {

@@ -232,6 +232,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     started_at: startedAt,
     finished_at: finishedAt,
     by,
+    resumed_by: resumedBy = [],
     source,
     undoes,
     summary,
@@ -242,6 +243,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     ['Started', markup`${timeHtml(startedAt)} ${faint(ageHtml(startedAt, now))}`],
     ['Ended', finishedAt === null ? faint('not yet') : timeHtml(finishedAt)],
     ['By', nameText(by)],
+    ...(resumedBy.length === 0 ? [] : [['Resumed by', resumedBy.map(nameText).join(', ')] as const]),
     ...(undoes === null
       ? []
       : [['Undoes', markup`<a href="/restores/${undoes}">restore ${undoes}</a>`] as const]),

@@ -89,6 +89,8 @@ export interface RestoreReport {
   readonly started_at: string;
   /** Who started it. */
   readonly by: string;
+  /** Others who resumed it; left out without any. */
+  readonly resumed_by?: readonly string[];
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
   readonly summary: RestoreSummary;
@@ -173,6 +175,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
   const undo = undoOf(mirror, row.source, restore);
   const byHand = handWork(plan, steps);
+  const resumedBy = mirror.restores.resumedBy(restore);
   return {
     schema: 'tidemark.restore/1',
     restore,
@@ -182,6 +185,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     outcome: row.outcome,
     started_at: row.startedAt,
     by: row.by,
+    ...(resumedBy.length === 0 ? {} : { resumed_by: resumedBy }),
     finished_at: row.finishedAt,
     steps,
     summary: summaryOf(steps),

@@ -1,0 +1,59 @@
+/**
+ * The ids that restores gave to records, or found them under, against the id map. The seals of the map's rows show what was
+ * taken out of it, but have no key: whoever takes out rows, their seals and the seal of the set leaves an empty map that is as
+ * good as new. The journals and plans of restores, which the audit log covers, have the same ids. Nothing that the program does
+ * drops either: `forget` keeps both, and `mirror move` takes both or none of a source.
+ */
+import { isKind } from '../catalog/catalog.ts';
+import type { Connection } from './database.ts';
+import type { Findings } from './verify-records.ts';
+
+interface GivenId {
+  /** With the source, as below. */
+  readonly key: string;
+  readonly kind: string;
+  readonly id: string;
+}
+
+/** Those of one restore. As in the journal (`restore/apply`): what a step creates of another kind than its own is not mapped. */
+const GIVEN = `
+  WITH restored AS (SELECT restore, source, iif(json_valid(plan), plan, '{}') AS plan FROM restores WHERE restore = ?)
+  SELECT json_array(r.source, p.value ->> '$.kind', s.new_id) AS key, p.value ->> '$.kind' AS kind, s.new_id AS id
+  FROM restored r JOIN json_each(r.plan, '$.steps') p
+    JOIN restore_steps s ON s.restore = r.restore AND s.step = p.value ->> '$.n'
+  WHERE s.outcome = 'applied' AND s.new_id IS NOT NULL AND p.value ->> '$.desired' IS NOT NULL
+    AND p.value ->> '$.request.kind' = p.value ->> '$.kind'
+  UNION ALL
+  SELECT json_array(r.source, a.value ->> '$.kind', a.value ->> '$.live_id'), a.value ->> '$.kind', a.value ->> '$.live_id'
+  FROM restored r JOIN json_each(r.plan, '$.adopted') a WHERE a.value ->> '$.by' <> 'id_map'`;
+
+/** A line for each id without a row; one whose seal is left is reported by that seal. */
+export function* verifyNewIds(connection: Connection, findings: Findings): Generator<undefined> {
+  const known = new Set(
+    connection
+      .prepare<[], string>(
+        `SELECT json_array(source, kind, new_id) FROM id_map
+         UNION ALL SELECT json_array(member ->> '$[0]', member ->> '$[1]', member ->> '$[3]') FROM row_seals
+         WHERE "set" = 'id_map' AND json_valid(member)`,
+      )
+      .pluck()
+      .all(),
+  );
+  yield undefined;
+  const given = connection.prepare<[number], GivenId>(GIVEN);
+  const restores = connection
+    .prepare<[], { restore: number; source: string }>('SELECT restore, source FROM restores ORDER BY restore')
+    .all();
+  for (const { restore, source } of restores) {
+    for (const { key, kind, id } of given.all(restore)) {
+      if (known.has(key)) continue;
+      findings.add({
+        kind: 'chain',
+        message: `the earlier id of a record of ${source} is gone, with its seal: restore ${restore} has it`,
+        ...(isKind(kind) ? { recordKind: kind } : {}),
+        id,
+      });
+    }
+    yield undefined;
+  }
+}
