@@ -1,7 +1,7 @@
 /** Files that appear complete or not at all: written to a temporary file beside the final path, synced, then renamed. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -19,8 +19,8 @@ export function isLeftBehind(name: string): boolean {
 }
 
 /**
- * Writes the pieces to `path`, replacing what is there only when all of it is on the disk. A failure, also an
- * interruption, leaves the old file and nothing beside it.
+ * Writes the pieces to `path`, replacing what is there only when all of it is on the disk; directories that are missing are
+ * made. A failure, also an interruption, leaves the old file and nothing beside it.
  * @throws TidemarkError that names `path`; what `pieces` throws; the signal's reason
  */
 export async function writeWhole(path: string, pieces: Pieces, how: Writing): Promise<void> {
@@ -48,7 +48,7 @@ async function write(
 ): Promise<boolean> {
   const temporary = join(dirname(path), `.${basename(path)}.${how.pid}.tidemark-tmp`);
   // Where it may not even be made, there is nothing to take away again.
-  const file = await onFile(path, 'written', () => open(temporary, 'w', PRIVATE));
+  const file = await onFile(path, 'written', () => openNew(temporary));
   try {
     try {
       for (const chunk of inChunks(pieces)) {
@@ -67,6 +67,35 @@ async function write(
   } catch (error) {
     await onFile(path, 'written', () => rm(temporary, { force: true }));
     throw asFileError(error, path, 'written');
+  }
+}
+
+async function openNew(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'w', PRIVATE);
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ENOENT') throw error;
+    await makeDirectories(dirname(path));
+    return await open(path, 'w', PRIVATE);
+  }
+}
+
+/** Makes a directory, with those above it that are missing, for nobody else to look into. @throws TidemarkError that names it */
+export async function makeDirectory(path: string): Promise<void> {
+  await onFile(path, 'made', () => makeDirectories(path));
+}
+
+/** Not `recursive`: where a parent can hold no directories, as /proc, Node's own way never ends. */
+async function makeDirectories(path: string, parentsAreThere = false): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || parentsAreThere || parent === path) throw error;
+    await makeDirectories(parent);
+    await makeDirectories(path, true);
   }
 }
 

@@ -2,14 +2,21 @@
  * An export into a directory: afterwards it holds exactly this export, beside the files of others. Files appear
  * complete or not at all, unchanged files are not touched, and what an earlier export wrote and this one did not goes.
  */
-import { mkdir, readdir, rm, stat, opendir, rmdir } from 'node:fs/promises';
+import { readdir, rm, opendir, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { KINDS } from '../catalog/kinds.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError, onFile } from '../core/file-errors.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
-import { writeIfChanged, writeIfDifferent, writeWhole, isLeftBehind, textOf } from './atomic-file.ts';
+import {
+  isLeftBehind,
+  makeDirectory,
+  textOf,
+  writeIfChanged,
+  writeIfDifferent,
+  writeWhole,
+} from './atomic-file.ts';
 import { recordPathOfYaml } from '../report/export/file-name.ts';
 
 /** A file to be: where below the directory, and its content in pieces; a record's own file is text. */
@@ -96,24 +103,6 @@ async function writeFiles(
     if (isWritten) written += 1;
   });
   return { written, kept };
-}
-
-async function makeDirectory(path: string): Promise<void> {
-  await onFile(path, 'made', () => makeDirectories(path));
-}
-
-/** Not `recursive`: where a parent can hold no directories, as /proc, Node's own way never ends. */
-async function makeDirectories(path: string, parentsAreThere = false): Promise<void> {
-  try {
-    await mkdir(path, { mode: 0o700 });
-  } catch (error) {
-    const code = systemCodeOf(error);
-    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
-    const parent = dirname(path);
-    if (code !== 'ENOENT' || parentsAreThere || parent === path) throw error;
-    await makeDirectories(parent);
-    await makeDirectories(path, true);
-  }
 }
 
 /** What no export left is somebody's: an empty folder excepted, which holds nothing to lose. */

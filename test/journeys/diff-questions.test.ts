@@ -1,5 +1,5 @@
 /** Questions that a comparison cannot answer as they were asked, and places where it cannot put its answer. */
-import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { DOMAINS, MEMBERS, askedFor, world } from './comparison.ts';
@@ -138,12 +138,15 @@ describe('places', () => {
   it('where a report may not be written are named, and not the file beside them', async () => {
     const { directory, expectRun } = await world();
     await expectRun(0, 'sync', '--quiet');
-    for (const output of ['none/a.html', 'here']) {
+    for (const output of ['file/a.html', 'here']) {
       if (output === 'here') mkdirSync(join(directory, output));
+      else writeFileSync(join(directory, 'file'), '');
       const { stderr } = await expectRun(1, 'diff', 'run:1', 'latest', '--output', output);
       expect(stderr).toContain(`${join(directory, output)} could not be written`);
       expect(stderr).not.toContain('tidemark-tmp');
     }
+    await expectRun(0, 'diff', 'run:1', 'latest', '--output', 'made/a.html', '--format', 'html');
+    expect(existsSync(join(directory, 'made/a.html'))).toBe(true);
   });
 
   it('in a damaged file are reported by `verify`', async () => {
