@@ -2,11 +2,12 @@
 import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { Clock } from '../core/clock.ts';
+import type { Actor } from '../core/actor.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
-import { addNoticeStates } from '../mirror/backup.ts';
+import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import type { Backup } from './list.ts';
@@ -62,6 +63,8 @@ export async function restoreBackup(
     readonly holder: LockHolder;
     /** What to add to its states of notices, where what was reported since the backup is lost. */
     readonly noticeStates?: (facts: PlainFacts) => readonly NoticeState[];
+    /** Who makes it the mirror, for its audit log; left out for a copy. */
+    readonly actor?: Actor | undefined;
   },
 ): Promise<PlainFacts> {
   refuseDamaged(backup);
@@ -79,7 +82,8 @@ export async function restoreBackup(
     const file = await backup.target.fetch(backup.name, work, options.signal);
     const facts = await unpackChecked(backup, file, plain, options);
     const states = options.noticeStates?.(facts) ?? [];
-    if (states.length > 0) addNoticeStates(plain, states);
+    const entry = options.actor === undefined ? null : entryOf(backup, facts, options.actor, options.clock);
+    if (states.length > 0 || entry !== null) addToRestored(plain, { states, entry });
     refuseExisting(to);
     giveName(plain, to);
     clear();
@@ -95,6 +99,11 @@ export async function restoreBackup(
   } finally {
     lock?.release();
   }
+}
+
+function entryOf({ name, madeAt }: Backup, { run, root, sources }: PlainFacts, actor: Actor, clock: Clock) {
+  const names = sources.map(({ source }) => source);
+  return { actor, at: isoTime(clock.now()), backup: { name, run, root, madeAt, sources: names } };
 }
 
 /** Makes the directory for `to`. What it returns takes away what was not there before: the lock's file, directories. */

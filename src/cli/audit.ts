@@ -84,7 +84,7 @@ function isAskedFor(
 /** A snapshot is a state of every source. */
 function isAbout(subject: AuditSubject, source: string): boolean {
   if (subject.about === 'snapshot') return true;
-  return subject.about === 'forget' ? subject.sources.includes(source) : subject.source === source;
+  return 'sources' in subject ? subject.sources.includes(source) : subject.source === source;
 }
 
 /** An entry, and why the name of its record cannot be read; null where it can, or there is none. */
@@ -113,7 +113,8 @@ function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): Named
     }
     case 'restore':
       return { ...shown, source: subject.source, definitions: definitionsFor(config, subject.source) };
-    case 'forget': {
+    case 'forget':
+    case 'backup': {
       const [source, ...others] = subject.sources;
       const only = source === undefined || others.length > 0 ? null : source;
       return { ...shown, source: only, definitions: definitionsFor(config, only ?? '') };

@@ -2,6 +2,7 @@
 import { statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, resolve } from 'node:path';
+import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
@@ -40,6 +41,7 @@ export interface RestoreOptions {
   readonly file: string;
   readonly to?: string;
   readonly identity?: readonly string[];
+  readonly as?: string;
 }
 
 /** Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at. */
@@ -103,12 +105,14 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     });
   }
   const config = readConfig(context, context.options, 'unused');
+  const actor = commandActor(options.as);
   const backup = await backupNamed(context, options.file, true);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   const facts = await restoreBackup(backup, to, {
     ...openOptions(context, identities),
     holder: holder(context, 'backup restore'),
+    actor: to === config.mirror ? actor : undefined,
     noticeStates: ({ sources }) => {
       const configured = to === config.mirror ? config.sources : [];
       const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
@@ -143,7 +147,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     `sources in it: ${held.join(', ')}`,
     ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),
     to === config.mirror
-      ? `→ this is the configured mirror: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
+      ? `→ this is the configured mirror, and its audit log has an entry of the restore: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
       : `→ inspect it with TIDEMARK_MIRROR=${to} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);

@@ -1,5 +1,6 @@
 /** Every command, in the order in which `--help` lists them: by group. */
 import {
+  asOption,
   COMMAND_GROUPS,
   type CommandRow,
   type OptionRow,
@@ -270,7 +271,14 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
             values: 'backup',
           },
         ],
-        options: [{ flags: '--to <path>', description: 'destination path (must not exist)' }, identityOption],
+        options: [
+          { flags: '--to <path>', description: 'destination path (must not exist)' },
+          identityOption,
+          asOption,
+        ],
+        notes: [
+          'Into the configured mirror, it is an entry of the audit log (`tidemark audit --action restore_backup`).',
+        ],
         examples: [
           'tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
           'tidemark backup restore s3://backups/tidemark --to ./data/mirror.db --identity ~/keys/tidemark.txt',

@@ -6,7 +6,7 @@ import { recordArguments, recordOptions, secretsOption } from './record-options.
 /** In the order of docs/security.md. */
 const AUDIT_ACTIONS: readonly AuditAction[] = [
   ...(['accept', 'unaccept', 'pin', 'unpin', 'baseline', 'not_baseline'] as const),
-  ...(['restore', 'resume', 'end', 'undo', 'forget', 'move'] as const),
+  ...(['restore', 'resume', 'end', 'undo', 'forget', 'move', 'restore_backup'] as const),
 ];
 
 const allOption: OptionRow = {

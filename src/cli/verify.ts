@@ -18,6 +18,7 @@ import { listBackups } from '../backup/list.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { namesOf } from '../config/mirrors.ts';
+import type { RestoredBackupEntry } from '../mirror/audit-log.ts';
 import type { FoundSeal } from '../mirror/verify-chain.ts';
 
 interface VerifyOptions {
@@ -111,8 +112,13 @@ async function verifyConfigured(
           `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}` +
           (failed === 0 ? '' : ` and ${plural(failed, 'failed run')}`),
         ...notes.map(({ message }) => message),
-        ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
-        ...(audited === null ? [] : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
+        // Seals of what does not match them are nothing to note.
+        ...(latest === undefined || problems.length > 0
+          ? []
+          : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
+        ...(audited === null || problems.length > 0
+          ? []
+          : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
         ...noted.flatMap((each) => each.lines),
         ...(problems.length === 0 ? [] : [`→ ${mendingOf(problems)}`]),
       ];
@@ -220,17 +226,24 @@ function parseRoot(text: string): string {
  */
 function compareRoot(mirror: Mirror, root: string): NotedSeals {
   const found = mirror.findSeal(root);
-  const document = { noted: { root, ...sealDocument(found) } };
   if (found === undefined) {
+    const restored = mirror.lastRestoredBackup();
     return {
-      document,
+      document: {
+        noted: {
+          ...{ root, status: 'unknown' },
+          ...(restored === undefined ? {} : { restored_backup: restored }),
+        },
+      },
       lines: [],
       reasons: [
-        `root ${root} is not in the chain of ${mirror.path}: it is of another mirror, or the chain was written again since`,
+        `root ${root} is not in the chain of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
+        ...restoredLines(restored),
       ],
       exitCode: EXIT.failed,
     };
   }
+  const document = { noted: { root, ...sealDocument(found) } };
   const line = `root ${root} is that of ${sealText(found)}`;
   if (found.status !== 'replaced') return { document, lines: [line], reasons: [], exitCode: EXIT.done };
   return {
@@ -242,6 +255,15 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
     ],
     exitCode: EXIT.partial,
   };
+}
+
+/** Runs of between the backup and its restore are not in the mirror: the log says who did that. */
+function restoredLines(restored: RestoredBackupEntry | undefined): string[] {
+  if (restored === undefined) return [];
+  const { entry, at, by, name, run } = restored;
+  return [
+    `  → entry ${entry} of the audit log: ${by} restored ${name ?? 'a backup'} (run ${run ?? 'unknown'}) on ${at}; what was recorded between that backup and then is not in this mirror`,
+  ];
 }
 
 function sealText(found: FoundSeal): string {
@@ -326,7 +348,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
           : [`${lacking('entry')} with an audit log entry that is not in the chain`]),
       ].join(', ')}`,
     ],
-    reasons: [...wrong, ...unread],
+    reasons: [...wrong, ...(wrong.length === 0 ? [] : restoredLines(mirror.lastRestoredBackup())), ...unread],
     exitCode: wrong.length > 0 ? EXIT.failed : unread.length > 0 ? EXIT.partial : EXIT.done,
   };
 }

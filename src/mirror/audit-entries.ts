@@ -3,7 +3,7 @@ import { asc } from 'drizzle-orm';
 import type { RecordKey } from '../catalog/order.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
-import type { AuditEntry } from './audit-log.ts';
+import type { AuditEntry, RestoredBackup } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { prepared } from './query.ts';
 import { knownKind, storedScope } from './stored-names.ts';
@@ -36,6 +36,8 @@ export type AuditSubject =
       readonly source: string;
       readonly planHash: string;
       readonly from: string;
+      /** The run that it was when the plan was made; null for any other state, and where the plan cannot be read. */
+      readonly fromRun: number | null;
       readonly undoes: number | null;
       readonly startedAt: string;
       readonly by: string;
@@ -51,7 +53,8 @@ export type AuditSubject =
       /** The runs that went, as ranges. */
       readonly runs: readonly (readonly [first: number, last: number])[];
       readonly runCount: number;
-    };
+    }
+  | ({ readonly about: 'backup' } & RestoredBackup);
 
 export interface AuditLogEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 'via' | 'action'> {
   readonly subject: AuditSubject;
@@ -63,12 +66,27 @@ const ENTRIES = prepared((db) => db.select().from(auditLog).orderBy(asc(auditLog
 
 /** All entries, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
 export function readAuditLog(connection: Connection): AuditLogEntry[] {
+  const runs = plannedRuns(connection);
   return ENTRIES(connection)
     .all()
     .map((row) => {
       const { entry, at, by, via, action, hash } = row;
-      return { entry, at, by, via, action, hash: hash.toString('hex'), subject: subjectOf(row) };
+      return { entry, at, by, via, action, hash: hash.toString('hex'), subject: subjectOf(row, runs) };
     });
+}
+
+type PlannedRuns = ReadonlyMap<number, number | null>;
+
+/** Of each restore, which run its reference was when the plan was made. */
+function plannedRuns(connection: Connection): PlannedRuns {
+  return new Map(
+    connection
+      .prepare<[], [restore: number, run: number | null]>(
+        `SELECT restore, iif(json_valid(plan), plan ->> '$.from.run', NULL) FROM restores`,
+      )
+      .raw()
+      .all(),
+  );
 }
 
 /** The names of the columns, as `audit-log.ts` records them. */
@@ -86,9 +104,10 @@ interface Stored {
     }
   >;
   readonly forgets: Readonly<Record<'sources' | 'policy' | 'runs', string> & { run_count: number }>;
+  readonly backups: Readonly<{ run: number; root: string; made_at: string; sources: readonly string[] }>;
 }
 
-function subjectOf({ entry, about, member, row }: AuditEntry): AuditSubject {
+function subjectOf({ entry, about, member, row }: AuditEntry, runs: PlannedRuns): AuditSubject {
   try {
     const key = JSON.parse(member) as readonly (string | number)[];
     const [first = ''] = key;
@@ -112,6 +131,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry): AuditSubject {
           source,
           planHash: rest.plan_hash,
           from: rest.from_ref,
+          fromRun: runs.get(Number(first)) ?? null,
           undoes,
           startedAt: rest.started_at,
           by: rest.started_by,
@@ -129,6 +149,10 @@ function subjectOf({ entry, about, member, row }: AuditEntry): AuditSubject {
           runs: JSON.parse(runs) as [number, number][],
           runCount,
         };
+      }
+      case 'backups': {
+        const { run, root, made_at: madeAt, sources } = stored as Stored['backups'];
+        return { about: 'backup', name: String(first), run, root, madeAt, sources };
       }
     }
   } catch (cause) {

@@ -1,6 +1,6 @@
 /**
  * The audit log: an entry for each acceptance, pin, restore and forget, with who did it, written in the transaction that
- * changes the row. Each entry is chained to the one before and to the latest run; each run's root covers the latest entry.
+ * changes the row; and one for each backup that the mirror was restored from, which has no row. Each entry is chained to the one before and to the latest run; each run's root covers the latest entry.
  * So `verify` finds an entry, or a row, that was removed, altered or inserted. SQL as text: it defines what is hashed.
  */
 import { createHash } from 'node:crypto';
@@ -14,7 +14,8 @@ import { runs } from './schema/run-tables.ts';
 /** An entry with the hash that chains it. */
 export type AuditEntry = typeof auditLog.$inferSelect;
 export type AuditAction = AuditEntry['action'];
-export type AuditedTable = AuditEntry['about'];
+/** The tables whose rows must be as the log has them. */
+export type AuditedTable = Exclude<AuditEntry['about'], 'backups'>;
 
 interface AuditedRows {
   /** The columns of its key, in the order of the member's JSON array. */
@@ -108,16 +109,50 @@ export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
 }
 
 /** Writes an entry on a row as it is now; in the transaction that changes the row. */
-export function recordAction(
+export function recordAction(writer: Connection, actor: Actor, { key, ...recorded }: Recorded): void {
+  const [found] = recordedRows(writer, recorded.about, key);
+  if (found === undefined) throw new Error(`there is no row of ${recorded.about} to record`);
+  addEntry(writer, actor, { ...recorded, ...found });
+}
+
+/** A backup that took the place of the mirror. */
+export interface RestoredBackup {
+  /** Of its file. */
+  readonly name: string;
+  /** The latest run in it, and that run's root in hex. */
+  readonly run: number;
+  readonly root: string;
+  /** When it was made, ISO 8601. */
+  readonly madeAt: string;
+  /** The names of the sources in it. */
+  readonly sources: readonly string[];
+}
+
+/** Writes the entry of the backup that this mirror was restored from. @param at ISO 8601 */
+export function recordRestoredBackup(
+  writer: Connection,
+  actor: Actor,
+  at: string,
+  { name, run, root, madeAt, sources }: RestoredBackup,
+): void {
+  const row = JSON.stringify({ run, root, made_at: madeAt, sources });
+  addEntry(writer, actor, {
+    action: 'restore_backup',
+    at,
+    about: 'backups',
+    member: JSON.stringify([name]),
+    row,
+  });
+}
+
+function addEntry(
   writer: Connection,
   { by, via }: Actor,
-  { action, at, about, key }: Recorded,
+  recorded: Pick<AuditEntry, 'action' | 'at' | 'about' | 'member' | 'row'>,
 ): void {
-  const [found] = recordedRows(writer, about, key);
-  if (found === undefined) throw new Error(`there is no row of ${about} to record`);
   const before = LAST_ENTRY(writer).get();
   const root = LAST_ROOT(writer).get()?.root ?? null;
-  const facts = { entry: (before?.entry ?? 0) + 1, at, by, via, action, about, ...found, root };
+  const facts = { entry: (before?.entry ?? 0) + 1, by, via, ...recorded, root };
   ADD_ENTRY(writer).run({ ...facts, hash: entryHash(facts, before?.hash ?? null) });
 }
 
@@ -173,3 +208,21 @@ const LATEST_OF = prepared((db) => {
     .limit(1)
     .prepare();
 });
+
+/** The latest entry of a backup that the mirror was restored from. */
+export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by'> {
+  /** Null where the entry was damaged, as `run`. */
+  readonly name: string | null;
+  readonly run: number | null;
+}
+
+/** Undefined where the mirror was never restored from one. Reads a damaged log too. */
+export function lastRestoredBackup(connection: Connection): RestoredBackupEntry | undefined {
+  return connection
+    .prepare<[], RestoredBackupEntry>(
+      `SELECT entry, at, "by", iif(json_valid(member), member ->> '$[0]', NULL) AS name,
+         iif(json_valid("row"), "row" ->> '$.run', NULL) AS run
+       FROM audit_log WHERE action = 'restore_backup' ORDER BY entry DESC LIMIT 1`,
+    )
+    .get();
+}

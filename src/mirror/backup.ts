@@ -3,7 +3,9 @@
  * write.
  */
 import { rmSync } from 'node:fs';
+import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { type RestoredBackup, recordRestoredBackup } from './audit-log.ts';
 import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';
 import { type NoticeState, saveNoticeStates } from './daemon.ts';
 import { dropLitestreamTables } from './migrations.ts';
@@ -84,15 +86,27 @@ export function takeOutOfBackup(path: string, original: string): void {
   }
 }
 
+/** What a mirror that is restored from a backup has beyond it. */
+interface RestoredAdditions {
+  readonly states: readonly NoticeState[];
+  /** For the audit log; null for none. */
+  readonly entry: { readonly actor: Actor; readonly at: string; readonly backup: RestoredBackup } | null;
+}
+
 /**
- * Adds states of notices to the mirror in the file at `path`, which nobody else uses yet.
+ * Adds to the mirror in the file at `path`, which nobody else uses yet. Runs and their roots stay: the entry follows the latest.
  * @throws TidemarkError about `path`
  */
-export function addNoticeStates(path: string, states: readonly NoticeState[]): void {
+export function addToRestored(path: string, { states, entry }: RestoredAdditions): void {
   try {
     const connection = connect(path, { isReadonly: false });
     try {
-      connection.transaction(() => saveNoticeStates(connection, states)).immediate();
+      connection
+        .transaction(() => {
+          saveNoticeStates(connection, states);
+          if (entry !== null) recordRestoredBackup(connection, entry.actor, entry.at, entry.backup);
+        })
+        .immediate();
     } finally {
       connection.close();
     }

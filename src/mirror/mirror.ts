@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
 import { type AuditLogEntry, readAuditLog } from './audit-entries.ts';
-import { lastEntry } from './audit-log.ts';
+import { type RestoredBackupEntry, lastEntry, lastRestoredBackup } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
@@ -148,6 +148,11 @@ export class Mirror {
   lastEntry(): { readonly entry: number; readonly hash: string } | null {
     const last = this.#access.read(lastEntry);
     return last === undefined ? null : { entry: last.entry, hash: last.hash.toString('hex') };
+  }
+
+  /** The latest entry of a backup that the mirror was restored from; undefined if there is none. */
+  lastRestoredBackup(): RestoredBackupEntry | undefined {
+    return this.#access.read(lastRestoredBackup);
   }
 
   /** Checks everything that the mirror holds, as of one moment; yields to the event loop. */

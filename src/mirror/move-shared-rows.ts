@@ -91,6 +91,7 @@ export class SharedRows {
         `SELECT * FROM part.audit_log WHERE CASE about
            WHEN 'acceptances' THEN json_extract(member, '$[0]') IN (SELECT name FROM temp.own)
            WHEN 'restores' THEN json_extract(member, '$[0]') IN (SELECT restore FROM part.restores WHERE ${BY_NAME})
+           WHEN 'backups' THEN EXISTS (SELECT 1 FROM json_each(row, '$.sources') WHERE value IN (SELECT name FROM temp.own))
            ELSE true END ORDER BY entry`,
       )
       .all();

@@ -43,8 +43,8 @@ export function* verifyAudit(connection: Connection, findings: Findings): Genera
 function* verifyEntries(
   connection: Connection,
   findings: Findings,
-): Generator<undefined, Map<AuditedTable, Map<string, AuditEntry>>> {
-  const latest = new Map<AuditedTable, Map<string, AuditEntry>>(
+): Generator<undefined, Map<AuditEntry['about'], Map<string, AuditEntry>>> {
+  const latest = new Map<AuditEntry['about'], Map<string, AuditEntry>>(
     AUDITED_TABLES.map((about) => [about, new Map()]),
   );
   const read = connection.prepare<[number], AuditEntry & { readonly isKnownRoot: number }>(

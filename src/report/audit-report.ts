@@ -68,6 +68,8 @@ function subjectText({ subject, recordName, definitions }: ShownEntry): string {
       return `restore ${subject.restore}`;
     case 'forget':
       return `forget ${subject.forget}`;
+    case 'backup':
+      return `backup ${nameText(subject.name)}`;
   }
 }
 
@@ -82,10 +84,19 @@ function detailText({ action, subject }: ShownEntry, timeText: (at: string) => s
       return `run ${subject.run}`;
     case 'restore':
       if (action === 'end') return subject.outcome;
-      return subject.undoes === null ? `from ${nameText(subject.from)}` : `undoes restore ${subject.undoes}`;
+      return subject.undoes === null ? `from ${fromText(subject)}` : `undoes restore ${subject.undoes}`;
     case 'forget':
       return `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
+    case 'backup':
+      return `run ${subject.run}, root ${subject.root}, made ${timeText(subject.madeAt)}`;
   }
+}
+
+/** `baseline (run 3)`: what a name stands for changes. */
+function fromText({ from, fromRun }: Extract<AuditSubject, { about: 'restore' }>): string {
+  return fromRun === null || from === `run:${fromRun}`
+    ? nameText(from)
+    : `${nameText(from)} (run ${fromRun})`;
 }
 
 function rangesText(ranges: readonly (readonly [number, number])[]): string {
@@ -94,7 +105,7 @@ function rangesText(ranges: readonly (readonly [number, number])[]): string {
 
 const CSV_COLUMNS = [
   ...['entry', 'at', 'by', 'via', 'action', 'what', 'details', 'source'],
-  ...['kind', 'id', 'path', 'reason', 'until', 'snapshot', 'run', 'restore', 'hash'],
+  ...['kind', 'id', 'path', 'reason', 'until', 'snapshot', 'run', 'restore', 'backup', 'root', 'hash'],
 ] as const;
 
 /** A line for each entry, times in UTC; safe to open in a spreadsheet. */
@@ -112,6 +123,7 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
       details: detailText(entry, (at) => at),
       source: entry.source ?? '',
       ...{ kind: '', id: '', path: '', reason: '', until: '', snapshot: '', run: '', restore: '' },
+      ...{ backup: '', root: '' },
       ...(subject.about === 'acceptance'
         ? {
             ...{ kind: subject.kind, id: subject.id, path: subject.path },
@@ -120,13 +132,16 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
         : {}),
       ...(subject.about === 'snapshot' ? { snapshot: subject.name, run: String(subject.run) } : {}),
       ...(subject.about === 'restore' ? { restore: String(subject.restore) } : {}),
+      ...(subject.about === 'backup'
+        ? { backup: subject.name, run: String(subject.run), root: subject.root }
+        : {}),
       hash: entry.hash,
     };
     yield csvLine(CSV_COLUMNS.map((column) => cells[column]));
   }
 }
 
-/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, hash}`. */
+/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, backup?, hash}`. */
 export function auditEntryDocument(shown: ShownEntry): object {
   const { entry, at, by, via, action, source, hash, subject } = shown;
   return { entry, at, by, via, action, source, [subject.about]: subjectDocument(shown, subject), hash };
@@ -144,13 +159,17 @@ function subjectDocument({ recordName, source }: ShownEntry, subject: AuditSubje
       return { name, run, source, pinned_at: pinnedAt, by, is_baseline: isBaseline };
     }
     case 'restore': {
-      const { restore, planHash, from, undoes, startedAt, by, finishedAt, outcome } = subject;
+      const { restore, planHash, from, fromRun, undoes, startedAt, by, finishedAt, outcome } = subject;
       const times = { started_at: startedAt, by, finished_at: finishedAt };
-      return { restore, source, plan: planHash, from, undoes, outcome, ...times };
+      return { restore, source, plan: planHash, from, from_run: fromRun, undoes, outcome, ...times };
     }
     case 'forget': {
       const { forget, sources, policy, runs, runCount } = subject;
       return { forget, sources, policy, runs, run_count: runCount };
+    }
+    case 'backup': {
+      const { name, run, root, madeAt, sources } = subject;
+      return { name, run, root, made_at: madeAt, sources };
     }
   }
 }

@@ -2,7 +2,7 @@
  * The page about JSON documents against what commands print: every key on the page is there, every key that is there is
  * on the page. The page's notation is read as a JSON Schema: `a, b?: {c}, d: [{e}]`, where `?` marks what can be missing.
  */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import { expect, it } from 'vitest';
@@ -161,6 +161,12 @@ async function tellAll(
   await check('forget', '--keep-last', '1', '--json');
   await check('runs', 'show', '4', '--json');
   await check('changes', '--json');
-  // Of all four tables.
+  // With the backup that the mirror is restored from, entries on everything.
+  mkdirSync(story.file('backups'));
+  story.env['TIDEMARK_BACKUP_TARGETS'] = story.file('backups');
+  await story.expectRun(0, 'backup', 'create');
+  for (const suffix of ['', '-wal', '-shm']) rmSync(story.file(`mirror.db${suffix}`), { force: true });
+  await check('backup', 'restore', 'latest', '--to', story.file('mirror.db'), '--json');
   await check('audit', '--json');
+  await check('verify', '--backups', '--root', 'ab'.repeat(32), '--json');
 }

@@ -54,6 +54,7 @@ describe('the audit log', () => {
     expect(all.entries[0]).toMatchObject({ by: 'bea', via, forget: { runs: [[1, 2]], run_count: 2 } });
     expect(all.entries[4]).toMatchObject({ by: via, via, restore: { restore: 1, outcome: 'complete' } });
     expect(all.entries[3]).toMatchObject({ source: 'default', restore: { restore: 2, undoes: 1 } });
+    expect(all.entries[5]).toMatchObject({ restore: { restore: 1, from: 'baseline', from_run: 1 } });
     expect(all.entries[7]).toMatchObject({
       ...{ by: 'ann', via, source: 'default' },
       acceptance: { kind: 'roles', name: 'Night shift', path: '/name', reason: 'renamed, SEC-12' },
@@ -74,7 +75,7 @@ describe('the audit log', () => {
       `T | ${via} | end | restore 2 | complete`,
       `T | ${via} | undo | restore 2 | undoes restore 1`,
       `T | ${via} | end | restore 1 | complete`,
-      `T | ${via} | restore | restore 1 | from baseline`,
+      `T | ${via} | restore | restore 1 | from baseline (run 1)`,
       `T | ${via} | unaccept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
       `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
       `T | Bea Auditor (${via}) | baseline | snapshot q4 | run 1`,
@@ -120,10 +121,10 @@ describe('the audit log', () => {
       '\r\n',
     );
     expect(head).toBe(
-      'entry,at,by,via,action,what,details,source,kind,id,path,reason,until,snapshot,run,restore,hash',
+      'entry,at,by,via,action,what,details,source,kind,id,path,reason,until,snapshot,run,restore,backup,root,hash',
     );
     expect(accepted).toMatch(
-      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z",default,roles,[^,]+,\/name,"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,[0-9a-f]{64}$/,
+      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z",default,roles,[^,]+,\/name,"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,,,[0-9a-f]{64}$/,
     );
     const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
     expect(html).toMatch(
@@ -132,9 +133,10 @@ describe('the audit log', () => {
     const markdown = (await story.expectRun(0, 'audit', '--format', 'markdown')).stdout;
     expect(markdown).toContain('## Audit log');
     expect(markdown).toContain('| undo | restore 2 | undoes restore 1 |');
-    const text = await story.expectRun(0, 'audit', '--output', 'audit.txt', '--quiet');
+    const text = await story.expectRun(0, 'audit', '--output', 'evidence/2026/audit.txt', '--quiet');
     expect(text).toMatchObject({ stdout: '', stderr: '' });
-    expect(readFileSync(story.file('audit.txt'), 'utf8')).toContain('undoes restore 1');
+    expect(readFileSync(story.file('evidence/2026/audit.txt'), 'utf8')).toContain('undoes restore 1');
+    expect(statSync(story.file('evidence')).mode & 0o777).toBe(0o700);
   });
 
   it.each([

@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { begin, open, ORG, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
@@ -83,7 +84,7 @@ describe('verify --root', () => {
     const refused = await run('verify', '--root', other);
     expect(refused.code).toBe(1);
     expect(refused.stderr).toBe(
-      `tidemark: root ${other} is not in the chain of ${path}: it is of another mirror, or the chain was written again since\n`,
+      `tidemark: root ${other} is not in the chain of ${path}: it is of another mirror, the chain was written again since, or an older backup was restored since\n`,
     );
     const { root } = await verified();
     expect((await verified('--root', other)).noted).toEqual({ root: other, status: 'unknown' });
@@ -180,4 +181,89 @@ describe('verify --backups', () => {
     const off = await commandLine(['verify', '--backups'], { env: {}, cwd: scratch() });
     expect(off.code).toBe(4);
   });
+});
+
+describe('an older backup that was restored in place of the mirror', () => {
+  /** The backup of run 1, restored after run 2. */
+  async function restored() {
+    const world = await mirrored();
+    const { run, next, verified, directory, path } = world;
+    await run('snapshots', 'pin', 'first');
+    await run('backup', 'create');
+    const [name = ''] = readdirSync(directory).filter((each) => !each.endsWith('.json'));
+    const before = await verified();
+    await next('B');
+    const lost = await verified();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+    const ended = await run('backup', 'restore', name, '--to', path, '--as', 'Ann Oncall');
+    expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
+    return { ...world, name, before, lost };
+  }
+
+  it('is an entry of the audit log, and the roots of before hold', async () => {
+    const { run, next, verified, change, name, before } = await restored();
+    expect((await verified()).root).toBe(before.root);
+    for (const root of [before.root, before.audit_log?.hash ?? ''])
+      expect(await run('verify', '--root', root)).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('verify', '--backups')).toMatchObject({ code: 0, stderr: '' });
+    const audit = await run('audit', '--json', '--action', 'restore_backup');
+    const { entries } = JSON.parse(audit.stdout) as { entries: readonly object[] };
+    expect(entries).toMatchObject([
+      {
+        ...{ entry: 2, by: 'Ann Oncall', via: commandActor().via, source: 'production' },
+        backup: { name, run: 1, root: before.root, sources: ['production'] },
+      },
+    ]);
+    expect((await run('audit')).stdout).toMatch(
+      new RegExp(`Ann Oncall \\(.*\\) +restore_backup +backup ${name} +run 1, root ${before.root}, made `),
+    );
+    await next('C');
+    await run('backup', 'create');
+    expect(await run('verify', '--backups', '--root', before.root)).toMatchObject({ code: 0, stderr: '' });
+    change(`UPDATE audit_log SET row = json_set(row, '$.run', 2) WHERE entry = 2`);
+    expect((await run('verify')).stdout).toContain(
+      'entry 2 of the audit log (restore_backup by Ann Oncall) is not',
+    );
+    change(`DELETE FROM audit_log WHERE entry = 2`);
+    expect((await run('verify')).stdout).toContain('run 2 sealed entry 2 of the audit log, which is gone');
+  });
+
+  it('is named where a root, or a backup, of after it is not found', async () => {
+    const { run, next, verified, name, lost, directory } = await restored();
+    const reason = `entry 2 of the audit log: Ann Oncall restored ${name} (run 1) on `;
+    const refused = await run('verify', '--root', lost.root);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain(reason);
+    expect((await verified('--root', lost.root)).noted).toMatchObject({
+      ...{ root: lost.root, status: 'unknown' },
+      restored_backup: { entry: 2, by: 'Ann Oncall', name, run: 1 },
+    });
+    await next('C');
+    await run('backup', 'create');
+    const file = join(directory, `${name}.json`);
+    const manifest = JSON.parse(readFileSync(file, 'utf8')) as object;
+    writeFileSync(file, JSON.stringify({ ...manifest, root: lost.root }));
+    const compared = await run('verify', '--backups');
+    expect(compared.code).toBe(1);
+    expect(compared.stderr).toContain(reason);
+  });
+
+  it('gives a copy elsewhere no entry', async () => {
+    const { run, name, path } = await restored();
+    const copy = join(dirname(path), 'copy.db');
+    expect(await run('backup', 'restore', name, '--to', copy)).toMatchObject({ code: 0, stderr: '' });
+    const file = new Database(copy, { readonly: true });
+    expect(file.prepare('SELECT action FROM audit_log').pluck().all()).toEqual(['pin']);
+    file.close();
+  });
+});
+
+it('verify names nothing to note where it found problems', async () => {
+  const { run, change } = await mirrored();
+  await run('snapshots', 'pin', 'first');
+  change(`UPDATE records SET body = '{"id":"r1","name":"forged"}'`);
+  const { code, stdout } = await run('verify');
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/problems? found: /);
+  expect(stdout).not.toMatch(/sealed up to run|audit log up to entry/);
 });

@@ -1,7 +1,10 @@
 import Database from 'better-sqlite3';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { addToRestored } from '../../src/mirror/backup.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import { ORG, begin, open, sync } from './fixture.ts';
+import { makeMovedMirror } from '../../src/mirror/move.ts';
+import { ORG, begin, open, sync, temporaryDirectory } from './fixture.ts';
 
 const AT = '2026-03-01T12:00:01.000Z';
 const ACCEPTED = {
@@ -67,6 +70,8 @@ async function problems(path: string): Promise<string[]> {
   return (await open({ path, mode: 'read' }).verify()).problems.map(({ message }) => message);
 }
 
+const NOT_WRITTEN = 'is not as it was written, or does not follow the entry before it';
+
 describe('the audit log', () => {
   it('has an entry of each acceptance, pin, restore and forget, with who did it', async () => {
     const path = await story();
@@ -100,7 +105,6 @@ describe('the audit log', () => {
     expect(await problems(path)).toEqual([]);
   });
 
-  const NOT_WRITTEN = 'is not as it was written, or does not follow the entry before it';
   it.each<[what: string, statements: string[], problems: string[]]>([
     [
       'a pin taken out',
@@ -277,6 +281,50 @@ describe('the audit log', () => {
       'end',
     ]);
     expect((await again.verify()).problems).toEqual([]);
+  });
+
+  it('has an entry of the backup that a mirror was restored from, through a forget and a move', async () => {
+    const mirror = open();
+    for (const name of ['A', 'B']) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+    const [latest] = mirror.runs.list();
+    const root = latest?.root ?? '';
+    mirror.close();
+    const backup = { name: 'b.zst', run: 2, root, madeAt: AT, sources: ['production'] };
+    const actor = { by: 'ann', via: 'root@here' };
+    addToRestored(mirror.path, { states: [], entry: { actor, at: AT, backup } });
+    const again = open({ path: mirror.path });
+    expect(again.auditLog()).toMatchObject([
+      { entry: 1, at: AT, ...actor, action: 'restore_backup', subject: { about: 'backup', ...backup } },
+    ]);
+    expect(again.findSeal(root)).toEqual({ status: 'run', run: 2 });
+    expect((await again.verify()).problems).toEqual([]);
+    await sync(again, 'roles', ORG, ['{"id":"r1","name":"C"}']);
+    await again.retention.forget({ policy: { last: 1 }, isEqual: () => false });
+    expect((await again.verify()).problems).toEqual([]);
+    again.close();
+    const moved = join(temporaryDirectory(), 'moved.db');
+    makeMovedMirror(moved, [{ path: mirror.path, sources: ['production'] }], { at: AT, actor });
+    const last = open({ path: moved });
+    expect(last.lastRestoredBackup()).toEqual({ entry: 1, at: AT, by: 'ann', name: 'b.zst', run: 2 });
+    expect((await last.verify()).problems).toEqual([]);
+    last.close();
+    for (const [statement, problem] of [
+      [
+        `UPDATE audit_log SET by = 'eve' WHERE entry = 1`,
+        `entry 1 of the audit log (restore_backup by eve) ${NOT_WRITTEN}`,
+      ],
+      [
+        `UPDATE audit_log SET row = '{' WHERE entry = 1`,
+        `entry 1 of the audit log (restore_backup by eve) ${NOT_WRITTEN}`,
+      ],
+      [`DELETE FROM audit_log WHERE entry = 1`, 'entry 1 of the audit log is gone'],
+    ] as const) {
+      change(mirror.path, statement);
+      expect(await problems(mirror.path)).toContain(problem);
+      expect(open({ path: mirror.path, mode: 'read' }).lastRestoredBackup()?.run).toBe(
+        statement.includes('eve') ? 2 : statement.includes('{') ? null : undefined,
+      );
+    }
   });
 
   it('is not covered by a run that was not published', async () => {

@@ -3,8 +3,8 @@ import { sql } from 'drizzle-orm';
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
 /**
- * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends. Entries are only added. The
- * rows that they are about must be as the latest entry has them.
+ * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends, and for each backup that the mirror
+ * was restored from. Entries are only added. The rows that they are about must be as the latest entry has them.
  */
 export const auditLog = sqliteTable(
   'audit_log',
@@ -32,10 +32,11 @@ export const auditLog = sqliteTable(
         | 'end'
         | 'forget'
         | 'move'
+        | 'restore_backup'
       >(),
-    /** The table of the row. */
-    about: text('about').notNull().$type<'acceptances' | 'snapshots' | 'restores' | 'forgets'>(),
-    /** The key of the row, as a JSON array. */
+    /** The table of the row; `backups`: there is no row, what is recorded is the backup that became this mirror. */
+    about: text('about').notNull().$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups'>(),
+    /** The key of the row, as a JSON array; of a backup, its name. */
     member: text('member').notNull(),
     /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. */
     row: text('row').notNull(),
