@@ -9,6 +9,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { type ExportRevision, revisionLines } from '../report/export/documents.ts';
 import { parquetOfHistory } from '../report/export/parquet.ts';
+import { latestIds, RecreatedReferences } from '../state/recreated-ids.ts';
 import type { ExportFormat } from './export-directory.ts';
 
 /**
@@ -55,6 +56,25 @@ function* withChanges(
 ): Generator<ExportRevision> {
   let before: { readonly value: JsonValue | undefined; readonly name: string } | null = null;
   let record = '';
+  const references = new Map<string, RecreatedReferences>();
+  // With references to recreated records by their new ids: their change is the restore's, not this record's.
+  const bodyBefore = (of: {
+    readonly source: string;
+    readonly kind: Kind;
+    readonly recreated?: { readonly restore: number; readonly before: string | null };
+  }): JsonValue | undefined => {
+    const { source, kind, recreated } = of;
+    if (recreated === undefined || recreated.before === null) return undefined;
+    const key = JSON.stringify([source, recreated.restore]);
+    const own =
+      references.get(key) ??
+      new RecreatedReferences(
+        definitions(source),
+        latestIds(mirror.restores.idMap(source), recreated.restore),
+      );
+    references.set(key, own);
+    return parseLossless(own.renamed({ kind, body: recreated.before }));
+  };
   for (const revision of mirror.records.history(filter)) {
     count();
     const { source, kind, scope, id } = revision;
@@ -66,16 +86,17 @@ function* withChanges(
     const value = revision.body === null ? undefined : parseLossless(revision.body);
     const name: string =
       value === undefined ? (before?.name ?? '') : recordName(definition, value, revision.id);
-    const isCompared = revision.change === 'changed' && value !== undefined && before?.value !== undefined;
-    const changes = isCompared
-      ? compareBodies(definition, before?.value ?? null, value, 'default').map(({ path, from, to }) => ({
-          path,
-          ...(from === undefined ? {} : { from }),
-          ...(to === undefined ? {} : { to }),
-        }))
-      : null;
+    const from = revision.change === 'changed' ? before?.value : bodyBefore(revision);
+    const changes =
+      value === undefined || from === undefined
+        ? null
+        : compareBodies(definition, from, value, 'default').map(({ path, from: old, to }) => ({
+            path,
+            ...(old === undefined ? {} : { from: old }),
+            ...(to === undefined ? {} : { to }),
+          }));
     // A change of notation only is none by the one comparison.
-    if (changes?.length !== 0) yield { ...revision, name, changes };
+    if (revision.change !== 'changed' || changes?.length !== 0) yield { ...revision, name, changes };
     before = { value, name };
   }
 }

@@ -22,7 +22,7 @@ import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 import { RecreatedIds } from './recreated-ids.ts';
-import { readIdMap } from './restores.ts';
+import { type IdMapping, readIdMap } from './restores.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { sources } from './schema/source-tables.ts';
@@ -79,6 +79,8 @@ type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'recreat
 /** One revision of a record, where it is. */
 interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
   readonly change: HistoryChange;
+  /** Of a recreated record: the restore, and its last body under the id that it had before, if the mirror has one. */
+  readonly recreated?: { readonly restore: number; readonly before: string | null };
 }
 
 interface RemovedRecord extends RecordKey {
@@ -285,27 +287,58 @@ export function* readHistory(connection: Connection, filter: RecordFilter = {}):
         const { run } = revision;
         if (revision.change === 'rewritten') continue;
         const key = { kind, scope, id: head.id };
-        const change = revision.change === 'added' ? additionOf(key, run) : revision.change;
+        const addition = revision.change === 'added' ? additionOf(key, run) : { change: revision.change };
         const body = text === null ? null : bodies.of(text, revision);
-        yield { source, ...key, run, at: timeOf(run), change, body };
+        yield { source, ...key, run, at: timeOf(run), ...addition, body };
       }
     }
   }
 }
 
-/** Returns what the view `changes` calls an addition. */
+/** Returns what the view `changes` calls an addition, and of a recreated record what it was before. */
 function prepareAdditions(
   connection: Connection,
   source: string,
-): (key: RecordKey, run: number) => HistoryChange {
+): (key: RecordKey, run: number) => Pick<HistoryRevision, 'change' | 'recreated'> {
   const first = FIRST_KEPT(connection).get({ source })?.run;
   const keyText = (kind: Kind, scope: Scope, id: string): string =>
     JSON.stringify([kind, scopeKey(scope), id]);
-  const recreated = new Set(
-    readIdMap(connection, source).map(({ kind, newScope, newId }) => keyText(kind, newScope, newId)),
+  // The last restore that gave an id counts.
+  const givenBy = new Map(
+    readIdMap(connection, source).map((mapping) => [
+      keyText(mapping.kind, mapping.newScope, mapping.newId),
+      mapping,
+    ]),
   );
-  return ({ kind, scope, id }, run) =>
-    run === first ? 'initial' : recreated.has(keyText(kind, scope, id)) ? 'recreated' : 'added';
+  return ({ kind, scope, id }, run) => {
+    if (run === first) return { change: 'initial' };
+    const mapping = givenBy.get(keyText(kind, scope, id));
+    if (mapping === undefined) return { change: 'added' };
+    // An id that no run has seen, between two restores, has no body: the one before it has.
+    let before: string | null = null;
+    const passed = new Set<IdMapping>();
+    for (let by: IdMapping | undefined = mapping; by !== undefined && !passed.has(by) && before === null;) {
+      passed.add(by);
+      before = lastBody(connection, { source, kind, scope: by.oldScope, id: by.oldId }, run);
+      by = givenBy.get(keyText(kind, by.oldScope, by.oldId));
+    }
+    return { change: 'recreated', recreated: { restore: mapping.restore, before } };
+  };
+}
+
+/** The newest body of a record up to a run, also if it was removed by then. */
+function lastBody(
+  connection: Connection,
+  { source, kind, scope, id }: Omit<MirrorRecord, 'body'>,
+  until: number,
+): string | null {
+  const [collection] = selectCollections(connection, { sources: [source], kinds: [kind], scope });
+  const head = collection === undefined ? undefined : headOfId(connection, collection.id, id);
+  if (collection === undefined || head === undefined) return null;
+  for (const { revision, text } of textsOf(connection, head))
+    if (revision.run <= until && text !== null)
+      return checkedBodies(connection, collection).of(text, revision);
+  return null;
 }
 
 const FIRST_KEPT = prepared((db) =>

@@ -40,6 +40,18 @@ export function idLookup(mappings: readonly IdMapping[]): (kind: Kind, id: strin
   return (kind, id) => ids.latest(kind, id);
 }
 
+/** Each id that a record had with the latest one that restores up to this one gave it. */
+export function latestIds(mappings: readonly IdMapping[], restore: number): MatchedIds {
+  const recreated = new RecreatedIds(mappings.filter((mapping) => mapping.restore <= restore));
+  const matched = new MatchedIds();
+  for (const [kind, same] of recreated.groups)
+    for (const id of same.keys()) {
+      const latest = recreated.latest(kind, id);
+      if (latest !== undefined) matched.pair(kind, id, latest);
+    }
+  return matched;
+}
+
 /** The ids with those that the same records had or got by being created again; the given ones first. */
 export function withMappedIds(kind: Kind, ids: readonly string[], mappings: readonly IdMapping[]): string[] {
   const recreated = new RecreatedIds(mappings);

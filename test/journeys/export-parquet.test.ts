@@ -94,7 +94,7 @@ describe('Parquet', () => {
     const columns = mirror.prepare("SELECT name FROM pragma_table_info('domains')").pluck().all();
     expect(types.map((column) => (column as { name: string }).name)).toEqual(columns);
     for (const name of ['first_seen_at', 'last_changed_at'])
-      expect(types).toContainEqual({ name, type: 'TIMESTAMP' });
+      expect(types).toContainEqual({ name, type: 'TIMESTAMP WITH TIME ZONE' });
     const seen = { first: runEnd(mirror, 1), last: runEnd(mirror, 2) };
     expect(
       mirror.prepare('SELECT first_seen_at AS first, last_changed_at AS last FROM domains').all(),

@@ -147,6 +147,21 @@ describe('records that a restore created again', () => {
         2, 2, 2, 3,
       ]);
     }
+    const history = (await story.expectRun(0, 'export', '--history', '--kind', 'batch_exports')).stdout
+      .trim()
+      .split('\n')
+      .map((each) => JSON.parse(each) as { id: string; change: string; changes: unknown[] | null })
+      .filter(({ id }) => exported.includes(id));
+    expect(history.map(({ id, change }) => [id, change])).toEqual(
+      expect.arrayContaining([
+        [exported[1], 'recreated'],
+        [exported[0], 'removed'],
+      ]),
+    );
+    const again = history.find(({ change }) => change === 'recreated')?.changes;
+    // As the log: the new id, and not the project that it is of.
+    expect(again).toContainEqual({ path: '/id', from: exported[0], to: exported[1] });
+    expect(JSON.stringify(again)).not.toContain('/team_id');
   });
 
   it('are not a loss that a restore of the latest run points to', async () => {

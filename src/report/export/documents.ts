@@ -27,7 +27,7 @@ export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly at: string;
   /** As the view `changes` has it. */
   readonly change: 'added' | 'changed' | 'removed' | 'initial' | 'recreated';
-  /** Of a changed record; a side that is missing was absent. Null for the others. */
+  /** Of a changed or recreated record; a side that is missing was absent. Null for the others. */
   readonly changes:
     readonly { readonly path: string; readonly from?: JsonValue; readonly to?: JsonValue }[] | null;
   /** Exactly as received; null for a removal. */

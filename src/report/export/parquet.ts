@@ -17,6 +17,9 @@ import {
 } from '../../core/json.ts';
 import type { DatedExportRecord, ExportRecord, ExportRevision } from './documents.ts';
 
+/** Said beside the older annotation, which DuckDB reads as a time without zone. */
+const TIME_IN_UTC = { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' } as const;
+
 type Cell = string | number | bigint | boolean | Date | null;
 
 interface Column<Row> {
@@ -214,7 +217,10 @@ function* parquetFile<Row extends { readonly body: string | null }>(
     type,
     data: [],
   }));
-  const file = new ParquetWriter({ writer: bytes, schema: schemaFromColumnData({ columnData: group }) });
+  const schema = schemaFromColumnData({ columnData: group }).map((column) =>
+    column.converted_type === 'TIMESTAMP_MILLIS' ? { ...column, logical_type: TIME_IN_UTC } : column,
+  );
+  const file = new ParquetWriter({ writer: bytes, schema });
   let count = 0;
   let characters = 0;
   const taken = (): Uint8Array => {
