@@ -45,7 +45,15 @@ export async function apply(context: CommandContext, options: ApplyCommandOption
   try {
     const desired = await desiredOf(session, plan);
     await requireUnmoved(session, plan, desired);
-    return await showAndSend(session, { plan, desired, notes: [] }, { ...options, apply: true });
+    return await showAndSend(
+      session,
+      { plan, desired, notes: [] },
+      {
+        ...options,
+        apply: true,
+        savedAs: options.plan,
+      },
+    );
   } finally {
     session.close();
   }

@@ -35,6 +35,8 @@ import { printPage } from './pager.ts';
 
 interface ShowOptions {
   readonly apply?: boolean;
+  /** Of a saved plan, which was read before: without a question its counts are enough. */
+  readonly savedAs?: string;
   readonly yes?: boolean;
   readonly format?: PlanFormat;
   readonly out?: string;
@@ -69,7 +71,10 @@ export async function showAndSend(
     printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
-  if (!isApplied || (format !== 'json' && !isSeen)) {
+  const isAsked = isApplied && options.yes !== true;
+  if (options.savedAs !== undefined && format === 'text' && !isAsked && context.options.verbose !== true) {
+    if (!isSeen) await print(context, `${options.savedAs}: ${planSummary(plan)} (-v lists the steps)\n`);
+  } else if (!isApplied || (format !== 'json' && !isSeen)) {
     await printPlan(session, plan, format, { notes, isAskedAbout: isApplied });
   }
   const reason = planReason(plan, session.definitions);
@@ -249,8 +254,12 @@ function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
 /** Saves the complete plan: it is what `apply` takes, and holds no secret value. */
 export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
   await writeWhole(resolve(context.cwd, file), [`${JSON.stringify(planDocument(plan), null, 1)}\n`], context);
-  const sends = plan.steps.some(isExecutable) && plan.refused.length === 0;
-  printNote(context, [`plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`]);
+  const sends = plan.steps.some(isExecutable);
+  printNote(context, [
+    plan.refused.length > 0
+      ? `the plan is refused: saved to ${file} to be read, \`tidemark apply\` will not send it`
+      : `plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`,
+  ]);
 }
 
 // The desired records of a saved plan: for the secrets in them, or the positions of configured secrets.

@@ -93,6 +93,25 @@ describe('a saved plan', () => {
     expect(story.writes()).toHaveLength(2);
   });
 
+  it('is shown in a line where nobody is asked, and with -v in full; refused, it is saved to be read', async () => {
+    const story = await damaged();
+    await story.plan(2, '--out', 'plan.json');
+    const applied = await story.expectRun(0, 'apply', 'plan.json', '--yes');
+    expect(applied.stdout).toMatch(
+      /^plan\.json: 2 to \w+; \d+ unchanged \(-v lists the steps\)\n\nrestore 1 of default: 2 applied and verified\n/,
+    );
+    await story.call('POST', `${ORGANIZATION}domains/`, { domain: 'raffle.example' });
+    const refused = await story.expectRun(6, 'restore', 'run:1', '--prune', '--out', 'refused.json');
+    expect(refused.stderr).toContain(
+      'the plan is refused: saved to refused.json to be read, `tidemark apply` will not send it\n',
+    );
+    const brief = await story.expectRun(6, 'apply', 'refused.json', '--yes');
+    expect(brief.stdout).toMatch(/^refused\.json: 1 to remove; \d+ unchanged \(-v lists the steps\)\n$/);
+    expect(brief.stderr).toContain('the plan is refused: 1 records would be removed');
+    const full = await story.expectRun(6, 'apply', 'refused.json', '--yes', '-v');
+    expect(full.stdout).toContain('remove domain raffle.example');
+  });
+
   it('is refused with what moved since, where it was edited, and where it is none', async () => {
     const story = await damaged();
     await story.plan(2, '--out', 'plan.json');
