@@ -13,9 +13,11 @@ import {
   directoryOf,
   NOT_SENT,
 } from './checking.ts';
+import { Mistakes } from './mistakes.ts';
 import { jsonTemplateMistake, NOTICE_EVENTS, templateMistake } from './notice-events.ts';
+import { parseTree } from './parse.ts';
 import * as t from './schema.ts';
-import { type Path, valueAt } from './tree.ts';
+import { mapping, type Path, type Tree, valueAt } from './tree.ts';
 
 const NO_SECRET = new Secret('');
 
@@ -196,7 +198,8 @@ export function checkNotices(
   sources: readonly string[],
 ): ChannelConfig[] {
   const names = new Set<string>();
-  return parsed.map((given, index) => {
+  return eachChannel(checking.tree, parsed).flatMap((given, index) => {
+    if (given === undefined) return [];
     const at: Path = ['notices', index];
     if (names.has(given.name))
       checking.mistakes.add(checking.tree, [...at, 'name'], 'expected a different name for each channel');
@@ -207,6 +210,21 @@ export function checkNotices(
       ...withSecrets(checking, at, form ?? CHANNEL, given),
       directory: directoryOf(checking, at),
     };
+  });
+}
+
+/**
+ * The channels by their positions. One that is refused as a whole, as for its type, takes the list with it: then each is
+ * parsed alone, and is undefined where it is refused. What is wrong with it was said with the list.
+ */
+function eachChannel(tree: Tree, parsed: readonly ParsedChannel[]): readonly (ParsedChannel | undefined)[] {
+  const given = valueAt(tree.root, ['notices']);
+  if (!Array.isArray(given) || given.length === parsed.length) return parsed;
+  const alone = z.strictObject({ notices: NOTICES });
+  return given.map((channel: unknown) => {
+    const root = mapping();
+    root['notices'] = [channel];
+    return parseTree(alone, { ...tree, root }, new Mistakes()).notices[0];
   });
 }
 

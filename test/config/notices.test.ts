@@ -69,6 +69,27 @@ describe('notices', () => {
     ]);
   });
 
+  it('behind one of an unknown type are reported all the same, with their positions', () => {
+    const { message } = refused(
+      notices(
+        '- { name: a, type: slak }',
+        '- { name: b, type: email, severity: grave }',
+        '- { name: c, type: slack, url: "${HOOK}" }',
+        '- { name: c, type: webhook }',
+      ),
+      URLS,
+    );
+    expect(message.match(/notices\[\d\]\.\w+/g)?.sort()).toEqual([
+      'notices[0].type',
+      'notices[1].from',
+      'notices[1].severity',
+      'notices[1].smtpUrl',
+      'notices[1].to',
+      'notices[3].name',
+      'notices[3].url',
+    ]);
+  });
+
   it('with a key that two other types have are reported once', () => {
     const { message } = refused(
       notices('- { name: a, type: email, smtpUrl: "${SMTP}", from: a@b.c, to: [d@e.f], url: "${HOOK}" }'),
