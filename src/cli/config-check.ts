@@ -2,12 +2,14 @@
 import { existsSync, statSync } from 'node:fs';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
-import { hasMirrorPerSource, type LoadedConfig, mirrorOf } from '../config/mirrors.ts';
+import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs, mirrorOf } from '../config/mirrors.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { backupInterval } from '../daemon/http/wording.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
+import { openToInspect } from './doctor-report.ts';
+import { otherSourcesNote } from './other-sources.ts';
 import { windowsText } from './rate-text.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
 
@@ -18,7 +20,11 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
-  const warnings = [...config.warnings, ...(await backupWarnings(config))];
+  const warnings = [
+    ...config.warnings,
+    ...(await backupWarnings(config)),
+    ...otherSourceWarnings(context, config),
+  ];
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.config_check/1',
@@ -48,6 +54,20 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;
+}
+
+/** A mirror that cannot be opened is `doctor`'s to report: here only the configuration is checked. */
+function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): string[] {
+  return mirrorConfigs(loaded).flatMap((config) => {
+    const { mirror } = openToInspect(context, config, 'config check');
+    if (mirror === null) return [];
+    try {
+      const note = otherSourcesNote(mirror, config);
+      return note === null ? [] : [`${note.message}: ${note.next}`];
+    } finally {
+      mirror.close();
+    }
+  });
 }
 
 /** What would make a backup fail, or leave it readable for anybody who gets hold of it. */

@@ -1,11 +1,13 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { isInteractive, lineOptions, print, printShownReason, type CommandContext } from './context.ts';
 import {
@@ -18,6 +20,7 @@ import {
   reachReport,
 } from './doctor-report.ts';
 import { checkTargets, targetProblems } from './doctor-backups.ts';
+import { otherSourcesNote } from './other-sources.ts';
 import { probeSource } from './source-probe.ts';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -56,6 +59,7 @@ export async function doctor(
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),
+      ...otherSourceProblems(mirror, config),
       ...targetProblems(targets),
       // Of the configuration as a whole: once.
       ...(context.ofSeveral?.isFirst === false ? [] : config.warnings).map((warning): Problem => ({
@@ -86,6 +90,11 @@ export async function doctor(
   } finally {
     opened.mirror?.close();
   }
+}
+
+function otherSourceProblems(mirror: Mirror | null, config: Config): Problem[] {
+  const note = mirror === null ? null : otherSourcesNote(mirror, config);
+  return note === null ? [] : [{ gravity: 'warning', code: 'other_sources', ...note }];
 }
 
 // `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing.

@@ -6,7 +6,6 @@ import type { Config } from '../config/config.ts';
 import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import type { Mirror } from '../mirror/mirror.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -21,6 +20,7 @@ import {
   type CommandContext,
   terminalWidth,
 } from './context.ts';
+import { otherSourcesNote } from './other-sources.ts';
 import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
@@ -77,7 +77,8 @@ async function syncHere(
   const runs: ReportedRun[] = [];
   try {
     const warnings = verificationNote(mirror);
-    printReason(context, otherSourceNote(mirror, config));
+    const others = otherSourcesNote(mirror, config);
+    if (others !== null) printReason(context, [others.message, `  → ${others.next}`]);
     for (const source of config.sources) {
       printNote(context, crashedRunNote(mirror, source.name));
       let progress: Progress | null = null;
@@ -121,18 +122,6 @@ async function warnOfNewMirror(context: CommandContext, config: Config): Promise
   if ((statSync(config.mirror, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const anew = await aboutToBeginAnew(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
-}
-
-/** A source that begins beside the history of a source that was removed from the configuration is probably the same, renamed. */
-function otherSourceNote(mirror: Mirror, { sources, configured }: Config): string[] {
-  const held = mirror.runs.sources().filter((source) => mirror.runs.latest(source) !== undefined);
-  const left = held.filter((source) => !configured.some(({ name }) => name === source));
-  const [begun] = sources.filter(({ name }) => !held.includes(name));
-  if (left.length === 0 || begun === undefined) return [];
-  return [
-    `${begun.name} begins without history, and the mirror holds that of ${left.join(', ')}, which is not configured`,
-    `  → if it is the same service, stop, and give the source its old name: \`name: ${left[0] ?? ''}\` in the configuration, or TIDEMARK_NAME=${left[0] ?? ''}`,
-  ];
 }
 
 /** Bars need a terminal that moves its cursor. */

@@ -314,6 +314,21 @@ describe('backups elsewhere', () => {
     expect(restored.stdout).toContain(
       'sources in it: production\n→ the configuration has default, and not production: give the source the name that it had (`name: production`, or TIDEMARK_NAME=production)',
     );
+    const others =
+      'default begins without history, and the mirror holds that of production, which is not configured';
+    const remedy = 'if it is the same service, stop, and give the source its old name: `name: production`';
+    const checked = await run('default', 'config', 'check');
+    expect(checked.stdout).toContain(`warning: ${others}: ${remedy}`);
+    expect((await run('production', 'config', 'check')).stdout).not.toContain('begins without history');
+    const doctor = await run('default', 'doctor', '--json');
+    expect(doctor.code).toBe(0);
+    expect((JSON.parse(doctor.stdout) as { problems: object[] }).problems).toContainEqual({
+      gravity: 'warning',
+      code: 'other_sources',
+      source: 'default',
+      message: others,
+      next: expect.stringContaining(remedy) as string,
+    });
     const synced = await run('default', 'sync', '--quiet');
     expect(synced).toMatchObject({ code: 0 });
     expect(synced.stderr).toMatch(
