@@ -7,7 +7,7 @@ import { asFileError } from '../core/file-errors.ts';
 import type { ListeningAt } from '../core/local-url.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { type AccessKey, createAuthenticator } from './authorization.ts';
-import { createInterface } from './interface.ts';
+import { type Interface, createInterface } from './interface.ts';
 import { createListener } from './listener.ts';
 import { DataFile } from './memory/data-file.ts';
 import { secureRandom } from './memory/identity.ts';
@@ -82,7 +82,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   });
   const serve =
     profile === undefined ? documented : answerAs(profile, { documented, authenticate, store, clock });
-  const listener = createListener(serve, log, options.trustedProxies);
+  const listener = createListener(logged(serve, log), log, options.trustedProxies);
   return {
     listen: (address) => listener.listen(address),
     close: async () => {
@@ -91,6 +91,16 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     },
     store,
     snapshot: () => store.snapshot({ userUuid: keys[0]?.userUuid ?? null, organizations: null }),
+  };
+}
+
+/** Each request at debug: no key, and of a query, which may search for an address, nothing. */
+function logged(serve: Interface, log: Logger): Interface {
+  return async (request) => {
+    const answer = await serve(request);
+    const [path = ''] = request.target.split('?');
+    log.debug({ method: request.method, path, status: answer.status }, 'request answered');
+    return answer;
   };
 }
 

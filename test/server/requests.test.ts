@@ -1,11 +1,29 @@
 /** What holds for every operation: keys, methods, lists, bodies, addresses. */
 import { connect } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { createLogger } from '../../src/core/logger.ts';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { KEY, resultsOf, startSandbox, withOrganization } from './running-sandbox.ts';
 import { smallDemo } from './small-demo.ts';
+
+describe('the log', () => {
+  it('has each request at debug, without its key and query', async () => {
+    const lines: string[] = [];
+    const log = createLogger('debug', { write: (line: string) => lines.push(line) });
+    const { call } = await startSandbox({ log });
+    await call('POST', '/api/organizations/', { name: 'Harbor' });
+    await call('GET', '/api/organizations/?limit=1');
+    await call('DELETE', '/api/organizations/none/', undefined, { key: 'wrong' });
+    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+      { msg: 'request answered', method: 'POST', path: '/api/organizations/', status: 201 },
+      { msg: 'request answered', method: 'GET', path: '/api/organizations/', status: 200 },
+      { msg: 'request answered', method: 'DELETE', path: '/api/organizations/none/', status: 401 },
+    ]);
+    expect(lines.join('')).not.toMatch(/test-key|wrong|limit|Harbor/);
+  });
+});
 
 describe('keys', () => {
   it.each([
@@ -342,7 +360,11 @@ describe('limits and failures', () => {
     expect(answer.text).toBe(
       '{"type":"server_error","code":"error","detail":"A server error occurred.","attr":null}',
     );
-    expect(lines).toMatchObject([{ method: 'GET', path: '/api/organizations/' }]);
+    const path = '/api/organizations/';
+    expect(lines).toMatchObject([
+      { method: 'GET', path, err: { message: 'a secret detail' } },
+      { method: 'GET', path, status: 500 },
+    ]);
   });
 
   it('says that a port is taken', async () => {
