@@ -6,8 +6,8 @@ import { definitionsFor } from '../config/source.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
-import { compareKeys } from '../catalog/order.ts';
-import { withoutRepeats } from '../diff/unions.ts';
+import { compareKeys, type RecordKey } from '../catalog/order.ts';
+import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/unions.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -285,7 +285,10 @@ export function changesBetween(
       filter.kinds?.includes(key.kind) !== true && firstReads.isUnknown(key, change),
     through: (changes) => again.joined(changes, filter),
   });
-  const once = withoutRepeats(document, filter.kinds);
+  const repeating = { ...filter, kinds: repeatingKinds(filter.kinds), sources: [source] };
+  const keysAt = ({ run }: RunRow): Iterable<RecordKey> =>
+    repeating.kinds.length === 0 ? [] : mirror.records.keysAt(run, repeating);
+  const once = withoutRepeats(document, filter.kinds, inBoth(keysAt(runs.from), keysAt(runs.to)));
   const writes = new RestoreWrites(mirror, source);
   const changes = once.changes
     .map((change) => writes.marked(again.withRecreation(change), runs))
@@ -294,12 +297,14 @@ export function changesBetween(
 }
 
 /**
- * Records of the source of its first run that is kept: what the run added, a component in two lists once; or what there was as
- * of it, where retention dropped runs before it.
+ * Records of the source of its first run that is kept, a component in two lists once: what the run added; or what there was
+ * as of it, where retention dropped runs before it.
  */
 export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): number {
   if (mirror.retention.forgottenBefore(run) === undefined) return added;
-  return mirror.records.countsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
+  const sources = [source];
+  const all = mirror.records.countsAt(run, { sources }).reduce((sum, { records }) => sum + records, 0);
+  return all - countRepeats(mirror.records.keysAt(run, { sources, kinds: repeatingKinds() }));
 }
 
 /** The `changes` of a run's JSON document; null for a source's first run and for one that was not published. */

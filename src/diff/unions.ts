@@ -1,6 +1,7 @@
-/** Changes that appear in two lists, that of a family and the union of all families, are reported once. Pure. */
-import { definitionOf, familyKinds, scopeKey } from '../catalog/catalog.ts';
+/** Records that appear in two lists, that of a family and the union of all families, are reported and counted once. Pure. */
+import { CATALOG, definitionOf, familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 
 /**
@@ -21,13 +22,56 @@ export function changesOnce<Change extends Pick<RecordChange, 'kind' | 'scope' |
   });
 }
 
-/** The document with `changesOnce`, and with its counts. */
-export function withoutRepeats(document: DiffDocument, kinds: readonly Kind[] | undefined): DiffDocument {
+const REPEATING_KINDS: readonly Kind[] = CATALOG.filter(
+  ({ isUnionOfFamily }) => isUnionOfFamily === true,
+).flatMap(({ kind }) => familyKinds(kind));
+
+/** Kinds whose lists have records in common, of `kinds` where they are given. */
+export function repeatingKinds(kinds?: readonly Kind[]): Kind[] {
+  return REPEATING_KINDS.filter((kind) => kinds?.includes(kind) !== false);
+}
+
+/** The keys that are in both. */
+export function inBoth(from: Iterable<RecordKey>, to: Iterable<RecordKey>): RecordKey[] {
+  const there = new Set(Array.from(to, (record) => keyText(record, record.kind)));
+  return [...from].filter((record) => there.has(keyText(record, record.kind)));
+}
+
+/** How many of these records a union has that the list of a family has as well. */
+export function countRepeats(records: Iterable<RecordKey>): number {
+  const all = [...records];
+  const known = new Set(all.map((record) => keyText(record, record.kind)));
+  return all.filter(
+    (record) =>
+      definitionOf(record.kind).isUnionOfFamily === true &&
+      familyKinds(record.kind).some((each) => each !== record.kind && known.has(keyText(record, each))),
+  ).length;
+}
+
+function keyText({ scope, id }: RecordKey, kind: Kind): string {
+  return `${kind} ${scopeKey(scope)} ${id}`;
+}
+
+/**
+ * The document with `changesOnce`, and with its counts. `both`: what both sides have of `repeatingKinds`, where unchanged
+ * records are counted once as well.
+ */
+export function withoutRepeats(
+  document: DiffDocument,
+  kinds: readonly Kind[] | undefined,
+  both: Iterable<RecordKey> = [],
+): DiffDocument {
   const changes = changesOnce(document.changes, kinds);
-  const repeats = document.changes.length - changes.length;
+  const changed = new Set(document.changes.map((change) => keyText(change, change.kind)));
+  const isUnionAsked = kinds?.some((kind) => definitionOf(kind).isUnionOfFamily === true) === true;
+  const unchangedTwice = isUnionAsked
+    ? 0
+    : countRepeats([...both].filter((record) => !changed.has(keyText(record, record.kind))));
+  const repeats = document.changes.length - changes.length + unchangedTwice;
   if (repeats === 0) return document;
   const { collections, records } = document.compared;
-  const summary = { ...document.summary, added: 0, changed: 0, removed: 0 };
+  const unchanged = document.summary.unchanged - unchangedTwice;
+  const summary = { ...document.summary, added: 0, changed: 0, removed: 0, unchanged };
   for (const { change } of changes) summary[change] += 1;
   return { ...document, compared: { collections, records: records - repeats }, changes, summary };
 }

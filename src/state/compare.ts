@@ -4,9 +4,9 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
-import { type CollectionKey, compareKeys } from '../catalog/order.ts';
+import { type CollectionKey, compareKeys, type RecordKey } from '../catalog/order.ts';
 import { type State, stepsOverStates, runInSlices, type RecordState, sortRecords } from '../diff/states.ts';
-import { withoutRepeats } from '../diff/unions.ts';
+import { inBoth, repeatingKinds, withoutRepeats } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { requireComparedFields } from './compared-fields.ts';
@@ -95,7 +95,11 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
         : stepsOverStates(side(from), side(to), options);
     documents.push(await runInSlices(steps, asked.signal));
   }
-  const merged = withoutRepeats(mergeParts(documents, from.reference, to.reference), filter.kinds);
+  const merged = withoutRepeats(
+    mergeParts(documents, from.reference, to.reference),
+    filter.kinds,
+    repeatingRecords(request, parts, apart),
+  );
   const document: DiffDocument = {
     ...merged,
     ...(to.source === null ? {} : { source: to.source }),
@@ -109,6 +113,22 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   const unknown = unknownIds(asked, filter, asked.typedIds);
   return unknown.length === 0 ? document : { ...document, skipped: [...document.skipped, ...unknown] };
+}
+
+/** What both states have in lists that repeat each other, where these are compared. */
+function repeatingRecords(
+  { from, to }: Pick<ComparisonRequest, 'from' | 'to'>,
+  parts: readonly StateFilter[],
+  apart: readonly CollectionKey[],
+): RecordKey[] {
+  const keysOf = (state: LoadedState): RecordKey[] =>
+    parts.flatMap((part) => {
+      const kinds = repeatingKinds(part.kinds);
+      const filter = { ...part, kinds };
+      return kinds.length === 0 ? [] : [...(state.keys?.(filter) ?? state.records(filter))];
+    });
+  const left = new Set(apart.map(collectionKey));
+  return inBoth(keysOf(from), keysOf(to)).filter((each) => !left.has(collectionKey(each)));
 }
 
 /** What of the collections that either state knows can be compared. */

@@ -45,3 +45,18 @@ it('leaves everything where the union was asked for, and where there is nothing 
   const alone = documentOf([change('plugins', '1', 'removed')]);
   expect(withoutRepeats(alone, undefined)).toBe(alone);
 });
+
+it('counts unchanged records of two lists once, unless the union was asked for', () => {
+  const key = (kind: Kind, id: string) => ({ kind, scope: { organization_id: 'a' }, id });
+  const both = [
+    // Changed: counted with the changes.
+    ...[key('pipeline_transformations', '2'), key('plugins', '2')],
+    ...[key('pipeline_destinations', '4'), key('plugins', '4')],
+    key('plugins', '5'),
+  ];
+  const { summary, compared } = withoutRepeats(documentOf(CHANGES), undefined, both);
+  expect(summary).toEqual({ added: 1, removed: 2, changed: 2, unchanged: 5 });
+  expect(compared).toEqual({ collections: 2, records: 7 });
+  const asked = documentOf([]);
+  expect(withoutRepeats(asked, ['plugins', 'pipeline_destinations'], both)).toBe(asked);
+});

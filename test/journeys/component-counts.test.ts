@@ -41,6 +41,24 @@ describe('the totals of a run with a component', () => {
     );
   });
 
+  it('are one number in a comparison, a plan, and of the first run that is kept', async () => {
+    const story = await Story.start();
+    const { compared, summary } = JSON.parse(
+      (await story.expectRun(0, 'diff', 'latest', 'live', '--json')).stdout,
+    ) as { compared: { records: number }; summary: { unchanged: number } };
+    const { runs } = JSON.parse((await story.expectRun(0, 'runs', '--json')).stdout) as { runs: Totals[] };
+    expect(compared.records).toBe(runs[0]!.added);
+    expect(summary.unchanged).toBe(runs[0]!.added);
+    expect((await story.plan(0)).summary.unchanged).toBe(runs[0]!.added);
+    await story.expectRun(0, 'sync', '--quiet');
+    const equal = await story.expectRun(0, 'diff', 'run:1', 'run:2');
+    expect(equal.stdout).toContain(`${count(runs[0]!.added)} unchanged)`);
+    await story.expectRun(0, 'forget', '--keep-last', '1');
+    expect((await story.expectRun(0, 'changes')).stdout).toContain(
+      `run 2 is the first kept run of default: ${count(runs[0]!.added)} records, not listed as changes`,
+    );
+  });
+
   it('count its removal once, and the lists each', async () => {
     const story = await Story.start();
     const first = JSON.parse((await story.expectRun(0, 'runs', 'show', '1', '--json')).stdout) as {
