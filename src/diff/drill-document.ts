@@ -77,7 +77,7 @@ export interface DrillDocument {
   readonly tasks: readonly DrillTask[];
   /** Plans that were applied, until one had nothing left to send. */
   readonly passes: number;
-  /** Requests that changed something in the sandbox. */
+  /** Requests that changed something in the sandbox: a record may take several (created, then unpaused), or none. */
   readonly applied: number;
 }
 

@@ -67,7 +67,7 @@ export function drillReport(document: DrillDocument, options: DrillOptions): Rep
     facts: [
       outcomeText(document),
       `from ${source === undefined ? '' : `${source}: `}${referenceText(from, options.timeText)}`,
-      `${seconds.toFixed(1)} s, ${plural(applied, 'record')} written in ${plural(passes, 'pass', 'passes')}`,
+      `${seconds.toFixed(1)} s, ${plural(applied, 'step')} applied in ${plural(passes, 'pass', 'passes')} (a record may take several, or none)`,
     ],
     ...(generatedAt === undefined ? {} : { generatedAt }),
     stats: statsOf(document),

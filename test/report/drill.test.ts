@@ -126,6 +126,10 @@ const renderings: readonly (readonly [string, string])[] = [
   ['runbook', renderRunbook(document, options)],
 ];
 
+it('says what its numbers count', () => {
+  expect(renderings[0]?.[1]).toContain('12 steps applied in 2 passes (a record may take several, or none)');
+});
+
 describe.each(renderings)('%s', (name, text) => {
   it('holds no secret, and no id that is one', () => {
     expect(text).not.toContain(SECRET);
