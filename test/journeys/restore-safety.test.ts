@@ -107,7 +107,7 @@ describe('a saved plan', () => {
     );
     const brief = await story.expectRun(6, 'apply', 'refused.json', '--yes');
     expect(brief.stdout).toMatch(/^refused\.json: 1 to remove; \d+ unchanged \(-v lists the steps\)\n$/);
-    expect(brief.stderr).toContain('the plan is refused: 1 records would be removed');
+    expect(brief.stderr).toContain('the plan is refused: 1 record would be removed');
     const full = await story.expectRun(6, 'apply', 'refused.json', '--yes', '-v');
     expect(full.stdout).toContain('remove domain raffle.example');
   });

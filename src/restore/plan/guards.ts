@@ -1,4 +1,5 @@
 /** What is never written, and what makes a plan unsafe to apply (design.md, Restore). */
+import { plural } from '../../core/wording.ts';
 import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -81,7 +82,7 @@ function tooManyRemovals({ options }: PlanInput, steps: readonly PlanStep[]): Re
     {
       guard: 'max_removals',
       kind: null,
-      reason: `${removals} records would be removed, and the most allowed is ${options.prune.maxRemovals}`,
+      reason: `${plural(removals, 'record')} would be removed, and the most allowed is ${options.prune.maxRemovals}`,
       hint: `look at the removals in the plan; --max-removals ${removals} allows them`,
     },
   ];
