@@ -8,7 +8,7 @@ import { type Clock, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
-import { type Backup, listBackups } from './list.ts';
+import { type Backup, hasStoredIn, listBackups } from './list.ts';
 import { isOnMirrorDisk } from './mirror-disk.ts';
 import { mirrorId } from './plain-backup.ts';
 import { openTarget } from './targets/open.ts';
@@ -28,6 +28,8 @@ export interface TargetShown {
   readonly volume: { readonly freeBytes: number; readonly sizeBytes: number } | null;
   /** Whether it lies on the disk of the mirror. */
   readonly isOnMirrorDisk: boolean;
+  /** True for a directory that has none of the backups which were stored there: its disk may not be mounted. */
+  readonly isEmptied: boolean;
   /** Of each source, the newest backup of another mirror from before this one was begun. */
   readonly earlier: readonly EarlierBackup[];
 }
@@ -41,6 +43,8 @@ export interface BackupsShown {
   readonly problems: readonly string[];
   /** Addresses of those on the disk of the mirror. */
   readonly onMirrorDisk: readonly string[];
+  /** Addresses of those that lost their backups. */
+  readonly emptied: readonly string[];
 }
 
 /** Null where no target has answered yet. */
@@ -59,6 +63,7 @@ export function backupsShown(targets: readonly TargetShown[]): BackupsShown | nu
       return [problem.includes(address) ? problem : `${address}: ${problem}`];
     }),
     onMirrorDisk: targets.flatMap((target) => (target.isOnMirrorDisk ? [target.address] : [])),
+    emptied: targets.flatMap((target) => (target.isEmptied ? [target.address] : [])),
   };
 }
 
@@ -144,6 +149,7 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     // Read before anything is waited for: the mirror may be closed then.
     const owner = readable(mirror, mirrorId);
     const origin = readable(mirror, originOf);
+    const hadSome = readable(mirror, (each) => hasStoredIn(each, config)) ?? false;
     const path = mirror?.path;
     const target = await openTarget(config, clock);
     const all = await listBackups(target);
@@ -163,10 +169,12 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     const volume = path === undefined || isOnDisk ? null : await volumeOf(config);
     const earlier = origin === null ? [] : earlierBackups(all, origin);
     const damaged = own.length - whole.length;
-    return { address, whole, damaged, problem: null, newest, volume, isOnMirrorDisk: isOnDisk, earlier };
+    const isEmptied = hadSome && !all.some(({ manifest }) => manifest?.mirror === owner);
+    const shown = { address, whole, damaged, problem: null, newest, volume, isEmptied, earlier };
+    return { ...shown, isOnMirrorDisk: isOnDisk };
   } catch (error) {
     const problem = asTidemarkError(error).message;
-    const nothing = { newest: null, volume: null, isOnMirrorDisk: false, earlier: [] };
+    const nothing = { newest: null, volume: null, isOnMirrorDisk: false, isEmptied: false, earlier: [] };
     return { address, whole: [], damaged: 0, problem, ...nothing };
   }
 }

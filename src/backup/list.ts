@@ -170,11 +170,14 @@ export async function dueTargets(
       .filter((at) => at <= now)
       .every((at) => now - at >= backup.everyMs);
     if (!isDue) return null;
-    const isEmptied =
-      config.type === 'directory' && own.length === 0 && mirror.daemon.hasStoredIn(config.path);
-    return { config, isEmptied };
+    return { config, isEmptied: own.length === 0 && hasStoredIn(mirror, config) };
   };
   return (await Promise.all(backup.targets.map(dueIn))).filter((each) => each !== null);
+}
+
+/** True for a directory in which the daemon stored backups of this mirror. If it has none, it lost them. */
+export function hasStoredIn(mirror: Mirror, target: TargetConfig): boolean {
+  return target.type === 'directory' && mirror.daemon.hasStoredIn(target.path);
 }
 
 /** The directory that such a target is. */

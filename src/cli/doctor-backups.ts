@@ -1,4 +1,6 @@
 /** What `doctor` finds of the targets for backups: whether each can be used. */
+import { emptiedError, hasStoredIn, listBackups } from '../backup/list.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { addressOf } from '../backup/targets/target.ts';
@@ -6,6 +8,7 @@ import type { Config, TargetConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Problem } from '../doctor/problems.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 
 export interface TargetCheck {
   /** A path, or `s3://bucket/prefix`. */
@@ -18,26 +21,46 @@ export interface TargetCheck {
 /** For how long a target is waited for: a network disk may hang, and a service not answer. */
 const WAIT_MS = 15_000;
 
-/** Looks at every configured target at once: that a directory can be listed and written, that a bucket can be listed. */
-export async function checkTargets(config: Config, signal: AbortSignal): Promise<readonly TargetCheck[]> {
+/**
+ * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
+ * bucket can be listed.
+ * @param mirror null where it cannot be read
+ */
+export async function checkTargets(
+  config: Config,
+  mirror: Mirror | null,
+  signal: AbortSignal,
+): Promise<readonly TargetCheck[]> {
   const checks = await Promise.all(
-    (config.backup?.targets ?? []).map((target) => checkTarget(target, config.mirror, signal)),
+    (config.backup?.targets ?? []).map((target) => checkTarget(target, { config, mirror, signal })),
   );
   signal.throwIfAborted();
   return checks;
 }
 
-async function checkTarget(config: TargetConfig, mirror: string, signal: AbortSignal): Promise<TargetCheck> {
-  const address = addressOf(config);
+async function checkTarget(
+  target: TargetConfig,
+  {
+    config,
+    mirror,
+    signal,
+  }: { readonly config: Config; readonly mirror: Mirror | null; readonly signal: AbortSignal },
+): Promise<TargetCheck> {
+  const address = addressOf(target);
   const waiting = new AbortController();
   const limited = AbortSignal.any([signal, waiting.signal]);
   const late = systemClock.sleep(WAIT_MS, limited).then(
     () => new TidemarkError('timeout', `${address} did not answer within ${WAIT_MS / 1000} s`),
     () => null,
   );
+  // Where it has to have some of this mirror.
+  const owner = mirror !== null && hasStoredIn(mirror, target) ? mirrorId(mirror) : null;
   const check = async (): Promise<TargetCheck> => {
-    await (await openTarget(config, systemClock)).check(limited);
-    return { address, error: null, isOnMirrorDisk: await isOnMirrorDisk(config, mirror) };
+    const opened = await openTarget(target, systemClock);
+    await opened.check(limited);
+    if (owner !== null && !(await listBackups(opened)).some(({ manifest }) => manifest?.mirror === owner))
+      throw emptiedError(address);
+    return { address, error: null, isOnMirrorDisk: await isOnMirrorDisk(target, config.mirror) };
   };
   const unusable = (error: TidemarkError | null) => ({ address, error, isOnMirrorDisk: false });
   try {

@@ -25,6 +25,7 @@ import {
 import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { age } from './export-notes.ts';
+import { lastVerification } from './verification-note.ts';
 
 const STATES: Readonly<Record<ProbeState, string>> = {
   readable: 'readable',
@@ -183,14 +184,17 @@ export function healthReport(
 ): ReportDocument {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${byteSize(bytes)}` : '';
-  const isSound = damage.length === 0 && error === null;
+  const found = health.verification?.problems ?? 0;
+  const isSound = damage.length === 0 && error === null && found === 0;
   const state = !isThere
     ? 'not there yet'
     : damage.length > 0
       ? 'DAMAGED'
       : error !== null
         ? 'CANNOT BE OPENED'
-        : 'sound (quick check)';
+        : found > 0
+          ? `DAMAGED (${plural(found, 'problem')} in the last verification)`
+          : 'sound (quick check)';
   const planned = schedules.map(({ schedule, dueAt, isOverdue, missed }) => {
     const when =
       dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
@@ -301,6 +305,7 @@ export function inspectMirror(
   return mirrorHealth({
     config,
     ...opened,
+    verificationOf: lastVerification,
     now: systemClock.now(),
     looker: { pid: context.pid, host: hostname() },
   });
@@ -382,11 +387,13 @@ function kindDocument(row: KindReach): object {
 }
 
 function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): object {
-  const { path, isThere, error, damage, bytes, freeBytes, heldBy, lastDrill } = health;
+  const { path, isThere, error, damage, bytes, freeBytes, heldBy, lastDrill, verification } = health;
+  const isSound = error === null && damage.length === 0 && (verification?.problems ?? 0) === 0;
   return {
     path,
     is_there: isThere,
-    is_sound: isThere ? error === null && damage.length === 0 : null,
+    is_sound: isThere ? isSound : null,
+    last_verification: verification,
     damage,
     error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
     bytes,

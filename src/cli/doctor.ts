@@ -55,7 +55,7 @@ export async function doctor(
       if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
       reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
     }
-    const targets = await checkTargets(config, context.signal);
+    const targets = await checkTargets(config, mirror, context.signal);
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),

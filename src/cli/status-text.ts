@@ -29,6 +29,7 @@ import {
   listedTwiceText,
   nextSteps,
   recentSchemaChanges,
+  withDeadRun,
 } from '../state/source-status.ts';
 import { progressText } from './daemon-requests.ts';
 import { isColoured, type CommandContext, terminalWidth } from './context.ts';
@@ -127,7 +128,7 @@ function sourceLines(
 ): string[] {
   const { sourceStatuses, now } = snapshot;
   const hasOthers = sourceStatuses.length > 1;
-  const steps = nextSteps(status, hasOthers).map((step) => `  → ${step}`);
+  const steps = nextSteps(withDeadRun(mirror, status), hasOthers).map((step) => `  → ${step}`);
   const writer = writerFor(mirror, status);
   const isTold = isVerbose || steps.length > 0 || writer === null;
   const changes = recentSchemaChanges(mirror, status.source, now);
@@ -302,6 +303,8 @@ function directoryLine(backup: BackupConfig, shown: BackupsShown | null, now: nu
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');
   if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;
+  if (latest === undefined && shown.emptied.length > 0)
+    return `Backups: none in ${shown.emptied.join(', ')} any more`;
   if (latest === undefined) return `Backups: none yet; one is due ${backupInterval(backup.everyMs)}`;
   const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
   const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;

@@ -19,7 +19,7 @@ import {
 } from '../core/errors.ts';
 import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
-import { type Answer, driftCounts, fiveAnswers } from '../daemon/http/five-answers.ts';
+import { type Answer, driftCounts, driftStatus, fiveAnswers } from '../daemon/http/five-answers.ts';
 import { type Health, worst } from '../daemon/http/health.ts';
 import {
   type HealthSnapshot,
@@ -32,8 +32,9 @@ import { freeBytesBeside, fullDisk } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { type SourceStatus, sourceDocuments } from '../state/source-status.ts';
+import { type SourceStatus, sourceDocuments, withDeadRun } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
+import { lookCommands } from '../state/held-names.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 import {
   isColoured,
@@ -67,15 +68,18 @@ export async function status(context: CommandContext): Promise<ExitCode> {
       config,
       statuses.map(({ lastRun }) => lastRun),
     );
+    const names = statuses.map(({ source }) => source);
+    const found = await new DriftNow().ofAll(mirror, config, names, now);
     if (context.options.json === true) {
-      const sources = sourceDocuments(mirror, statuses, now, (source) => progress.get(source) ?? null);
+      const sources = sourceDocuments(mirror, statuses, now, {
+        progressOf: (source) => progress.get(source) ?? null,
+        driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
+      });
       const document = { schema: 'tidemark.status/1', mirror: mirror.path, sources };
       await print(context, `${JSON.stringify(document)}\n`);
     } else if (statuses.length === 0) {
       await print(context, `${EMPTY}\n`);
     } else {
-      const names = statuses.map(({ source }) => source);
-      const found = await new DriftNow().ofAll(mirror, config, names, now);
       await print(
         context,
         statusText(context, {
@@ -92,7 +96,8 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     }
     const own = statuses.filter(({ isConfigured }) => isConfigured);
     const code = exitCode(own);
-    if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
+    const reason = own.flatMap((each) => statusReason(withDeadRun(mirror, each)));
+    if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
     return code;
   } finally {
     mirror.close();
@@ -222,8 +227,20 @@ function statusReason({
       ? []
       : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),
     ...groups.map((group) => `  ${collectionsText(group)}: ${group[0].outcome ?? 'not read yet'}`),
-    ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
-    `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,
+    ...heldReason(source, held),
+    // Another sync would hold the same removals again.
+    ...(held.length > 0 && unread.every(({ outcome }) => outcome === 'held')
+      ? []
+      : [`${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`]),
+  ];
+}
+
+function heldReason(source: string, held: SourceStatus['held']): string[] {
+  if (held.length === 0) return [];
+  const { look, restore } = lookCommands(held, source);
+  return [
+    `  removals are held in ${plural(held.length, 'collection')}`,
+    `  → ${look} shows them, ${restore} plans to put them back`,
   ];
 }
 
@@ -279,11 +296,13 @@ async function mirrorLine(context: CommandContext, config: Config): Promise<Mirr
   const source = config.sources.map(({ name }) => name).join(', ');
   let mirror: Mirror | null = null;
   try {
-    mirror = openForStatus(context, config);
+    const opened = (mirror = openForStatus(context, config));
     const now = systemClock.now();
-    const { snapshot } = await lookAtHealth(context, config, mirror, now);
-    const own = snapshot.sourceStatuses.filter(({ isConfigured }) => isConfigured);
-    const drift = driftCounts(snapshot, await new DriftNow().ofAll(mirror, config, [source], now));
+    const { snapshot } = await lookAtHealth(context, config, opened, now);
+    const own = snapshot.sourceStatuses
+      .filter(({ isConfigured }) => isConfigured)
+      .map((status) => withDeadRun(opened, status));
+    const drift = driftCounts(snapshot, await new DriftNow().ofAll(opened, config, [source], now));
     return {
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),

@@ -2,18 +2,24 @@
 import { localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
+import type { Verification } from '../doctor/mirror-health.ts';
 import { isDamageFound } from '../daemon/notices/run-transitions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
+/** How many problems the last verification found, and when it ended (ISO 8601); null where there was none. */
+export function lastVerification(mirror: Mirror): Verification | null {
+  const [job] = readLastJobs(mirror).of('verify');
+  if (job === undefined) return null;
+  const problems = summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : null);
+  return problems === null ? null : { problems, at: job.finishedAt ?? job.startedAt };
+}
+
 /** One line where the last verification found problems; none where it found none, or there was none. */
 export function verificationNote(mirror: Mirror): string[] {
-  const [job] = readLastJobs(mirror).of('verify');
-  if (job === undefined) return [];
-  const problems = summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : 0);
-  if (problems === 0) return [];
-  const when = localTime(job.finishedAt ?? job.startedAt);
+  const last = lastVerification(mirror);
+  if (last === null || last.problems === 0) return [];
   return [
-    `the last verification (${when}) found ${plural(problems, 'problem')} in ${mirror.path}: ` +
+    `the last verification (${localTime(last.at)}) found ${plural(last.problems, 'problem')} in ${mirror.path}: ` +
       '`tidemark verify` lists them and says what to do; a sync does not repair them',
   ];
 }

@@ -11,6 +11,10 @@ export const EVENT_MEANINGS = {
   sync_on_time: 'A sync was complete after being overdue.',
   removals_held: 'More records are missing than the removal limit allows; their removals are held.',
   removals_settled: 'No removals are held any more.',
+  restore_interrupted:
+    'A restore was stopped or killed before its end: the service may be restored only in part.',
+  restore_settled:
+    'An interrupted restore was continued to its end, or given up: another restore came after it.',
   schema_changed: 'Records have fields that they never had, lost some, or hold another type of value.',
   drift_new: 'Something drifted from the baseline.',
   drift_changed: 'A finding changed to another value.',
@@ -41,6 +45,7 @@ const ENDS = {
   key_refused: 'run_recovered',
   sync_overdue: 'sync_on_time',
   removals_held: 'removals_settled',
+  restore_interrupted: 'restore_settled',
   drift_new: 'drift_resolved',
   drift_changed: 'drift_resolved',
   mirror_gone: 'mirror_back',

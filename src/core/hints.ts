@@ -11,3 +11,8 @@ export function goneHint(path: string): string {
 /** What to do about a directory that has none of the backups that were stored in it. */
 export const EMPTIED_HINT =
   'mount the disk: the next complete run is backed up there. If it was emptied on purpose, or is a new disk, run `tidemark backup create`';
+
+/** What to do about a restore that was stopped or killed before its end. */
+export function resumeHint(restore: number): string {
+  return `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it`;
+}

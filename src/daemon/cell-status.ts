@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { DriftNow } from './http/drift-now.ts';
-import { type DriftCounts, driftCounts, fiveAnswers } from './http/five-answers.ts';
+import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './http/five-answers.ts';
 import type { HealthReason } from './http/health.ts';
 import {
   type HealthSnapshot,
@@ -62,7 +62,12 @@ interface CellStatusOptions {
 }
 
 type Known =
-  | { readonly inputs: ReturnType<typeof readHealthInputs>; readonly drift: DriftCounts | null }
+  | {
+      readonly inputs: ReturnType<typeof readHealthInputs>;
+      readonly drift: DriftCounts | null;
+      /** Of `driftStatus`. */
+      readonly driftShown: object | null;
+    }
   | { readonly error: TidemarkError };
 
 export class CellStatus {
@@ -83,9 +88,17 @@ export class CellStatus {
     this.#isOld = true;
   }
 
-  /** True where the mirror was never read, or may be another by now; a look at the times of its files is included. */
+  /**
+   * True where the mirror was never read, or may be another by now; a look at the times of its files is included. The process
+   * that applies a restore may die without a change of the files.
+   */
   isOld(): boolean {
-    return this.#isOld || this.#file !== this.#fileState();
+    const known = this.#known;
+    const isRestoring =
+      known !== null &&
+      'inputs' in known &&
+      [...known.inputs.restores.values()].some((each) => each.isAtWork);
+    return this.#isOld || isRestoring || this.#file !== this.#fileState();
   }
 
   /** Reads the mirror where it is not known as it is now. */
@@ -104,9 +117,14 @@ export class CellStatus {
     return { now, health: healthFrom(view, known.inputs, now), mirror: null, ...known.inputs };
   }
 
-  /** Open findings as of the last look; null without a baseline. */
+  /** Open findings as of the last look, or why they are not known; null without a baseline. */
   drift(): DriftCounts | null {
     return this.#known === null || 'error' in this.#known ? null : this.#known.drift;
+  }
+
+  /** The same as `tidemark.status/1` has it. */
+  driftStatus(): object | null {
+    return this.#known === null || 'error' in this.#known ? null : this.#known.driftShown;
   }
 
   /** True where the mirror could not be read at the last look. */
@@ -137,7 +155,7 @@ export class CellStatus {
       lastCompleteAt: completeAt.includes(null) ? null : (completeAt.toSorted()[0] ?? null),
       nextDueAt: sync?.dueAt ?? null,
       running: running === undefined ? null : { name: running.name, source: running.source },
-      openFindings: drift?.open ?? null,
+      openFindings: drift === null || drift.unknown !== null ? null : drift.open,
       lastErrorCode:
         snapshot?.lastJobs.of('sync').find(({ errorCode }) => errorCode !== null)?.errorCode ?? null,
     };
@@ -159,7 +177,11 @@ export class CellStatus {
         const names = config.sources.map((source) => source.name);
         const found = await new DriftNow().ofAll(mirror, config, names, at);
         const health = healthFrom(living, inputs, at);
-        this.#known = { inputs, drift: driftCounts({ now: at, health, mirror, ...inputs }, found) };
+        this.#known = {
+          inputs,
+          drift: driftCounts({ now: at, health, mirror, ...inputs }, found),
+          driftShown: driftStatus(found, inputs.lastJobs, names[0] ?? ''),
+        };
       } finally {
         mirror.close();
       }

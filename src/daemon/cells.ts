@@ -29,13 +29,15 @@ export interface DaemonCells {
   isPerSource(): boolean;
   /** The state of all mirrors: with one mirror read from it, with many as they were read last. Its `mirror` is null with many. */
   snapshot(now: number): HealthSnapshot;
-  /** With many mirrors: open findings by source, counts of runs and more, as they were read last. */
+  /** With many mirrors: open findings by source where they are known, counts of runs and more, as they were read last. */
   known(): {
     readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
     readonly totals: RunTotals;
     /** Mirrors that could not be read. */
     readonly unreadable: number;
   };
+  /** With many mirrors: of `driftStatus`, as it was read last. */
+  driftOf(source: string): object | null;
   /** Of all mirrors, in the order of the configuration. */
   summaries(): readonly CellSummary[];
   /** As of `DaemonView`, for the mirrors of these sources, or of all. */
@@ -108,7 +110,9 @@ export function createCells(parts: CellsParts): DaemonCells {
       return {
         unreadable: cells().filter(({ status }) => status.isUnreadable()).length,
         openDrift: new Map(
-          found.flatMap(({ name, drift }) => (drift === null ? [] : [[name, drift.severities]])),
+          found.flatMap(({ name, drift }) =>
+            drift === null || drift.unknown !== null ? [] : [[name, drift.severities]],
+          ),
         ),
         totals: {
           runs: found.flatMap(({ totals }) => totals.runs),
@@ -116,6 +120,10 @@ export function createCells(parts: CellsParts): DaemonCells {
         },
       };
     },
+    driftOf: (source) =>
+      cells()
+        .find(({ name }) => name === source)
+        ?.status.driftStatus() ?? null,
     summaries: () => cells().map(({ status }) => status.summary()),
     request: (name, sources, how) => {
       if (!isPerSource()) return all().flatMap((view) => view.request(name, sources, how));

@@ -5,7 +5,7 @@ import { byteSize } from '../core/wording.ts';
 
 const MIB = 1024 * 1024;
 /** Below this the next run may not be able to publish. */
-const LEAST_FREE = 64 * MIB;
+export const LEAST_FREE = 64 * MIB;
 
 /** What is wrong, and what to do. */
 interface FullDisk {

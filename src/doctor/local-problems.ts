@@ -1,19 +1,19 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
-import { RESTORE_HINT } from '../core/hints.ts';
-import { byteSize, formatInteger, localTime } from '../core/wording.ts';
+import { RESTORE_HINT, resumeHint } from '../core/hints.ts';
+import { byteSize, formatInteger, localTime, plural } from '../core/wording.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
-import { freeText, fullDisk } from './disk.ts';
+import { freeText, fullDisk, LEAST_FREE } from './disk.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import type { MirrorHealth } from './mirror-health.ts';
-import { MIRROR_UNWRITABLE, type Problem } from './problems.ts';
+import { MIRROR_UNWRITABLE, type Problem, VERIFY_FAILED } from './problems.ts';
 
 /** Clocks this far apart make ages and schedules wrong enough to matter. */
 const SKEW_LIMIT_MS = 60_000;
 const MIB = 1024 * 1024;
-/** What a run, a copy kept at an upgrade and a compaction need beside the mirror's own size. */
-const EASY_FREE = 256 * MIB;
+/** What a run of a large mirror needs beside a copy of the mirror. */
+const MOST_FOR_RUNS = 256 * MIB;
 const STALE_MS = 48 * 3_600_000;
 
 export function clockProblems({ skew, source }: SourceReach): Problem[] {
@@ -35,7 +35,7 @@ export function mirrorProblems(
   health: MirrorHealth,
   { isDaemonAlive, now }: { readonly isDaemonAlive: boolean; readonly now: number },
 ): Problem[] {
-  const { path, isThere, error, damage, writeError } = health;
+  const { path, isThere, error, damage, writeError, verification } = health;
   const problems: Problem[] = [];
   const add = (gravity: Problem['gravity'], code: string, message: string, next: string, source?: string) =>
     void problems.push({ gravity, code, source: source ?? null, message, next });
@@ -49,6 +49,13 @@ export function mirrorProblems(
     );
   else if (error !== null && isThere)
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');
+  if (verification !== null && verification.problems > 0)
+    add(
+      'error',
+      VERIFY_FAILED,
+      `the last verification (${localTime(verification.at)}) found ${plural(verification.problems, 'problem')} in ${path}`,
+      `\`tidemark verify\` lists them and says what to do; a sync does not repair them`,
+    );
   if (!isThere)
     add('note', 'mirror_missing', `there is no mirror at ${path} yet`, 'run `tidemark sync` once');
   if (writeError !== null)
@@ -134,12 +141,14 @@ function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
   if (freeBytes === null) return;
   const full = fullDisk(path, freeBytes);
   if (full !== null) add('error', 'disk_full', full.message, full.hint);
-  else if (freeBytes < bytes + EASY_FREE)
+  // What a run has not published yet, and its log, are about as large as the mirror at most.
+  const forRuns = Math.min(LEAST_FREE + bytes, MOST_FOR_RUNS);
+  if (full === null && freeBytes < bytes + forRuns)
     add(
       'warning',
       'disk_low',
       freeText(path, freeBytes),
-      `free some space: \`forget\`, backups and upgrades need as much as the mirror has, and ${byteSize(EASY_FREE)} more are kept for runs`,
+      `free some space: \`forget\`, backups and upgrades need as much as the mirror has (${byteSize(bytes)}), and a run up to ${byteSize(forRuns)}`,
     );
 }
 
@@ -148,7 +157,7 @@ function interrupted({ restore, source, startedAt }: RestoreRow, add: Add): void
     'warning',
     'restore_interrupted',
     `${source}: restore ${restore} of ${localTime(startedAt)} was interrupted`,
-    `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it`,
+    resumeHint(restore),
     source,
   );
 }

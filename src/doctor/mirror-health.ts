@@ -23,6 +23,13 @@ interface ScheduleHealth {
   readonly missed: number;
 }
 
+/** What a verification found. */
+export interface Verification {
+  readonly problems: number;
+  /** When it ended, ISO 8601. */
+  readonly at: string;
+}
+
 export interface MirrorHealth {
   readonly path: string;
   readonly isThere: boolean;
@@ -49,6 +56,8 @@ export interface MirrorHealth {
     readonly lastError: string | null;
   };
   readonly lastDrill: JobRow | null;
+  /** The last one; null without one. */
+  readonly verification: Verification | null;
   /** Restores that were stopped or killed before their end, of each source the latest. */
   readonly interrupted: readonly RestoreRow[];
 }
@@ -58,6 +67,8 @@ interface HealthOptions {
   /** Open for reading; null where it could not be opened (`error` says why), or is not there. */
   readonly mirror: Mirror | null;
   readonly error: TidemarkError | null;
+  /** What the last verification found, as the mirror recorded it. */
+  readonly verificationOf: (mirror: Mirror) => Verification | null;
   readonly now: number;
   readonly looker: { readonly pid: number; readonly host: string };
 }
@@ -68,7 +79,8 @@ const LATE_MS = 5 * 60_000;
 const DELIVERIES = 200;
 
 /** Reads the health; a missing mirror is not a failure. */
-export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptions): MirrorHealth {
+export function mirrorHealth(options: HealthOptions): MirrorHealth {
+  const { config, mirror, error, now, looker } = options;
   const isThere = existsSync(config.mirror);
   const damage = mirror === null ? [] : quickCheck(mirror);
   const isSound = mirror !== null && damage.length === 0;
@@ -85,6 +97,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
     schedules: isSound ? schedules(config, mirror, now) : [],
     notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
     interrupted: isSound ? names.flatMap((name) => interruptedRestore(mirror, name) ?? []) : [],
+    verification: isSound ? options.verificationOf(mirror) : null,
     lastDrill: isSound ? (mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
   };
 }

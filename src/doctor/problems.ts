@@ -22,6 +22,8 @@ export interface Problem {
 
 /** Code of the problem that no sync can write the mirror. */
 export const MIRROR_UNWRITABLE = 'mirror_unwritable';
+/** Code of the problem that the last verification of the mirror found damage. */
+export const VERIFY_FAILED = 'verify_failed';
 
 const ORDER: readonly Gravity[] = ['error', 'warning', 'note'];
 
@@ -210,11 +212,14 @@ function without(source: SourceConfig, kinds: readonly Kind[]): SourceConfig {
   return { ...source, kinds: { include: null, exclude: [...source.kinds.exclude, ...kinds] } };
 }
 
-const MIRROR_UNUSABLE: ReadonlySet<string> = new Set([MIRROR_UNWRITABLE, 'mirror_corrupt', 'mirror_foreign']);
+const MIRROR_UNUSABLE: ReadonlySet<string> = new Set([
+  ...[MIRROR_UNWRITABLE, VERIFY_FAILED],
+  ...['mirror_corrupt', 'mirror_foreign'],
+]);
 
 /**
  * 0 for fine, warnings included; 3 where something cannot be read; where nothing can, 5 if the key was refused for all of
- * it and 1 otherwise; 1 as well where the mirror is damaged or cannot be written, since every sync fails then.
+ * it and 1 otherwise; 1 as well where the mirror is damaged, as `verify` has it, or cannot be written.
  */
 export function doctorExitCode(reaches: readonly SourceReach[], problems: readonly Problem[]): ExitCode {
   const states = reaches.flatMap(({ kinds, fatal }) => [

@@ -3,15 +3,31 @@ import { writerOf } from './lock.ts';
 import type { Mirror } from './mirror.ts';
 import type { RestoreRow } from './restores.ts';
 
-/** The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. */
+/**
+ * The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. Not to
+ * be called within `atOnce`, which would not see that it has just ended.
+ */
 export function interruptedRestore(mirror: Mirror, source: string): RestoreRow | null {
-  const newest = newestUnfinished(mirror, source);
+  const { row, isAtWork } = latestUnfinished(mirror, source);
+  return isAtWork ? null : row;
+}
+
+/** The source's latest restore, if it has not ended (null otherwise), and whether a process applies it now. */
+export function latestUnfinished(
+  mirror: Mirror,
+  source: string,
+): { readonly row: RestoreRow | null; readonly isAtWork: boolean } {
+  const found = newestUnfinished(mirror, source);
+  if (found === null) return { row: null, isAtWork: false };
   try {
-    return newest === null || isAtWork(mirror, newest) ? null : newest;
+    if (isAtWork(mirror, found)) return { row: found, isAtWork: true };
   } catch {
     // On a read-only disk the lock cannot be tried: nobody there can continue it either.
-    return null;
+    return { row: null, isAtWork: false };
   }
+  // It may have ended, and given back the lock, since it was read.
+  const row = newestUnfinished(mirror, source);
+  return { row: row?.restore === found.restore ? row : null, isAtWork: false };
 }
 
 /** The source's latest restore, if it has not ended; it may still be running. */

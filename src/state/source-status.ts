@@ -193,22 +193,28 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
   read_only: "check the owner and mode of the mirror's directory, then ",
 };
 
-/** What the sync of a source that is under way has read so far; null if there is none, or nothing reports it. */
-type ProgressOf = (source: string) => RunProgress | null;
+/** The same with its last run as failed, if the process of that died. */
+export function withDeadRun(mirror: Mirror, { lastRun, ...rest }: SourceStatus): SourceStatus {
+  return { ...rest, lastRun: (lastRun === null ? null : withInterrupted(mirror, [lastRun])[0]) ?? null };
+}
+
+/** What a source's document has beside its status. */
+export interface LivingFacts {
+  /** What a sync that is under way has read so far; null if there is none, or nothing reports it. */
+  readonly progressOf: (source: string) => RunProgress | null;
+  /** Open findings of drift, or why they are not known; null if it is not measured. */
+  readonly driftOf: (source: string) => object | null;
+}
 
 /** The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
 export function sourceDocuments(
   mirror: Mirror,
   statuses: readonly SourceStatus[],
   now: number,
-  progressOf: ProgressOf = () => null,
+  living: LivingFacts,
 ): object[] {
-  const withLastRun = ({ lastRun, ...rest }: SourceStatus): SourceStatus => ({
-    ...rest,
-    lastRun: (lastRun === null ? null : withInterrupted(mirror, [lastRun])[0]) ?? null,
-  });
   return statuses.map((status) => ({
-    ...sourceSummary(withLastRun(status), statuses.length > 1, progressOf),
+    ...sourceSummary(withDeadRun(mirror, status), statuses.length > 1, living),
     schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
     collections: mirror.runs
       .collections(status.source)
@@ -221,7 +227,7 @@ export function sourceDocuments(
 export function sourceSummary(
   status: SourceStatus,
   hasOthers: boolean,
-  progressOf: ProgressOf = () => null,
+  { progressOf, driftOf }: LivingFacts,
 ): object {
   const progress = progressOf(status.source);
   const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run, progress));
@@ -236,6 +242,7 @@ export function sourceSummary(
     last_complete_run: runOf(status.lastComplete),
     held_removals: status.held,
     sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
+    drift: driftOf(status.source),
     schema_changes: null,
     next_steps: nextSteps(status, hasOthers),
     collections: null,

@@ -72,6 +72,7 @@ it.each<[string, TargetConfig]>([
   const stop = new AbortController();
   const checked = checkTargets(
     { backup: { targets: [target] }, mirror: mirror.path } as unknown as Config,
+    mirror,
     stop.signal,
   );
   await expect.poll(() => disk.asked).toHaveLength(2);

@@ -75,7 +75,12 @@ describe('status', () => {
     );
     child.kill('SIGKILL');
     await ended;
-    expect((await status(env)).text).toMatch(/run 1 began .* and never ended: its process died/);
+    const { text } = await status(env);
+    expect(text).toMatch(/run 1 began .* and never ended: its process died/);
+    expect(text).toContain('→ run `tidemark sync` again');
+    expect(text).not.toContain('wait until');
+    const { stderr } = await tidemark(['status'], { env });
+    expect(stderr).toContain('→ run `tidemark sync --source default`');
   });
 
   it('held removals: how many, and the command that accepts them, which does', async () => {
@@ -251,9 +256,12 @@ describe('status', () => {
     service.quirks.length = 0;
     service.set('domains', []);
     expect((await run('sync')).code).toBe(3);
-    expect((await run('status')).stdout).toMatch(
-      /Drift +None found +1 collection could not be compared, as of run 3, /,
+    const held = await run('status');
+    expect(held.stdout).toMatch(/Drift +None found +1 collection could not be compared, as of run 3, /);
+    expect(held.stderr).toMatch(
+      /→ `tidemark diff latest live --source default --kind domains` shows them, `tidemark restore --source default --kind domains` plans to put them back\n$/,
     );
+    expect(held.stderr).not.toContain('tidemark sync');
   });
 
   it('several sources: one whole, one never synced, one denied, one no longer configured', async () => {

@@ -4,6 +4,7 @@ import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
+import { openBySource } from '../../src/daemon/http/five-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -176,8 +177,10 @@ it.each(['interrupted', 'failed'] as const)(
     failDrift(rig, outcome);
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
     const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
-    const samples =
-      row?.read({ snapshot, openDrift: new Map() } as unknown as Parameters<typeof row.read>[0]) ?? [];
+    // Too much changed to compare it at a scrape.
+    const problem = { source: 'a', reason: '', line: '', isTooMuch: true };
+    const openDrift = openBySource({ drifts: [], problems: [problem] }, snapshot.lastJobs);
+    const samples = row?.read({ snapshot, openDrift } as unknown as Parameters<typeof row.read>[0]) ?? [];
     expect(samples.reduce((sum, [value]) => sum + (value ?? 0), 0)).toBe(1);
   },
 );

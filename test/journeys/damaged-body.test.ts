@@ -55,6 +55,21 @@ it('is refused wherever it would be shown, handed on or rehearsed', async () => 
   expect(existsSync(story.file('imports.tf'))).toBe(false);
 });
 
+it('leaves drift unknown in a status, not none', async () => {
+  const { story } = await damaged();
+  const text = await story.run('status');
+  expect(text.stdout).toMatch(/^The mirror is current; drift is not known/);
+  expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
+    new RegExp(`Drift Unknown \\S+ is damaged: ${REFUSED}`),
+  );
+  const json = await story.run('status', '--json');
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    sources: [
+      { drift: { open: null, severities: null, unknown: expect.stringContaining(REFUSED) as string } },
+    ],
+  });
+});
+
 it('stands in the way of nothing else', async () => {
   const { story, other } = await damaged();
   for (const command of [

@@ -16,6 +16,7 @@ import type { ReportOptions } from '../../report/options.ts';
 import { fieldLine } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import type { FoundDrifts } from '../http/five-answers.ts';
 import { age } from '../http/wording.ts';
 import { acceptForm, actionForm } from './actions.ts';
 import {
@@ -220,8 +221,7 @@ export const NO_BASELINE =
 
 export function driftPage(
   mirror: Mirror,
-  drifts: readonly SourceDrift[],
-  problem: readonly string[],
+  { drifts, problems: unknown }: FoundDrifts,
   { now, canAct, filter }: Omit<SourceOptions, 'hasOthers'>,
 ): PageContent {
   const baseline = mirror.snapshots.baseline();
@@ -235,9 +235,9 @@ export function driftPage(
 <p class="faint">${line}</p>`;
   if (baseline === undefined)
     return { title, body: markup`${heading}${emptyHtml('No baseline yet.', NO_BASELINE)}` };
-  const problems = problem.map((text) => markup`<div class="warning" role="note">${text}</div>`);
+  const problems = unknown.map(({ line: text }) => markup`<div class="warning" role="note">${text}</div>`);
   const nothing =
-    drifts.length === 0 && problem.length === 0
+    drifts.length === 0 && unknown.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
       : NOTHING;
   const shown = drifts.map((drift): ShownSource => {

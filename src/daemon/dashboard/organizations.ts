@@ -52,6 +52,8 @@ interface TreeFacts {
   readonly sources: readonly string[];
   /** Of each source with a baseline. */
   readonly drifts: readonly SourceDrift[];
+  /** Sources that could not be compared. */
+  readonly driftUnknown: ReadonlySet<string>;
   /** By source: the greatest allowed age of a complete run, milliseconds; none where no schedule syncs it. */
   readonly allowedMs: ReadonlyMap<string, number>;
   readonly now: number;
@@ -67,9 +69,14 @@ interface Condition {
   readonly completeAt: string | null;
   readonly isOld: boolean;
   readonly findings: readonly Finding[];
+  readonly isDriftKnown: boolean;
 }
 
-function conditionOf(branches: readonly Branch[], { now, allowedMs }: TreeFacts, source: string): Condition {
+function conditionOf(
+  branches: readonly Branch[],
+  { now, allowedMs, driftUnknown }: TreeFacts,
+  source: string,
+): Condition {
   const collections = branches.flatMap((branch) => branch.collections);
   const times = collections.map(({ lastCompleteAt }) => lastCompleteAt);
   const completeAt = times.includes(null) ? null : (times.toSorted()[0] ?? null);
@@ -81,6 +88,7 @@ function conditionOf(branches: readonly Branch[], { now, allowedMs }: TreeFacts,
     completeAt,
     isOld: completeAt !== null && allowed !== undefined && now - Date.parse(completeAt) > allowed,
     findings: branches.flatMap((branch) => branch.findings),
+    isDriftKnown: !driftUnknown.has(source),
   };
 }
 
@@ -103,8 +111,8 @@ function compareConditions(a: Condition, b: Condition): number {
   );
 }
 
-function isWell({ unread, findings, isOld }: Condition): boolean {
-  return unread === 0 && findings.length === 0 && !isOld;
+function isWell({ unread, findings, isOld, isDriftKnown }: Condition): boolean {
+  return unread === 0 && findings.length === 0 && !isOld && isDriftKnown;
 }
 
 // The tree, from rows of collections and keys of projects: no body is read.
@@ -215,7 +223,8 @@ function stateHtml({ unread, collections, completeAt, isOld }: Condition): Html 
   return badge(...collectionState(collections, unread, completeAt, false));
 }
 
-function driftHtml({ findings }: Pick<Condition, 'findings'>): HtmlPart {
+function driftHtml({ findings, isDriftKnown }: Pick<Condition, 'findings' | 'isDriftKnown'>): HtmlPart {
+  if (!isDriftKnown) return faint('not known');
   if (findings.length === 0) return faint('none');
   return markup`${severityTag(worst(findings.map(({ severity }) => severity)))} ${count(findings.length)}`;
 }
@@ -246,7 +255,9 @@ export function organizationPage(facts: TreeFacts, id: string, source: string | 
     [
       'Drift',
       all.findings.length === 0
-        ? 'none'
+        ? all.isDriftKnown
+          ? 'none'
+          : 'not known'
         : markup`<a href="/drift">${plural(all.findings.length, 'finding')}</a>`,
     ],
     ['Oldest list', ageHtml(all.completeAt, now)],
@@ -299,7 +310,7 @@ function branchHtml(
     return [
       markup`<a href="/records?${query.toString()}">${capital(definitions(kind).title.many)}</a>`,
       badge(...collectionState(collections.length, unread, completeAt, records < of)),
-      ...(hasDrift ? [findings.length === 0 ? NOTHING : driftHtml({ findings })] : []),
+      ...(hasDrift ? [findings.length === 0 ? NOTHING : driftHtml({ findings, isDriftKnown: true })] : []),
       records < of ? `${count(records)} of ${count(of)}` : count(records),
       ageHtml(completeAt, now),
     ];
@@ -311,7 +322,7 @@ function branchHtml(
     rows.unshift([
       markup`<a href="${recordPath(first.kind, first.id)}">Settings</a>`,
       NOTHING,
-      driftHtml({ findings: own }),
+      driftHtml({ findings: own, isDriftKnown: true }),
       NOTHING,
       NOTHING,
     ]);

@@ -9,12 +9,12 @@ import { isoTime } from '../../core/clock.ts';
 import { byteSize, count, plural } from '../../core/wording.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { SourceDrift } from '../../state/drift.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import type { DayOfChanges } from '../http/changes.ts';
 import { worst } from '../http/health.ts';
 import {
   type DriftCounts,
+  type FoundDrifts,
   type Need,
   driftCounts,
   fiveAnswers,
@@ -58,10 +58,7 @@ const NOTICES_SHOWN = 20;
 interface OverviewFacts {
   readonly view: DaemonView;
   readonly snapshot: HealthSnapshot;
-  /** For each source with a baseline whose drift could be determined. */
-  readonly drifts: readonly SourceDrift[];
-  /** Why it could not be, a line each. */
-  readonly driftProblem: readonly string[];
+  readonly found: FoundDrifts;
   readonly days: readonly DayOfChanges[];
   /** Null if there are none to look for, and while no target has answered. */
   readonly backups: BackupsShown | null;
@@ -73,7 +70,7 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const { view, snapshot, canAct } = facts;
   const { mirror, now } = snapshot;
   const needs = needsOf(snapshot);
-  const counts = driftCounts(snapshot, { drifts: facts.drifts, problem: facts.driftProblem });
+  const counts = driftCounts(snapshot, facts.found);
   const history =
     mirror === null
       ? NOTHING
@@ -165,17 +162,18 @@ function progressHtml(
   return [sums, tableHtml('Progress by kind', columns, rows)];
 }
 
-function driftSection({ drifts, driftProblem, snapshot }: OverviewFacts, mirror: Mirror): Html {
+function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html {
+  const { drifts, problems: unknown } = found;
   if (mirror.snapshots.baseline() === undefined) {
     const isFirst = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null);
     const hint = isFirst ? `After the first sync: ${NO_BASELINE}` : NO_BASELINE;
     return section('drift', 'Drift', NOTHING, emptyHtml('No baseline yet.', hint));
   }
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
-  const problems = driftProblem.map((line) => markup`<p class="plain">${line}</p>`);
+  const problems = unknown.map(({ line }) => markup`<p class="plain">${line}</p>`);
   if (open === 0) {
     const [drift] = drifts;
-    const none = drift === undefined || driftProblem.length > 0 ? NOTHING : noDriftHtml(drift, snapshot.now);
+    const none = drift === undefined || unknown.length > 0 ? NOTHING : noDriftHtml(drift, snapshot.now);
     return section('drift', 'Drift', NOTHING, problems, none);
   }
   const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;
@@ -296,6 +294,10 @@ function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, no
       ? NOTHING
       : markup`<p class="plain">${badge('warn', 'Same disk')}: ${mirrorDiskText(shown.onMirrorDisk)}</p>`;
   if (latest === undefined && shown.problems.length > 0) return markup`${unread}${disk}`;
+  if (latest === undefined && shown.emptied.length > 0) {
+    const gone = `${shown.emptied.join(', ')} has none of the backups that were stored there.`;
+    return markup`${emptyHtml('None any more.', gone)}${disk}`;
+  }
   if (latest === undefined) {
     const when = `The first one is made after a complete run, then one ${backupInterval(backup.everyMs)}.`;
     return markup`${emptyHtml('None yet.', when)}${disk}`;

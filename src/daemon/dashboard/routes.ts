@@ -82,15 +82,13 @@ export function createDashboard(parts: DashboardParts): Hono {
     const { mirror } = snapshot;
     const found =
       mirror === null
-        ? { drifts: [], problem: [] }
+        ? { drifts: [], problems: [] }
         : await parts.drift.ofAll(mirror, view.config(), knownSources(view, mirror), clock.now());
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
-    const { drifts, problem } = found;
     return overviewPage({
       view,
       snapshot,
-      drifts,
-      driftProblem: problem,
+      found,
       days,
       backups: shown,
       canAct: parts.needsLogin,
@@ -99,9 +97,9 @@ export function createDashboard(parts: DashboardParts): Hono {
   page('/drift', async (context) => {
     const mirror = view.mirror();
     const sources = knownSources(view, mirror);
-    const { drifts, problem } = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
+    const found = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
     const filter = driftFilter(queryOf(context), sources);
-    return driftPage(mirror, drifts, problem, { now: clock.now(), canAct: parts.needsLogin, filter });
+    return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter });
   });
   page('/restore', async (context) => (await restoreOf(parts, queryOf(context))).content, '/drift');
   const facts = (): Parameters<typeof journalPage>[0] => ({
@@ -212,10 +210,11 @@ async function treeFacts({
 }: DashboardParts): Promise<Parameters<typeof organizationPage>[0]> {
   const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
   const sources = knownSources(view, mirror);
-  const { drifts } = await drift.ofAll(mirror, config, sources, now);
+  const { drifts, problems } = await drift.ofAll(mirror, config, sources, now);
+  const driftUnknown = new Set(problems.map(({ source }) => source));
   const fresh = readFreshness(view)?.sources ?? [];
   const allowedMs = new Map(fresh.map((each) => [each.source, each.allowedMs]));
-  return { mirror, config, sources, drifts, allowedMs, now };
+  return { mirror, config, sources, drifts, driftUnknown, allowedMs, now };
 }
 
 async function changes(

@@ -178,8 +178,13 @@ function totalsHtml(summaries: readonly CellSummary[]): Html {
   });
   const drifting = summaries.filter(({ openFindings }) => (openFindings ?? 0) > 0);
   const findings = drifting.reduce((sum, { openFindings }) => sum + (openFindings ?? 0), 0);
-  const line = drifting.length === 0 ? 'no open findings' : plural(findings, 'open finding');
-  const drift = markup`<li class="${drifting.length === 0 ? 'good' : 'warn'}"><h2>Drifting</h2><div><b>${count(drifting.length)}</b></div><p>${line}</p></li>`;
+  // Where there is no baseline, it is `plain`.
+  const unknown = summaries.filter(
+    ({ openFindings, answers }) => openFindings === null && /warn|bad/.test(answers?.drift.tone ?? ''),
+  ).length;
+  const known = drifting.length === 0 ? 'no open findings' : plural(findings, 'open finding');
+  const line = unknown === 0 ? known : `${known}, ${count(unknown)} not known`;
+  const drift = markup`<li class="${drifting.length + unknown === 0 ? 'good' : 'warn'}"><h2>Drifting</h2><div><b>${count(drifting.length)}</b></div><p>${line}</p></li>`;
   return markup`<ul class="answers">${items}${drift}</ul>`;
 }
 

@@ -13,8 +13,8 @@ import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, newestRunIfFailed, previousRun, withInterrupted } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
-import { failedRunDocument, runDocument, type RunProgress } from '../../state/documents.ts';
-import { sourceDocuments, sourceSummary } from '../../state/source-status.ts';
+import { failedRunDocument, runDocument } from '../../state/documents.ts';
+import { type LivingFacts, sourceDocuments, sourceSummary } from '../../state/source-status.ts';
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
@@ -30,6 +30,7 @@ import {
 } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
 import type { EventStreams } from './events.ts';
+import { driftStatus } from './five-answers.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
@@ -63,7 +64,7 @@ export function createApi(parts: ApiParts): Hono {
   const triggers = new TriggerRate(clock);
   api.get('/status', async (context) => {
     const query = queryWith(context, ['source']);
-    return context.json(await statusShown(cells, query, clock.now()));
+    return context.json(await statusShown(parts, query, clock.now()));
   });
   api.get('/runs', async (context) => {
     const query = queryWith(context, ['limit', 'before', 'source']);
@@ -267,17 +268,29 @@ function newestFirst(a: { readonly startedAt: string }, b: { readonly startedAt:
   return a.startedAt < b.startedAt ? 1 : a.startedAt > b.startedAt ? -1 : 0;
 }
 
-async function statusShown(cells: DaemonCells, query: URLSearchParams, now: number): Promise<object> {
+async function statusShown(
+  { cells, pagesOf }: Pick<ApiParts, 'cells' | 'pagesOf'>,
+  query: URLSearchParams,
+  now: number,
+): Promise<object> {
   const views = viewsIn(cells, query);
   const [view] = views;
   if (view !== undefined && views.length === 1) {
     await lookAtBackups(view);
     const snapshot = readHealthSnapshot(view, now);
-    const { mirror, sourceStatuses } = snapshot;
+    const { mirror, sourceStatuses, lastJobs } = snapshot;
+    const names = sourceStatuses.map(({ source }) => source);
+    const found =
+      mirror === null
+        ? { drifts: [], problems: [] }
+        : await pagesOf(view).drift.ofAll(mirror, view.config(), names, now);
     const sources =
       mirror === null
         ? []
-        : sourceDocuments(mirror, sourceStatuses, now, (source) => progressOf(view, source));
+        : sourceDocuments(mirror, sourceStatuses, now, {
+            progressOf: (source) => progressOf(view, source),
+            driftOf: (source) => driftStatus(found, lastJobs, source),
+          });
     const own = {
       startedAt: view.startedAt,
       mirrorPath: mirror?.path ?? view.config().mirror,
@@ -292,14 +305,17 @@ async function statusShown(cells: DaemonCells, query: URLSearchParams, now: numb
   }
   const snapshot = cells.snapshot(now);
   const activity = cells.activity();
-  const progressNow = (source: string): RunProgress | null => progressOf(activity, source);
+  const living: LivingFacts = {
+    progressOf: (source) => progressOf(activity, source),
+    driftOf: (source) => cells.driftOf(source),
+  };
   const sources = isOfAllMirrors(cells, query)
-    ? snapshot.sourceStatuses.map((status) => sourceSummary(status, true, progressNow))
+    ? snapshot.sourceStatuses.map((status) => sourceSummary(status, true, living))
     : (
         await rowsOf(views, (each) => {
           const names = each.config().sources.map(({ name }) => name);
           const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
-          return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now, progressNow);
+          return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now, living);
         })
       ).rows;
   return statusDocument(
@@ -496,7 +512,7 @@ async function driftOfAll(
   query: URLSearchParams,
 ): Promise<object> {
   const limit = numberIn(query, 'limit', 20, MOST_ROWS_OF_ALL);
-  const { openDrift } = cells.known();
+  const { openDrift, unreadable } = cells.known();
   const names = cells.cells().map(sourceNameOf);
   const after = query.get('after') ?? '';
   if (after !== '' && !names.includes(after)) throw unknownSource(after, names);
@@ -509,7 +525,9 @@ async function driftOfAll(
     .slice(after === '' ? 0 : names.indexOf(after) + 1)
     .filter(({ open }) => (open ?? 0) > 0);
   const shown = following.slice(0, limit);
-  const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline: openDrift.size > 0 };
+  // Of a mirror that cannot be read, nobody knows whether it has one.
+  const hasBaseline = unreadable > 0 || cells.snapshot(clock.now()).withBaseline.size > 0;
+  const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline };
   for (const { source } of shown) {
     const view = cells.of(source);
     if (view !== null) await addDrift(found, pagesOf(view), clock, new URLSearchParams({ source }));

@@ -11,7 +11,7 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from './changes.ts';
-import type { FoundDrifts } from './five-answers.ts';
+import type { DriftProblem, FoundDrifts } from './five-answers.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;
@@ -31,7 +31,7 @@ export class DriftNow {
 
   /**
    * Null where there is no baseline, or nothing of the source was published.
-   * @throws TidemarkError `usage` where more changed than is laid out here, and what a comparison throws
+   * @throws TooMuchChanged, and what a comparison throws
    */
   async of(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
     const baseline = mirror.snapshots.baseline();
@@ -44,6 +44,7 @@ export class DriftNow {
       latest.run,
       latest.root,
       acceptances.map(({ fingerprint, until }) => [fingerprint, ended(until)]),
+      foundSince(mirror, source),
     ]);
     const kept = this.#kept.get(source);
     this.#kept.delete(source);
@@ -55,15 +56,16 @@ export class DriftNow {
     try {
       return await found.drift;
     } catch (error) {
-      if (this.#kept.get(source) === found) this.#kept.delete(source);
+      // What was damaged, or could not be read, may be intact the next time.
+      if (this.#kept.get(source) === found && !(error instanceof TooMuchChanged)) this.#kept.delete(source);
       throw error;
     }
   }
 
-  /** Every source's drift, and a line for each whose drift could not be found. */
+  /** Every source's drift, and why that of each of the others could not be found. */
   async ofAll(mirror: Mirror, config: Config, sources: readonly string[], now: number): Promise<FoundDrifts> {
     const drifts: SourceDrift[] = [];
-    const problem: string[] = [];
+    const problems: DriftProblem[] = [];
     for (const source of sources) {
       try {
         const found = await this.of(mirror, config, source, now);
@@ -72,11 +74,31 @@ export class DriftNow {
         const { message, hint } = asTidemarkError(error);
         const name = sources.length > 1 ? `${source}: ` : '';
         const what = hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`;
-        problem.push(`${name}${message}${what}`);
+        const reason = `${name}${message}`;
+        const isTooMuch = error instanceof TooMuchChanged;
+        problems.push({ source, reason, line: `${reason}${what}`, isTooMuch });
       }
     }
-    return { drifts, problem };
+    return { drifts, problems };
   }
+}
+
+/** More changed than is laid out on a page or at a scrape. */
+class TooMuchChanged extends TidemarkError {
+  constructor(source: string, changes: number) {
+    super(
+      'usage',
+      `about ${formatInteger(changes)} records changed since the baseline: too many to show here`,
+      { hint: `\`tidemark drift --source ${source}\` shows them; set a newer baseline to compare less` },
+    );
+  }
+}
+
+/** Another one where a job may have met damage that a comparison before it did not: what is kept would hide it. */
+function foundSince(mirror: Mirror, source: string): readonly unknown[] {
+  const [verify] = mirror.daemon.jobs({ name: 'verify', limit: 1 });
+  const [drift] = mirror.daemon.jobs({ name: 'drift', source, limit: 1 });
+  return [verify?.job, verify?.outcome, drift?.outcome === 'failed' ? drift.job : null];
 }
 
 async function findDrift(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift> {
@@ -87,15 +109,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
     upTo: Math.max(from.run, to.run),
     exceptKinds: ACTIVITY_KINDS,
   });
-  if (changes > MOST_CHANGES) {
-    throw new TidemarkError(
-      'usage',
-      `about ${formatInteger(changes)} records changed since the baseline: too many to show here`,
-      {
-        hint: `\`tidemark drift --source ${source}\` shows them; set a newer baseline to compare less`,
-      },
-    );
-  }
+  if (changes > MOST_CHANGES) throw new TooMuchChanged(source, changes);
   return driftBetween(
     config,
     mirror,

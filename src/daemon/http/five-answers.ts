@@ -6,12 +6,10 @@ import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import { interruptedRestore } from '../../mirror/unfinished-restore.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
-import { summaryOf } from '../jobs/summaries.ts';
-import { hasDrillFallen } from '../last-jobs.ts';
+import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
+import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import { age } from './wording.ts';
@@ -189,10 +187,11 @@ function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
   if (drift.open === 0 && missing !== '') return { tone: 'warn', word: 'None found', line: when };
   if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
   const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
+  const rest = drift.unknown === null ? '' : `; the rest is not known: ${drift.unknown}`;
   return {
     tone: drift.severities.critical > 0 ? 'bad' : 'warn',
     word: plural(drift.open, 'finding'),
-    line: `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}, ${when}`,
+    line: `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}, ${when}${rest}`,
   };
 }
 
@@ -207,6 +206,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if (needs > 1) return `${count(needs)} things need you`;
   if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';
   const untested = [
+    ...(drift === null || drift.unknown === null ? [] : ['drift is not known']),
     ...((drift?.uncompared ?? 0) > 0
       ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared with the baseline`]
       : []),
@@ -216,40 +216,76 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   return untested.length === 0 ? 'Everything is fine' : `The mirror is current; ${untested.join(', ')}`;
 }
 
-/** Every source's drift, and a line for each whose drift could not be found. */
+/** Why the drift of a source could not be found. */
+export interface DriftProblem {
+  readonly source: string;
+  /** In one line; with several sources it names the source. */
+  readonly reason: string;
+  /** The same with what to do. */
+  readonly line: string;
+  /** True where too much changed to compare it here: then the latest drift job says what is open. */
+  readonly isTooMuch: boolean;
+}
+
+/** Every source's drift, and why that of each of the others could not be found. */
 export interface FoundDrifts {
   readonly drifts: readonly SourceDrift[];
-  readonly problem: readonly string[];
+  readonly problems: readonly DriftProblem[];
+}
+
+/** The latest drift job that measured it, for a source of which too much changed to compare it now; null without one. */
+function standInFor({ source, isTooMuch }: DriftProblem, lastJobs: LastJobs): DriftSummary | null {
+  if (!isTooMuch) return null;
+  const job = lastJobs.finished('drift').find((each) => each.source === source);
+  const summary = job === undefined ? null : summaryOf('drift', job);
+  return summary?.hasBaseline === true ? summary : null;
+}
+
+/** Open findings by source, of those whose drift is known. */
+export function openBySource(
+  { drifts, problems }: FoundDrifts,
+  lastJobs: LastJobs,
+): ReadonlyMap<string, Readonly<Record<Severity, number>>> {
+  return new Map([
+    ...drifts.map(({ source, open }) => [source, severityCounts(open)] as const),
+    ...problems.flatMap((problem) => {
+      const summary = standInFor(problem, lastJobs);
+      return summary === null ? [] : [[problem.source, summary.severities] as const];
+    }),
+  ]);
+}
+
+/** What `tidemark.status/1` says of a source's drift: null without a baseline, and where nothing was published. */
+export function driftStatus(found: FoundDrifts, lastJobs: LastJobs, source: string): object | null {
+  const severities = openBySource(found, lastJobs).get(source) ?? null;
+  const problem = found.problems.find((each) => each.source === source);
+  if (severities === null && problem === undefined) return null;
+  return {
+    open: severities === null ? null : SEVERITIES.reduce((sum, level) => sum + severities[level], 0),
+    severities,
+    unknown: severities === null ? (problem?.reason ?? null) : null,
+  };
 }
 
 /** From what is compared now; where too much changed for that, from the latest drift job. */
-export function driftCounts(snapshot: HealthSnapshot, { drifts, problem }: FoundDrifts): DriftCounts | null {
+export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): DriftCounts | null {
+  const { drifts, problems } = found;
   if (snapshot.mirror?.snapshots.baseline() === undefined) return null;
-  if (drifts.length === 0 && problem.length === 0) return null;
+  if (drifts.length === 0 && problems.length === 0) return null;
   const severities = { critical: 0, high: 0, medium: 0, low: 0 };
-  const add = (own: Readonly<typeof severities>): void => {
+  for (const own of openBySource(found, snapshot.lastJobs).values())
     for (const level of SEVERITIES) severities[level] += own[level];
-  };
-  for (const { open } of drifts) add(severityCounts(open));
-  const compared = new Set(drifts.map(({ source }) => source));
-  let uncompared = drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0);
-  let earlier = 0;
-  const { sourceStatuses } = snapshot;
-  for (const job of problem.length === 0 ? [] : snapshot.lastJobs.finished('drift')) {
-    const summary = summaryOf('drift', job);
-    if (summary === null || compared.has(job.source ?? '')) continue;
-    add(summary.severities);
-    uncompared += summary.skipped;
-    if (sourceStatuses.some(({ source }) => source === job.source)) earlier += 1;
-  }
-  const unknown = earlier < problem.length ? (problem[0] ?? null) : null;
+  const standIns = problems.map((problem) => standInFor(problem, snapshot.lastJobs));
+  const uncompared =
+    drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0) +
+    standIns.reduce((sum, summary) => sum + (summary?.skipped ?? 0), 0);
+  const unknown = problems.find((_problem, index) => standIns[index] === null)?.reason ?? null;
   const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
-  const only = drifts.length === 1 && problem.length === 0 ? drifts[0]?.document.to : undefined;
+  const only = drifts.length === 1 && problems.length === 0 ? drifts[0]?.document.to : undefined;
   return { open, severities, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
 }
 
-export interface Need extends Omit<HealthReason, 'code'> {
-  readonly code: HealthReason['code'] | 'restore_interrupted';
+export interface Need extends HealthReason {
   /** Null for what concerns the daemon as a whole. */
   readonly source: string | null;
 }
@@ -260,30 +296,10 @@ export function sinceOf({ code, since }: Need): string | null {
 }
 
 /** What needs attention, worst first. A first sync under way needs no action. */
-export function needsOf({ health, sourceStatuses, mirror }: HealthSnapshot): Need[] {
+export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): Need[] {
   const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
-  const interrupted = sourceStatuses.flatMap(({ source }) =>
-    mirror === null ? [] : interruptedNeed(mirror, source),
-  );
   const reasons = [{ source: null, reasons: health.reasons }, ...health.sources]
     .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
     .filter(({ code, hint }) => code !== 'first_sync' || hint !== null);
-  return [...reasons, ...interrupted].sort((a, b) => rank(a) - rank(b));
-}
-
-/** The health of the daemon does not depend on it, but the service may be restored only in part. */
-function interruptedNeed(mirror: Mirror, source: string): Need[] {
-  const row = interruptedRestore(mirror, source);
-  if (row === null) return [];
-  const { restore, startedAt } = row;
-  return [
-    {
-      code: 'restore_interrupted',
-      state: 'degraded',
-      source,
-      message: `restore ${restore} was interrupted`,
-      since: startedAt,
-      hint: `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it`,
-    },
-  ];
+  return reasons.sort((a, b) => rank(a) - rank(b));
 }

@@ -18,6 +18,7 @@ import {
   expectedSince,
 } from './health.ts';
 import { type DrillScores, type LastJobs, readDrillScores, readLastJobs } from '../last-jobs.ts';
+import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { lastCompleteRun } from '../../state/runs.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
@@ -41,6 +42,8 @@ interface HealthInputs extends MirrorFacts {
   readonly begunAnew: BegunAnew | null;
   /** The latest syncs of all kinds, by source. */
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
+  /** By source, its latest restore that has not ended. */
+  readonly restores: ReadonlyMap<string, ReturnType<typeof latestUnfinished>>;
 }
 
 /** The state of daemon and mirror at one time, for a page. */
@@ -99,9 +102,10 @@ export function readHealthInputs(
   now: number,
   shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
 ): HealthInputs {
+  const config = view.config();
+  const configured = shown.sources ?? config.sources.map(({ name }) => name);
+  const restores = new Map(configured.map((source) => [source, latestUnfinished(mirror, source)]));
   return mirror.atOnce((): HealthInputs => {
-    const config = view.config();
-    const configured = shown.sources ?? config.sources.map(({ name }) => name);
     const sourceStatuses = readSourceStatuses(mirror, configured, now, shown.others);
     const lastJobs = readLastJobs(mirror);
     return {
@@ -116,13 +120,14 @@ export function readHealthInputs(
       wholeSyncs: new Map(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status, lastJobs)]),
       ),
+      restores,
     };
   });
 }
 
 /** Health as of now, from what was read of the mirror now or before. */
 export function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
-  const { sourceStatuses, lastJobs, pending, recent, backups, begunAnew: anew, wholeSyncs } = inputs;
+  const { sourceStatuses, lastJobs, pending, recent, backups, begunAnew: anew } = inputs;
   const config = view.config();
   return assessHealth({
     now,
@@ -136,7 +141,7 @@ export function healthFrom(view: HealthView, inputs: HealthInputs, now: number):
     mirrorProblem: null,
     backups,
     sources: sourceStatuses.flatMap((status) =>
-      status.isConfigured ? [sourceFacts(view, config, status, wholeSyncs.get(status.source) ?? null)] : [],
+      status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
     ...jobFacts(inputs),
     failingChannels: failingChannels(pending, recent, now),
@@ -287,22 +292,28 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
       ? []
       : [{ address, freeBytes: volume.freeBytes, backupBytes: newest.bytes }],
   );
-  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, volumes };
+  // Once a backup was refused for it, that job is the reason.
+  const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
+  const isTold = last !== undefined && hasEmptiedTarget(last);
+  const emptied = isTold ? [] : targets.filter(({ isEmptied }) => isEmptied).map(({ address }) => address);
+  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, volumes, emptied };
 }
 
 function sourceFacts(
   view: HealthView,
   config: Config,
   sourceStatus: SourceStatus,
-  lastSync: JobRow | null,
+  { wholeSyncs, restores }: Pick<HealthInputs, 'wholeSyncs' | 'restores'>,
 ): SourceFacts {
   const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
   const narrowed = lastEnded?.kinds ?? null;
+  const restore = restores.get(source);
   return {
     ...unreadSource(view, config, source),
     lastComplete,
     lastEnded: lastWholeEnded,
-    lastSync,
+    lastSync: wholeSyncs.get(source) ?? null,
+    interrupted: restore?.isAtWork === true ? null : (restore?.row ?? null),
     lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
     firstTriedAt,
     held: {
@@ -329,6 +340,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
     lastNarrowed: null,
     firstTriedAt: null,
     held: { records: 0, ceiling: 0 },
+    interrupted: null,
     unread: 0,
   };
 }

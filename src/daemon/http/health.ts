@@ -2,7 +2,9 @@
  * The health of the daemon (docs/http.md, Health). Pure: takes facts, returns state and reasons. Readiness, metrics and
  * the dashboard are all computed from it.
  */
+import { emptiedError } from '../../backup/list.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { EMPTIED_HINT, resumeHint } from '../../core/hints.ts';
 import { byteSize, duration, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from './wording.ts';
@@ -20,6 +22,7 @@ type HealthCode =
   | 'key_refused'
   | 'run_partial'
   | 'removals_held'
+  | 'restore_interrupted'
   | 'config_problem'
   | 'daemon_problem'
   | 'verify_failed'
@@ -27,6 +30,7 @@ type HealthCode =
   | 'job_failed'
   | 'backup_overdue'
   | 'backup_space_low'
+  | 'backup_emptied'
   | 'notices_undelivered';
 
 export interface HealthReason {
@@ -65,6 +69,8 @@ export interface SourceFacts {
   readonly firstTriedAt: string | null;
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
+  /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
+  readonly interrupted: { readonly restore: number; readonly startedAt: string } | null;
   /** Collections that the latest run did not read completely. */
   readonly unread: number;
 }
@@ -108,6 +114,8 @@ export interface HealthFacts {
       readonly freeBytes: number;
       readonly backupBytes: number;
     }[];
+    /** Directories that have none of the backups which were stored there. */
+    readonly emptied: readonly string[];
   } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
   readonly verify: (EndedJob & { readonly problems: number }) | null;
@@ -241,6 +249,9 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
             ),
           ],
     ),
+    ...(facts.backups?.emptied ?? []).map((path) =>
+      degraded('backup_emptied', emptiedError(path).message, null, EMPTIED_HINT),
+    ),
     ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(
         'notices_undelivered',
@@ -347,6 +358,7 @@ function sourceReasons(
     ...freshness(facts, allowedMs, now, startedAt),
     ...(ofLastRun.length === 0 ? narrowedRun(facts) : ofLastRun),
     ...held(facts),
+    ...interruptedRestore(facts),
   ];
 }
 
@@ -469,6 +481,21 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
       message: `${plural(records, 'removal')} held: more than are removed without approval`,
       since: null,
       hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to put them back; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+    },
+  ];
+}
+
+/** The service may be restored only in part. */
+function interruptedRestore({ interrupted }: SourceFacts): HealthReason[] {
+  if (interrupted === null) return [];
+  const { restore, startedAt } = interrupted;
+  return [
+    {
+      code: 'restore_interrupted',
+      state: 'degraded',
+      message: `restore ${restore} was interrupted`,
+      since: startedAt,
+      hint: resumeHint(restore),
     },
   ];
 }

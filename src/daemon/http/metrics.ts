@@ -7,12 +7,12 @@ import type { TargetShown } from '../../backup/catalog.ts';
 import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { JOB_NAMES } from '../../mirror/daemon.ts';
-import { severityCounts } from '../../report/drift-document.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
+import { openBySource } from './five-answers.ts';
 import { type HealthSnapshot, lookAtBackups } from './health-snapshot.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
@@ -90,24 +90,16 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   };
 }
 
-/** By source; a source that cannot be compared at a scrape (too much changed) is left out. */
+/** By source; a source that cannot be compared is left out, unless too much changed: then as of the latest drift job. */
 async function countOpenDrift(
   cells: DaemonCells,
   drift: DriftNow,
-  { mirror, sourceStatuses, now }: HealthSnapshot,
+  { mirror, sourceStatuses, lastJobs, now }: HealthSnapshot,
 ): Promise<MetricFacts['openDrift']> {
-  const counts = new Map<string, Readonly<Record<Severity, number>>>();
   const [view] = cells.cells();
-  if (mirror === null || view === undefined) return counts;
-  for (const { source } of sourceStatuses) {
-    try {
-      const found = await drift.of(mirror, view.config(), source, now);
-      if (found !== null) counts.set(source, severityCounts(found.open));
-    } catch {
-      // The figures of the latest drift job stand in for it; the drift page says why.
-    }
-  }
-  return counts;
+  if (mirror === null || view === undefined) return new Map();
+  const sources = sourceStatuses.map(({ source }) => source);
+  return openBySource(await drift.ofAll(mirror, view.config(), sources, now), lastJobs);
 }
 
 function fileSizes(paths: readonly string[]): MetricFacts['files'] {
@@ -170,7 +162,7 @@ interface MetricFacts {
   /** Mirrors that cannot be read. */
   readonly unreadable: number;
   readonly snapshot: HealthSnapshot;
-  /** Open findings of the sources that could be compared. */
+  /** Open findings of the sources whose drift is known. */
   readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
   /** Runs that ended and changes that they published since the daemon started. */
   readonly totals: RunTotals;
@@ -388,19 +380,12 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'drift_findings',
-    'Open findings as of the latest run and the current acceptances. If too much changed to compare during a scrape: of the latest drift job',
+    'Open findings as of the latest run and the current acceptances. If too much changed to compare during a scrape: of the latest drift job. Absent where drift is not known: without a baseline, and while the mirror is too damaged to compare',
     ['source', 'severity'],
-    ({ snapshot, openDrift }) => {
-      const ofJobs = snapshot.lastJobs.finished('drift').flatMap((job) => {
-        const summary = summaryOf('drift', job);
-        const isCompared = openDrift.has(job.source ?? '');
-        if (summary === null || !summary.hasBaseline || isCompared) return [];
-        return [[job.source ?? '', summary.severities] as const];
-      });
-      return [...openDrift, ...ofJobs].flatMap(([source, counts]) =>
+    ({ openDrift }) =>
+      [...openDrift].flatMap(([source, counts]) =>
         SEVERITIES.map((level): Sample => [counts[level], source, level]),
-      );
-    },
+      ),
   ),
   gauge(
     'job_timestamp_seconds',

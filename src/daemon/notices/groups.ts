@@ -242,6 +242,8 @@ const SHARED_TITLES = {
   sync_on_time: 'a sync was complete again',
   removals_held: 'records are missing from the service, and kept for now',
   removals_settled: 'no removal waits any more',
+  restore_interrupted: 'a restore was interrupted',
+  restore_settled: 'no restore is interrupted any more',
   schema_changed: 'the service changed the form of its records',
   drift_new: 'new findings of drift',
   drift_changed: 'findings of drift changed again',

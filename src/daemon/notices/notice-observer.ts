@@ -6,7 +6,14 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
 import type { Deliveries } from './deliveries.ts';
 import { noticeOf, subjectName } from './message.ts';
-import { channelsFor, createNotifier, type Notifier, removedNotice, removedTransition } from './notifier.ts';
+import {
+  channelsFor,
+  createNotifier,
+  type Notifier,
+  removedNotice,
+  removedTransition,
+  type UnfinishedRestore,
+} from './notifier.ts';
 import { begunAnew } from '../../backup/earlier.ts';
 import type { Config } from '../../config/config.ts';
 import { namesOf } from '../../config/mirrors.ts';
@@ -14,6 +21,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { goneHint } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
@@ -84,6 +92,10 @@ class NotifyingObserver implements JobObserver {
   #isToldBegunAnew = false;
   /** The configuration whose removed sources were looked for; null where one may have been reported since. */
   #removedOf: Config | null = null;
+  /** True once the directories for backups were looked at before a sync. */
+  #hasLooked = false;
+  /** True while a restore is applied: the process that does it may die without a trace. */
+  #isRestoring = true;
   /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
   #quiet: { readonly until: number; readonly config: Config } | null = null;
 
@@ -107,15 +119,20 @@ class NotifyingObserver implements JobObserver {
     return this.#isAfterCut || isTold || this.#notifier.outbox.hasUnstored();
   }
 
-  /** Before the first sync: a mirror that was begun by mistake is reported at once, where a directory shows it. */
+  /**
+   * Before the first sync: a mirror that is begun by mistake, or was begun so before and is in the place again, is reported at
+   * once, where a directory shows it.
+   */
   async began({ row }: BegunJob, context: ObserverContext): Promise<void> {
     if (row.name !== 'sync' || this.#isToldBegunAnew) return;
     await this.#whereThere(context, async () => {
       const view = this.#view();
       const directories = (view.config().backup?.targets ?? []).filter(({ type }) => type === 'directory');
       const mirror = view.mirror();
-      if (directories.length === 0 || mirror.runs.list({ isPublished: true, limit: 1 }).length > 0) return;
-      await view.backups.look(directories, mirror, DIRECTORY_WAIT_MS);
+      if (directories.length === 0) return;
+      const hasRuns = mirror.runs.list({ isPublished: true, limit: 1 }).length > 0;
+      if (!hasRuns || !this.#hasLooked) await view.backups.look(directories, mirror, DIRECTORY_WAIT_MS);
+      this.#hasLooked = true;
       if (this.#tellBegunAnew()) await this.#options.deliveries.deliverDue(context.signal);
     });
   }
@@ -141,6 +158,7 @@ class NotifyingObserver implements JobObserver {
     await this.#whereThere(context, async () => {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
+      await this.#checkRestores();
       if (this.#isToldBegunAnew) this.#tellBegunAnew();
     });
     await this.#options.deliveries.deliverDue(context.signal);
@@ -150,6 +168,7 @@ class NotifyingObserver implements JobObserver {
     await this.#whereThere(context, async () => {
       await this.#endRemoved();
       await this.#checkFreshness();
+      await this.#checkRestores();
     });
   }
 
@@ -202,10 +221,12 @@ class NotifyingObserver implements JobObserver {
       this.#checkAt = now + CHECK_MS;
       // Commands record notices too.
       const file = mirrorFileState(this.#view().config().mirror);
+      const isChanged = file !== this.#file;
       if (file !== this.#file || !this.#notifier.outbox.isReadable()) this.#notifier.outbox.changed();
       this.#file = file;
       await this.#whereThere(context, () => this.#endRemoved());
       if (!this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
+      if (isChanged || this.#isRestoring) await this.#whereThere(context, () => this.#checkRestores());
       await this.#whereThere(context, () => {
         this.#tellBegunAnew();
         return Promise.resolve();
@@ -268,6 +289,13 @@ class NotifyingObserver implements JobObserver {
     this.#quiet = isOver ? null : { until, config };
     const { reasons } = config.backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     await this.#notifier.checkBackups(reasons.find(({ code }) => code === 'backup_overdue') ?? null);
+  }
+
+  async #checkRestores(): Promise<void> {
+    const sources = readUnfinished(this.#view());
+    if (sources === null) return;
+    this.#isRestoring = sources.some(({ isAtWork }) => isAtWork);
+    await this.#notifier.checkRestores(sources);
   }
 
   /** True if the last check shows that this one would find nothing. */
@@ -366,6 +394,17 @@ class NotifyingObserver implements JobObserver {
 
   #unwrittenOf(keys: readonly string[]): NoticeState[] {
     return keys.flatMap((key) => this.#unwritten.get(key) ?? []);
+  }
+}
+
+/** The latest restore of each source that has not ended; null if the mirror cannot be read. */
+function readUnfinished(view: DaemonView): UnfinishedRestore[] | null {
+  try {
+    const mirror = view.mirror();
+    return view.config().sources.map(({ name }) => ({ source: name, ...latestUnfinished(mirror, name) }));
+  } catch {
+    // Health and the jobs report why it cannot be read.
+    return null;
   }
 }
 

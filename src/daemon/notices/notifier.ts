@@ -6,6 +6,8 @@ import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
 import { namedRemovals } from '../../state/held-names.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import type { latestUnfinished } from '../../mirror/unfinished-restore.ts';
+import { resumeHint } from '../../core/hints.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
 import type { HealthReason } from '../http/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
@@ -32,6 +34,8 @@ export interface Notifier {
   checkFreshness(sources: readonly Freshness[]): Promise<number>;
   /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
   checkBackups(overdue: HealthReason | null): Promise<number>;
+  /** Checks whether a restore of these sources is interrupted. While one is applied, nothing changes for its source. */
+  checkRestores(sources: readonly UnfinishedRestore[]): Promise<number>;
   /**
    * Ends what was reported of sources that are configured no longer.
    * @param isRemoved true for such a source; an empty name is the mirror as a whole
@@ -87,6 +91,16 @@ export function createNotifier(options: NotifierOptions): Notifier {
         return joined([change, ends]);
       }),
     );
+  const interruptedRestores = (mirror: Mirror, sources: readonly UnfinishedRestore[]): Transition =>
+    joined(
+      sources.map((each) => {
+        const { source } = each;
+        const at = isoTime(clock.now());
+        const states = mirror.daemon.noticeStates(source);
+        const change = restoreTransition(states, each, at);
+        return joined([change, settled(states, { source, at, run: null }, ['restore'], change)]);
+      }),
+    );
   const overdueBackups = (mirror: Mirror, overdue: HealthReason | null): Transition => {
     const at = isoTime(clock.now());
     const states = mirror.daemon.noticeStates('');
@@ -108,6 +122,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const { states, cleared } = overdueBackups(options.mirror(), overdue);
       if (states.length + cleared.length === 0) return 0;
       return write((mirror) => overdueBackups(mirror, overdue));
+    },
+    checkRestores: async (sources) => {
+      const settledOnes = sources.filter(({ isAtWork }) => !isAtWork);
+      const { states, cleared } = interruptedRestores(options.mirror(), settledOnes);
+      if (states.length + cleared.length === 0) return 0;
+      return write((mirror) => interruptedRestores(mirror, settledOnes));
     },
     endRemoved: async (isRemoved) => {
       const at = isoTime(clock.now());
@@ -140,6 +160,43 @@ function backupTransition(overdue: HealthReason | null, at: string): Transition 
   const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
   const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail: {} };
   return { states: [state], cleared: [], notices: [late] };
+}
+
+// Subject `restore`: `interrupted` while the latest restore of a source has not ended and no process applies it.
+
+/** The latest restore of a source that has not ended; null for none. */
+export interface UnfinishedRestore extends ReturnType<typeof latestUnfinished> {
+  readonly source: string;
+}
+
+function restoreTransition(
+  states: readonly NoticeState[],
+  { source, row }: Pick<UnfinishedRestore, 'source' | 'row'>,
+  at: string,
+): Transition {
+  const before = stateOf(states, source, 'restore');
+  const known = before === undefined ? null : Number(before.detail['restore']);
+  if (known === (row?.restore ?? null)) return NO_TRANSITION;
+  const of = { at, source, subject: 'restore' };
+  const name = subjectName(source);
+  if (row === null) {
+    const title = `${name}: restore ${known ?? 0} is no longer interrupted`;
+    const lines = ['it was continued to its end, or another restore came after it'];
+    const over = noticeOf({ ...of, event: 'restore_settled' }, { severity: 'low', title, lines });
+    return { states: [], cleared: [{ source, subject: 'restore' }], notices: [over] };
+  }
+  const { restore, startedAt, by } = row;
+  const interrupted = noticeOf(
+    { ...of, event: 'restore_interrupted' },
+    {
+      severity: 'high',
+      title: `${name}: restore ${restore} was interrupted`,
+      lines: [`it began at ${startedAt}, by ${by}`, 'the service may be restored only in part'],
+      hint: resumeHint(restore),
+    },
+  );
+  const state = { source, subject: 'restore', state: 'interrupted', since: at, detail: { restore } };
+  return { states: [state], cleared: [], notices: [interrupted] };
 }
 
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.

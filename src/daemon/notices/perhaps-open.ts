@@ -16,7 +16,7 @@ const PREFIX = 'perhaps:';
 const JOBS_OF_SOURCE = ['run', 'job:drift', 'job:drill', 'job:git'];
 const JOBS_OF_MIRROR = ['mirror', 'verify', 'job:verify', 'job:backup', 'job:forget'];
 /** The others. */
-const STORED_OF_SOURCE = ['fresh', 'removals', 'drift', 'drill'];
+const STORED_OF_SOURCE = ['fresh', 'removals', 'restore', 'drift', 'drill'];
 const STORED_OF_MIRROR = ['backup'];
 
 /** Why nobody knows what is open. */
@@ -78,6 +78,7 @@ const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonl
   run: { event: 'run_recovered', job: 'sync' },
   fresh: { event: 'sync_on_time', job: 'sync' },
   removals: { event: 'removals_settled', job: 'sync' },
+  restore: { event: 'restore_settled', job: null },
   drift: { event: 'drift_resolved', job: 'drift' },
   verify: { event: 'verify_recovered', job: 'verify' },
   drill: { event: 'drill_recovered', job: 'drill' },
@@ -193,6 +194,7 @@ const GOOD: Readonly<Record<string, string>> = {
   run: 'the sync works',
   fresh: 'a sync was complete',
   removals: 'no removals are held',
+  restore: 'no restore is interrupted',
   drift: 'no finding of drift is open',
   verify: 'the contents match the stored hashes',
   drill: 'the drill did not fall',

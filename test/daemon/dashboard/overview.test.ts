@@ -2,6 +2,7 @@
 import { mkdtempSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { isoTime } from '../../../src/core/clock.ts';
 import { backupName, manifestName } from '../../../src/backup/name.ts';
@@ -239,7 +240,7 @@ describe('the overview', () => {
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    const disk = { isOnMirrorDisk: true, earlier: [] };
+    const disk = { isOnMirrorDisk: true, isEmptied: false, earlier: [] };
     const empty = {
       ...disk,
       address: gone,
@@ -307,6 +308,64 @@ describe('the drift of what was read in part', () => {
     expect(shown).toMatch(/None found \d+ collections? could not be compared, as of run 2, /);
     expect(shown).toMatch(/No drift in what could be compared\. \d+ collections? could not be\./);
     expect(shown).not.toContain('No drift as of');
+  });
+});
+
+describe('the drift of a mirror that is too damaged to compare', () => {
+  it('is unknown, with the reason, whatever was found before: on the page, in the API and in metrics', async () => {
+    const damaged = await World.create({ TIDEMARK_KINDS_INCLUDE: 'organizations' });
+    const baseline = await damaged.sync();
+    damaged.write((mirror) => {
+      mirror.snapshots.pin('as-approved', baseline);
+      mirror.snapshots.setBaseline('as-approved');
+    });
+    const [id = ''] = await damaged.ids('/api/organizations/');
+    const none = {
+      hasBaseline: true,
+      from: 1,
+      to: 1,
+      open: 0,
+      accepted: 0,
+      ignored: 0,
+      findings: [],
+      skipped: 0,
+    };
+    const severities = { critical: 0, high: 0, medium: 0, low: 0 };
+    damaged.job('drift', { ...none, severities, compared: { collections: 1, records: 2 } });
+    await damaged.send('PATCH', `/api/organizations/${id}/`, { name: 'Renamed' });
+    await damaged.sync();
+    const { url: at } = await damaged.listen();
+    const open = async (): Promise<unknown> => {
+      const answer = await fetch(`${at}/api/v1/status`);
+      return ((await answer.json()) as { sources: { drift: unknown }[] }).sources[0]?.drift;
+    };
+    const scraped = async (): Promise<string> => await (await fetch(`${at}/metrics`)).text();
+    expect(await words(at)).toMatch(/Drift 1 finding /);
+    expect(await open()).toMatchObject({ open: 1, unknown: null });
+    expect(await scraped()).toMatch(/^tidemark_drift_findings\{.*\} 1$/m);
+
+    const file = new Database(damaged.mirrorPath);
+    const { changes } = file
+      .prepare(`UPDATE records SET body = replace(body, '"Renamed"', '"Altered"') WHERE remote_id = ?`)
+      .run(id);
+    file.close();
+    expect(changes).toBe(1);
+    const error = `${damaged.mirrorPath} is damaged`;
+    damaged.job('drift', null, { outcome: 'failed', errorCode: 'mirror_corrupt', error });
+    const why = 'the stored content of 1 record does not match its hash';
+    const shown = await words(at);
+    expect(shown).toMatch(new RegExp(`Drift Unknown \\S+ is damaged: ${why}`));
+    expect(shown).not.toMatch(/Drift None|No drift/);
+    expect(await open()).toEqual({
+      open: null,
+      severities: null,
+      unknown: expect.stringContaining(why) as string,
+    });
+    expect(await scraped()).not.toMatch(/^tidemark_drift_findings\{/m);
+    const pages = await Promise.all(
+      ['/organizations', `/organizations/${id}`].map(async (path) => await (await fetch(at + path)).text()),
+    );
+    for (const page of pages) expect(page).toContain('not known');
   });
 });
 

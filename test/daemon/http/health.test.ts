@@ -36,6 +36,7 @@ const SOURCE: SourceFacts = {
   lastNarrowed: null,
   firstTriedAt: null,
   held: { records: 0, ceiling: 0 },
+  interrupted: null,
   unread: 0,
 };
 
@@ -152,7 +153,7 @@ describe('health', () => {
       'no backup while no run is complete',
       {
         ...source({ lastComplete: run(9 * 60), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(9 * 60 + 30).finishedAt, volumes: [] },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(9 * 60 + 30).finishedAt, volumes: [], emptied: [] },
       },
       'degraded',
       ['backup_overdue'],
@@ -161,7 +162,7 @@ describe('health', () => {
       'the same within two intervals',
       {
         ...source({ lastComplete: run(119), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(119).finishedAt, volumes: [] },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(119).finishedAt, volumes: [], emptied: [] },
       },
       'ok',
       [],
@@ -170,7 +171,7 @@ describe('health', () => {
       'no backup ever, and no complete run for long',
       {
         ...source({ lastComplete: run(121), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, volumes: [] },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, volumes: [], emptied: [] },
       },
       'degraded',
       ['backup_overdue'],
@@ -179,7 +180,7 @@ describe('health', () => {
       'an old backup that a complete run should have renewed: its job tells',
       {
         ...source({ lastComplete: run(10), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt, volumes: [] },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt, volumes: [], emptied: [] },
       },
       'ok',
       [],
@@ -195,12 +196,28 @@ describe('health', () => {
             { address: '/full', freeBytes: 1999, backupBytes: 1000 },
             { address: '/roomy', freeBytes: 2000, backupBytes: 1000 },
           ],
+          emptied: [],
         },
       },
       'degraded',
       ['backup_space_low'],
     ],
+    [
+      'a directory that lost its backups',
+      {
+        ...FACTS,
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(5).finishedAt, volumes: [], emptied: ['/mnt/b'] },
+      },
+      'degraded',
+      ['backup_emptied'],
+    ],
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
+    [
+      'a restore that was interrupted',
+      source({ interrupted: { restore: 3, startedAt: run(5).startedAt } }),
+      'degraded',
+      ['restore_interrupted'],
+    ],
     ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
     [
       'a mirror that found damage',

@@ -18,6 +18,7 @@ import { createNoticeObserver } from '../../../src/daemon/notices/notice-observe
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
 import type { JobRow } from '../../../src/mirror/daemon.ts';
+import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { begin, temporaryDirectory } from '../../mirror/fixture.ts';
@@ -324,6 +325,69 @@ describe('the observer', () => {
     clock.advance(120_000);
     await observer.wake!(context);
     expect(sent, 'it is no other matter later').toEqual(['mirror_gone']);
+  });
+
+  it('tells at the start, before a sync, of a mirror with runs that was begun by mistake before', async () => {
+    const { observer, context, clock, sent, texts, view, mirror } = rig();
+    const { targets, backups } = withEarlierBackup(view, clock);
+    const first = openMirror(mirror, { mode: 'write', command: 'test', clock });
+    await begin(first).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    first.close();
+    const row = job('sync', 'running');
+    await observer.began!({ row, kinds: null }, context);
+    await expect.poll(() => backups.remembered(targets)).toHaveLength(1);
+    await observer.began!({ row, kinds: null }, context);
+    expect(sent).toEqual(['mirror_gone']);
+    expect(texts[0]).toMatch(/^the mirror was begun at .* without history, although .*\(run 5\)/);
+    expect(texts[0]).toContain('move the new mirror away, or it is used again');
+  });
+
+  it('tells once that a restore was interrupted, not while one is applied, and that it was continued or given up', async () => {
+    const { observer, context, clock, sent, texts, view, mirror, end } = rig();
+    Object.assign(view, { backups: new BackupCatalog(clock) });
+    const minute = async (): Promise<void> => {
+      clock.advance(60_000);
+      await observer.wake!(context);
+    };
+    const reasons = (): (string | null)[] =>
+      readHealthSnapshot(view, clock.now()).health.sources.flatMap(({ reasons: all }) =>
+        all.filter(({ code }) => code === 'restore_interrupted').map(({ hint }) => hint),
+      );
+    const at = new Date(clock.now()).toISOString();
+    const start = { planHash: 'abc', plan: '{}', from: 'latest', approved: {}, steps: [], startedAt: at };
+    const restoring = (): Mirror => openMirror(mirror, { mode: 'write', command: 'restore', clock });
+    const applied = restoring();
+    const restore = applied.restores.begin({ ...start, source: 'production' });
+    for (let minutes = 0; minutes < 4; minutes += 1) await minute();
+    expect([sent, reasons()]).toEqual([[], []]);
+    // As after a kill: nothing is written, and the lock is free.
+    applied.close();
+    await minute();
+    await minute();
+    expect(sent).toEqual(['restore_interrupted']);
+    expect(texts[0]).toContain(`\`tidemark restore --resume ${restore}\` continues it`);
+    expect(reasons()).toEqual([expect.stringContaining(`tidemark restore --resume ${restore}`)]);
+
+    const resumed = restoring();
+    resumed.restores.resume(restore);
+    await minute();
+    expect([sent.length, reasons()]).toEqual([1, []]);
+    resumed.restores.finish(restore, 'complete', at);
+    resumed.close();
+    await minute();
+    expect(sent).toEqual(['restore_interrupted', 'restore_settled']);
+
+    const another = restoring();
+    another.restores.begin({ ...start, source: 'production' });
+    another.close();
+    await end(job('sync', 'done'));
+    expect(sent.slice(2)).toEqual(['restore_interrupted']);
+    const later = restoring();
+    later.restores.finish(later.restores.begin({ ...start, source: 'production' }), 'complete', at);
+    later.close();
+    await minute();
+    expect(sent.slice(2)).toEqual(['restore_interrupted', 'restore_settled']);
+    expect(reasons()).toEqual([]);
   });
 
   it('says that a sync is overdue, after it had the time to make up for what was missed', async () => {
