@@ -4,13 +4,11 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { type JsonValue, parseLossless } from '../core/json.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import { recordName } from '../diff/change.ts';
+import { acceptedBodies, acceptedName } from '../daemon/http/audit-entries.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
-import { maskedBody, maskedId, maskedPlace } from '../report/mask.ts';
+import { maskedId, maskedPlace } from '../report/mask.ts';
 import { placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -34,7 +32,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       .map((acceptance) => ({
         ...acceptance,
         ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
-        name: shownName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
+        name: acceptedName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
         isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
       }));
     if (context.options.json === true) {
@@ -143,7 +141,10 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       const { source, path } = acceptance;
       const shown = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
       if (options.field === undefined || !path.includes('/[id=')) return shown;
-      return [...shown, ...bodiesOf(mirror, acceptance).flatMap((body) => placeByIndex(path, body) ?? [])];
+      return [
+        ...shown,
+        ...acceptedBodies(mirror, acceptance).flatMap((body) => placeByIndex(path, body) ?? []),
+      ];
     };
     const isWithin = ({ scope }: DriftAcceptance): boolean =>
       (scope.organization_id === undefined ||
@@ -182,32 +183,6 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   } finally {
     mirror.close();
   }
-}
-
-type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
-
-/** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
-function bodiesOf(mirror: Mirror, { source, kind, scope, id }: AcceptedRecord): JsonValue[] {
-  const runs = [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run].filter(
-    (run) => run !== undefined,
-  );
-  return runs.flatMap((run) => {
-    const records = mirror.records.readAt(
-      run,
-      { sources: [source], kinds: [kind], ids: [id] },
-      { isChecked: true },
-    );
-    return [...records]
-      .filter((record) => scopeKey(record.scope) === scopeKey(scope))
-      .map((record) => parseLossless(record.body));
-  });
-}
-
-/** What the record of an acceptance is called, its id where it has no name; secrets masked. */
-export function shownName(mirror: Mirror, record: AcceptedRecord, definition: ResourceDefinition): string {
-  const id = maskedId(record.id, definition);
-  const [body] = bodiesOf(mirror, record);
-  return body === undefined ? id : recordName(definition, maskedBody(body, definition), id);
 }
 
 function masked(

@@ -1,13 +1,7 @@
 /** The commands for one record's history, for the changes of a period, and for what people did. Their files are named after them. */
-import type { AuditAction } from '../mirror/audit-log.ts';
+import { AUDIT_ACTIONS } from '../mirror/audit-actions.ts';
 import { type CommandRow, type OptionRow, filterOptions, positiveNumber } from './command-row.ts';
 import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
-
-/** In the order of docs/security.md. */
-const AUDIT_ACTIONS: readonly AuditAction[] = [
-  ...(['accept', 'unaccept', 'pin', 'unpin', 'baseline', 'not_baseline'] as const),
-  ...(['restore', 'resume', 'end', 'undo', 'forget', 'move', 'restore_backup'] as const),
-];
 
 const allOption: OptionRow = {
   flags: '--all',

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { and, desc, eq, isNotNull } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
+import type { AuditAction } from './audit-actions.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
@@ -13,7 +14,6 @@ import { runs } from './schema/run-tables.ts';
 
 /** An entry with the hash that chains it. */
 export type AuditEntry = typeof auditLog.$inferSelect;
-export type AuditAction = AuditEntry['action'];
 /** The tables whose rows must be as the log has them. */
 export type AuditedTable = Exclude<AuditEntry['about'], 'backups'>;
 

@@ -51,12 +51,12 @@ export function auditReport(
 }
 
 /** Who, and in brackets how the program knew them, where that says more. */
-function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {
+export function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {
   return by === via ? nameText(by) : `${nameText(by)} (${nameText(via)})`;
 }
 
 /** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`. */
-function subjectText({ subject, recordName, definitions }: ShownEntry): string {
+export function subjectText({ subject, recordName, definitions }: ShownEntry): string {
   switch (subject.about) {
     case 'acceptance': {
       const record = `${definitions(subject.kind).title.one} ${nameText(recordName ?? subject.id)}`;
@@ -74,7 +74,7 @@ function subjectText({ subject, recordName, definitions }: ShownEntry): string {
 }
 
 /** What else a reader wants to know of it, in one line. */
-function detailText({ action, subject }: ShownEntry, timeText: (at: string) => string): string {
+export function detailText({ action, subject }: ShownEntry, timeText: (at: string) => string): string {
   switch (subject.about) {
     case 'acceptance': {
       const { reason, until } = subject;

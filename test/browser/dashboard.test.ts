@@ -26,6 +26,8 @@ const PAGES = [
   '/organizations',
   '/drill',
   '/restores',
+  '/audit',
+  '/audit?since=30d&action=accept&action=unaccept',
   `/organizations/${KITTIWAKE_ID}`,
   `/records/organizations/${KITTIWAKE_ID}?left=run:1&right=latest`,
 ] as const;

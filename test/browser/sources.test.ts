@@ -178,7 +178,16 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     const apart = /^\/(metrics|readyz|logout)?$/;
     for (const link of links as string[])
       if (!apart.test(link)) expect(link).toMatch(/[?&]source=beta(#|&|$)/);
-    for (const name of ['Drift', 'Changes', 'Runs', 'Organizations', 'Records', 'Drill', 'Restores']) {
+    for (const name of [
+      'Drift',
+      'Changes',
+      'Runs',
+      'Organizations',
+      'Records',
+      'Drill',
+      'Restores',
+      'Audit',
+    ]) {
       await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
       await page.waitForURL(/[?&]source=beta$/);
       expect(await page.locator('.where strong').innerText()).toBe('beta');

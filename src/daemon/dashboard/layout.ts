@@ -58,6 +58,7 @@ const NAVIGATION = [
   ['/drift', 'Drift'],
   ['/changes', 'Changes'],
   ['/runs', 'Runs'],
+  ['/audit', 'Audit'],
   ['/organizations', 'Organizations'],
   ['/records', 'Records'],
   ['/drill', 'Drill'],

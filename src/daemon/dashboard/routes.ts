@@ -22,6 +22,7 @@ import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
+import { auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
@@ -124,6 +125,10 @@ export function createDashboard(parts: DashboardParts): Hono {
     },
     '/restores',
   );
+  page('/audit', (context) => {
+    const sources = knownSources(view, view.mirror());
+    return auditPage({ ...facts(), sources }, queryOf(context));
+  });
   page('/organizations', async (context) => {
     const asked = queryOf(context).get('page') ?? '1';
     return organizationsPage(await treeFacts(parts), /^[1-9]\d{0,5}$/.test(asked) ? Number(asked) : 1);

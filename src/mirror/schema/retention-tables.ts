@@ -1,6 +1,7 @@
 /** What people pinned or accepted, and what retention dropped. */
 import { sql } from 'drizzle-orm';
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+import type { AuditAction } from '../audit-actions.ts';
 
 /**
  * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends, and for each backup that the mirror
@@ -16,24 +17,7 @@ export const auditLog = sqliteTable(
     by: text('by').notNull(),
     /** How the program knew them: user and host of the command, `token@dashboard`, `proxy@dashboard` … */
     via: text('via').notNull(),
-    /** `end`: of a restore. `move`: into this file, by `mirror move`. `not_baseline`: another snapshot is now. */
-    action: text('action')
-      .notNull()
-      .$type<
-        | 'accept'
-        | 'unaccept'
-        | 'pin'
-        | 'unpin'
-        | 'baseline'
-        | 'not_baseline'
-        | 'restore'
-        | 'undo'
-        | 'resume'
-        | 'end'
-        | 'forget'
-        | 'move'
-        | 'restore_backup'
-      >(),
+    action: text('action').notNull().$type<AuditAction>(),
     /** The table of the row; `backups`: there is no row, what is recorded is the backup that became this mirror. */
     about: text('about').notNull().$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups'>(),
     /** The key of the row, as a JSON array; of a backup, its name. */

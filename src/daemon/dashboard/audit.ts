@@ -1,0 +1,135 @@
+/** The audit log: who did what, newest first, with the filters of `tidemark audit`. */
+import type { Config } from '../../config/config.ts';
+import { plural } from '../../core/wording.ts';
+import { AUDIT_ACTIONS, type AuditAction } from '../../mirror/audit-actions.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
+import { choosePeriod } from '../../state/period.ts';
+import { damageNotes, findAuditEntries } from '../http/audit-entries.ts';
+import { breakable, emptyHtml, hintHtml, nameHtml, selectHtml, tableHtml, timeHtml } from './components.ts';
+import { type Html, markup, NOTHING } from './html.ts';
+import type { PageContent } from './layout.ts';
+
+const ENTRIES_SHOWN = 200;
+const MOST_TEXT = 200;
+
+/** As it was typed; what is empty narrows nothing. */
+interface AuditQuestion {
+  readonly since: string;
+  readonly until: string;
+  readonly by: string;
+  readonly actions: readonly AuditAction[];
+  /** Null for all. */
+  readonly source: string | null;
+}
+
+interface AuditFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly sources: readonly string[];
+  readonly now: number;
+}
+
+/** @throws TidemarkError as `choosePeriod` for a time or state that is unknown, and `mirror_corrupt` */
+export function auditPage({ mirror, config, sources, now }: AuditFacts, query: URLSearchParams): PageContent {
+  const asked = questionOf(query, sources);
+  const { actions, by, source } = asked;
+  const given = (text: string): string | undefined => (text === '' ? undefined : text);
+  const period = choosePeriod(mirror, { since: given(asked.since), until: given(asked.until) }, now);
+  const { entries, count, of } = findAuditEntries(mirror, config, {
+    period,
+    actions: actions.length === 0 ? undefined : actions,
+    by: by === '' ? undefined : [by],
+    sources: source === null ? undefined : [source],
+    limit: ENTRIES_SHOWN,
+  });
+  const notes = [
+    ...period.notes,
+    ...damageNotes(entries),
+    ...(count > ENTRIES_SHOWN ? [cutText(count)] : []),
+  ];
+  const body = markup`<h1>Audit log</h1>
+<p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
+${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}</p>`}${notes.map(hintHtml)}
+${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length > 1)}`;
+  return { title: 'Audit log', body };
+}
+
+function questionOf(query: URLSearchParams, sources: readonly string[]): AuditQuestion {
+  const text = (name: string): string => (query.get(name) ?? '').trim().slice(0, MOST_TEXT);
+  const asked = new Set(query.getAll('action'));
+  return {
+    since: text('since'),
+    until: text('until'),
+    by: text('by'),
+    actions: AUDIT_ACTIONS.filter((action) => asked.has(action)),
+    source: sources.length < 2 ? null : (sources.find((each) => each === query.get('source')) ?? null),
+  };
+}
+
+function chooser({ since, until, by, actions, source }: AuditQuestion, sources: readonly string[]): Html {
+  const box = (label: string, name: string, value: string): Html =>
+    markup`<label class="grow">${label}<input type="search" name="${name}" value="${value}" autocomplete="off"
+spellcheck="false" maxlength="${MOST_TEXT}"></label>`;
+  const [first = '', ...others] = actions;
+  const ofSources =
+    sources.length < 2
+      ? NOTHING
+      : selectHtml(
+          'Source',
+          'source',
+          [['', 'all sources'], ...sources.map((each) => [each, each] as const)],
+          source ?? '',
+        );
+  // Several are asked for in the address.
+  const several = others.length === 0 ? '' : actions.join(', ');
+  const options = [
+    ['', several === '' ? 'all actions' : several],
+    ...AUDIT_ACTIONS.map((each) => [each, each]),
+  ];
+  return markup`<form class="search" method="get" action="/audit" role="search">
+${box('Since (time, age or state)', 'since', since)}${box('Until', 'until', until)}${box('By', 'by', by)}
+${selectHtml('Action', 'action', options as [string, string][], several === '' ? first : '')}${ofSources}
+<button>Show</button></form>`;
+}
+
+function countText(count: number, of: number): string {
+  return count === of ? plural(of, 'entry', 'entries') : `${count} of ${plural(of, 'entry', 'entries')}`;
+}
+
+function cutText(count: number): string {
+  return `the newest ${ENTRIES_SHOWN} of ${count}: choose a shorter period, or \`tidemark audit\``;
+}
+
+function nothingHtml(of: number): Html {
+  return of === 0
+    ? emptyHtml('The audit log is empty:', 'nothing was accepted, pinned, restored or forgotten yet.')
+    : emptyHtml('No entry matches.', '`tidemark audit` takes the same filters.');
+}
+
+function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html {
+  const columns = [
+    { head: 'Time' },
+    { head: 'Action' },
+    { head: 'What', style: 'wide below' },
+    { head: 'Details', style: 'wide below' },
+    { head: 'By', style: 'wide below', label: 'by' },
+    ...(namesSource ? [{ head: 'Source', style: 'below', label: 'of' }] : []),
+  ];
+  const rows = entries.map((entry) => [
+    timeHtml(entry.at),
+    markup`<strong>${entry.action}</strong>`,
+    subjectHtml(entry),
+    markup`${breakable(detailText(entry, (at) => at.replace(/\.\d+Z$/, 'Z')))}`,
+    nameHtml(byText(entry)),
+    ...(namesSource ? [nameHtml(entry.source ?? '')] : []),
+  ]);
+  return tableHtml('Entries', columns, rows);
+}
+
+/** With a link to the journal of a restore. */
+function subjectHtml(entry: ShownEntry): Html {
+  const { subject } = entry;
+  const name = nameHtml(subjectText(entry));
+  return subject.about === 'restore' ? markup`<a href="/restores/${subject.restore}">${name}</a>` : name;
+}

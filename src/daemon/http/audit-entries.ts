@@ -1,0 +1,144 @@
+/** The entries of the audit log that were asked for, as `tidemark audit` and the dashboard show them: secrets are masked. */
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { type JsonValue, parseLossless } from '../../core/json.ts';
+import { recordName } from '../../diff/change.ts';
+import type { DriftAcceptance } from '../../mirror/acceptances.ts';
+import type { AuditAction } from '../../mirror/audit-actions.ts';
+import type { AuditLogEntry, AuditSubject } from '../../mirror/audit-entries.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { ShownEntry } from '../../report/audit-report.ts';
+import { maskedBody, maskedId, maskedPlace } from '../../report/mask.ts';
+import { isWithin, type Period } from '../../state/period.ts';
+
+/** What is left out narrows nothing. */
+interface AuditFilter {
+  readonly period: Period;
+  readonly actions?: readonly AuditAction[] | undefined;
+  /** Names, or users and hosts. */
+  readonly by?: readonly string[] | undefined;
+  readonly sources?: readonly string[] | undefined;
+  /** Entries returned at most. */
+  readonly limit?: number;
+}
+
+interface FoundEntries {
+  /** Newest first. */
+  readonly entries: readonly NamedEntry[];
+  /** How many the filter lets through, and how many there are. */
+  readonly count: number;
+  readonly of: number;
+}
+
+/** @throws TidemarkError `mirror_corrupt` for an entry that cannot be read */
+export function findAuditEntries(mirror: Mirror, config: Config, filter: AuditFilter): FoundEntries {
+  const all = mirror.auditLog();
+  const found = all.filter((entry) => isAskedFor(entry, filter)).reverse();
+  const entries = found.slice(0, filter.limit).map((entry) => shownEntry(mirror, config, entry));
+  return { entries, count: found.length, of: all.length };
+}
+
+function isAskedFor(
+  { at, action, by, via, subject }: AuditLogEntry,
+  { period, actions, by: people, sources }: AuditFilter,
+): boolean {
+  const isBy = (name: string): boolean =>
+    [by, via].some((known) => known.toLowerCase() === name.toLowerCase());
+  return (
+    isWithin(period, at) &&
+    actions?.includes(action) !== false &&
+    people?.some(isBy) !== false &&
+    sources?.some((source) => isAbout(subject, source)) !== false
+  );
+}
+
+/** A snapshot is a state of every source. */
+function isAbout(subject: AuditSubject, source: string): boolean {
+  if (subject.about === 'snapshot') return true;
+  return 'sources' in subject ? subject.sources.includes(source) : subject.source === source;
+}
+
+/** An entry, and why the name of its record cannot be read; null where it can, or there is none. */
+type NamedEntry = ShownEntry & { readonly damage: TidemarkError | null };
+
+function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): NamedEntry {
+  const { subject } = entry;
+  const shown = { ...entry, recordName: null, damage: null };
+  switch (subject.about) {
+    case 'acceptance': {
+      const definitions = definitionsFor(config, subject.source);
+      const definition = definitions(subject.kind);
+      const masked = {
+        ...subject,
+        id: maskedId(subject.id, definition),
+        path: maskedPlace(subject.path, definition),
+      };
+      const named = nameOrDamage(mirror, subject, definition);
+      return { ...shown, ...named, subject: masked, source: subject.source, definitions };
+    }
+    case 'snapshot': {
+      // Of a run that retention dropped nobody knows whose it was, where the mirror has several sources.
+      const [only, ...others] = mirror.runs.sources();
+      const source = mirror.runs.get(subject.run)?.source ?? (others.length === 0 ? (only ?? null) : null);
+      return { ...shown, source, definitions: definitionsFor(config, source ?? '') };
+    }
+    case 'restore':
+      return { ...shown, source: subject.source, definitions: definitionsFor(config, subject.source) };
+    case 'forget':
+    case 'backup': {
+      const [source, ...others] = subject.sources;
+      const only = source === undefined || others.length > 0 ? null : source;
+      return { ...shown, source: only, definitions: definitionsFor(config, only ?? '') };
+    }
+  }
+}
+
+/** The audit log is read most where the mirror is damaged: a record without a sound body goes by its id. */
+function nameOrDamage(...of: Parameters<typeof acceptedName>): Pick<NamedEntry, 'recordName' | 'damage'> {
+  try {
+    return { recordName: acceptedName(...of), damage: null };
+  } catch (thrown) {
+    if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') throw thrown;
+    return { recordName: null, damage: thrown };
+  }
+}
+
+/** Why some records go by their ids, and what to do about it; empty if all have names. */
+export function damageNotes(entries: readonly NamedEntry[]): string[] {
+  const damage = entries.find((entry) => entry.damage !== null)?.damage;
+  if (damage === undefined || damage === null) return [];
+  return [
+    `${damage.message}; its records go by their ids here`,
+    ...(damage.hint === undefined ? [] : [damage.hint]),
+  ];
+}
+
+/** The record of an acceptance, or of an entry on one. */
+type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
+
+/** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
+export function acceptedBodies(mirror: Mirror, { source, kind, scope, id }: AcceptedRecord): JsonValue[] {
+  const runs = [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run].filter(
+    (run) => run !== undefined,
+  );
+  return runs.flatMap((run) => {
+    const records = mirror.records.readAt(
+      run,
+      { sources: [source], kinds: [kind], ids: [id] },
+      { isChecked: true },
+    );
+    return [...records]
+      .filter((record) => scopeKey(record.scope) === scopeKey(scope))
+      .map((record) => parseLossless(record.body));
+  });
+}
+
+/** What the record of an acceptance is called, its id where it has no name; secrets masked. */
+export function acceptedName(mirror: Mirror, record: AcceptedRecord, definition: ResourceDefinition): string {
+  const id = maskedId(record.id, definition);
+  const [body] = acceptedBodies(mirror, record);
+  return body === undefined ? id : recordName(definition, maskedBody(body, definition), id);
+}

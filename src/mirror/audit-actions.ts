@@ -1,0 +1,21 @@
+/** What an entry of the audit log can say that somebody did, as in docs/security.md. */
+export const AUDIT_ACTIONS = [
+  'accept',
+  'unaccept',
+  'pin',
+  'unpin',
+  'baseline',
+  /** Another snapshot is the baseline now. */
+  'not_baseline',
+  'restore',
+  'resume',
+  /** Of a restore. */
+  'end',
+  'undo',
+  'forget',
+  /** Into this file, by `mirror move`. */
+  'move',
+  /** A backup became this mirror. */
+  'restore_backup',
+] as const;
+export type AuditAction = (typeof AUDIT_ACTIONS)[number];

@@ -1,0 +1,105 @@
+/** The page of the audit log: the rows and filters of `tidemark audit`, and no action. */
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { addToRestored } from '../../../src/mirror/backup.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { World } from '../http/world.ts';
+
+const AT = '2026-03-01T07:00:00.000Z';
+const HOSTILE = '<b onclick="x">&`hm`\u202e';
+
+const ends: (() => Promise<void>)[] = [];
+let world: World;
+let url: string;
+
+beforeAll(async () => {
+  const later = (end: () => Promise<void>): void => void ends.push(end);
+  world = await World.create({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' }, later);
+  await world.sync();
+  ({ url } = await world.listen({}, later));
+});
+afterAll(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+async function page(query = ''): Promise<{ status: number; html: string; actions: string[] }> {
+  const answer = await fetch(`${url}/audit${query}`, { headers: { accept: 'text/html' } });
+  const html = await answer.text();
+  const actions = [...html.matchAll(/<td[^>]*><strong>(\w+)<\/strong>/g)].map(([, action = '']) => action);
+  return { status: answer.status, html, actions };
+}
+
+describe('the page of the audit log', () => {
+  it('says so while nothing was done', async () => {
+    const { status, html, actions } = await page();
+    expect([status, actions]).toEqual([200, []]);
+    expect(html).toContain('The audit log is empty:');
+    expect(html).toContain('<a href="/audit" aria-current="page">Audit</a>');
+  });
+
+  it('has the entries, newest first, without secrets and without markup of theirs', async () => {
+    world.write((mirror) => {
+      mirror.snapshots.pin('as-approved', 1);
+      const [invite] = mirror.records.read({ kinds: ['invites'] });
+      mirror.acceptances.add({
+        ...{
+          source: 'default',
+          fingerprint: 'f1',
+          kind: 'invites',
+          scope: { organization_id: KITTIWAKE_ID },
+        },
+        ...{ id: invite?.id ?? '', path: '', reason: HOSTILE, acceptedAt: AT },
+      });
+    });
+    const [invite] = world.mirror().records.read({ kinds: ['invites'] });
+    expect(invite?.id).toMatch(/.{8}/);
+    const backup = {
+      name: 'tidemark-1.db.zst',
+      run: 1,
+      root: 'ab'.repeat(32),
+      madeAt: AT,
+      sources: ['default'],
+    };
+    const actor = { by: 'Ann Oncall', via: 'root@here' };
+    addToRestored(world.mirrorPath, { states: [], entry: { actor, at: AT, backup } });
+    const { html, actions } = await page();
+    expect(actions).toEqual(['restore_backup', 'accept', 'pin']);
+    expect(html).toContain('3 entries');
+    expect(html).toContain('Ann Oncall (root@here)');
+    expect(html).toContain('ab'.repeat(32));
+    expect(html).not.toContain(invite?.id ?? '?');
+    expect(html).not.toContain('<b onclick');
+    expect(html).not.toMatch(/<form[^>]*method="post"(?![^>]*logout)/);
+  });
+
+  it.each([
+    ['?action=pin', ['pin']],
+    ['?action=pin&action=accept', ['accept', 'pin']],
+    ['?action=pin&action=no-such', ['pin']],
+    ['?by=ann+oncall', ['restore_backup']],
+    ['?by=ROOT%40here', ['restore_backup']],
+    ['?by=nobody', []],
+    ['?until=2020-01-01', []],
+    ['?since=2020-01-01&by=', ['restore_backup', 'accept', 'pin']],
+  ])('is narrowed by %s', async (query, expected) => {
+    const { html, actions } = await page(query);
+    expect(actions).toEqual(expected);
+    expect(html).toContain(expected.length === 3 ? '3 entries' : `${expected.length} of 3 entries`);
+    expect(html.includes('No entry matches.')).toBe(expected.length === 0);
+  });
+
+  it('is whole where the record of an entry is damaged, and says so', async () => {
+    const file = new Database(world.mirrorPath);
+    file.exec(`UPDATE records SET body = substr(body, 1, 20) WHERE body LIKE '%target_email%'`);
+    file.close();
+    const { html, actions } = await page();
+    expect(actions).toEqual(['restore_backup', 'accept', 'pin']);
+    expect(html).toContain('its records go by their ids here');
+  });
+
+  it('names a state that is unknown', async () => {
+    const { status, html } = await page('?since=lastest');
+    expect(status).toBe(404);
+    expect(html).toContain('latest');
+  });
+});
