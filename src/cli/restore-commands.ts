@@ -78,7 +78,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--prune',
-        description: 'also remove records that the state does not have; never organizations or projects',
+        description:
+          'also remove records that the state does not have, up to --max-removals; never organizations or projects',
       },
       {
         flags: '--max-removals <n>',
