@@ -19,13 +19,16 @@ export function requireIntact(
 ): void {
   const damaged = [...records].filter((record) => !mirror.records.isIntact({ ...record, source }, run));
   if (damaged.length === 0) return;
-  const names = new Set(damaged.map(calledWithoutId));
-  const shown = [...names].slice(0, NAMES_SHOWN);
-  const more = names.size - shown.length;
-  const which = `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  // A component is in two lists, and of a record without a name only the kind is said: several may be called the same.
+  const called = [...Map.groupBy(damaged, calledWithoutId)];
+  const shown = called.slice(0, NAMES_SHOWN);
+  const more = called.slice(NAMES_SHOWN).reduce((sum, [, same]) => sum + same.length, 0);
+  const names = shown.map(([name, same]) => `${name}${same.length > 1 ? ` (${same.length} records)` : ''}`);
+  const which = `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  const match = damaged.length === 1 ? 'does not match its hash' : 'does not match the stored hashes';
   throw damagedMirror(
     mirror.path,
-    `the stored content of ${plural(damaged.length, 'record')} does not match its hash: ${which}`,
+    `the stored content of ${plural(damaged.length, 'record')} ${match}: ${which}`,
   );
 }
 

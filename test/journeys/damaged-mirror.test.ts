@@ -150,6 +150,12 @@ describe('a mirror in which the last verification found problems', () => {
     };
     alter('one.example', 'evil.example');
     await verify(1);
+    const doctor = await tidemark(['doctor'], { env });
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toContain('DAMAGED (1 problem in the last verification)');
+    expect(doctor.stderr).toMatch(
+      /the last verification \([^)]+\) found 1 problem in \S+mirror\.db\n {2}→ `tidemark verify`/,
+    );
     const line =
       /^tidemark: the last verification \([^)]+\) found 1 problem in \S+mirror\.db: `tidemark verify[^`]*` lists them and says what to do; a sync does not repair them\n$/;
     expect(await sync()).toMatch(line);

@@ -36,6 +36,20 @@ it('a plan refuses a desired record that does not match its hash, and plans othe
   expect(await story.call('GET', path)).toMatchObject({ name: other?.['name'] });
 });
 
+it('a plan names all of several, and says how many have the same name', async () => {
+  const story = await Story.start();
+  const names = (await story.list('batch_exports'))
+    .slice(0, 2)
+    .map((each) => [String(each['id']), String(each['name'])]);
+  for (const [id = '', name = ''] of names) alter(story, ALTER_BODY, `"${name}"`, `"x${name}"`, id);
+  const { stderr } = await story.expectRun(1, 'restore', '--kind', 'batch_exports');
+  const called = names.map(([, name = '']) => `batch export "x${name}"`);
+  expect([
+    `the stored content of 2 records does not match the stored hashes: ${called.join(', ')}\n`,
+    `the stored content of 2 records does not match the stored hashes: ${called.toReversed().join(', ')}\n`,
+  ]).toContain(/the stored content of 2 [^]*?\n/.exec(stderr)?.[0]);
+});
+
 it('also one of an earlier run, and a creation; show refuses the record', async () => {
   const story = await Story.start();
   const { id, name } = await story.named('roles', String((await story.list('roles'))[0]?.['name']));

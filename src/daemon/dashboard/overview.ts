@@ -449,8 +449,8 @@ function linkOf(question: string): Html {
 
 /** The sentence at the top. `needs`: the number of things that need manual work. */
 function verdictHtml(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): Html {
-  const isCritical = (drift?.severities.critical ?? 0) > 0;
-  const shown = worst([snapshot.health, { state: needs > 0 || isCritical ? 'degraded' : 'ok' }]);
+  const isBad = fiveAnswers(snapshot, drift).some(({ tone }) => tone === 'bad');
+  const shown = worst([snapshot.health, { state: needs > 0 || isBad ? 'degraded' : 'ok' }]);
   const mark = markup`<span class="verdict-mark" aria-hidden="true"></span>`;
   return markup`<h1 class="is-${shown}">${mark}${verdictText(snapshot, drift, needs)}</h1>`;
 }

@@ -211,9 +211,16 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
       ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared with the baseline`]
       : []),
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
-    ...(snapshot.lastJobs.of('drill').length === 0 ? ['no restore drill yet'] : []),
+    ...drillText(snapshot),
   ];
   return untested.length === 0 ? 'Everything is fine' : `The mirror is current; ${untested.join(', ')}`;
+}
+
+/** Why not everything is fine where nothing else is wrong: no drill, or one that restored little. */
+function drillText(snapshot: HealthSnapshot): string[] {
+  if (snapshot.lastJobs.of('drill').length === 0) return ['no restore drill yet'];
+  const { tone, word } = restorable(snapshot);
+  return tone === 'bad' ? [`the last drill restored ${word}`] : [];
 }
 
 /** Why the drift of a source could not be found. */

@@ -387,9 +387,8 @@ class NotifyingObserver implements JobObserver {
       .config()
       .sources.map(({ name }) => name);
     const marks = cutShortStates(mirror.daemon.noticeStates(), sources, isoTime(this.#options.clock.now()));
-    // What this process has said of its file, it says the end of. Of many mirrors, an end of each would be more noise than help.
-    const isFileUnknown = this.#options.owner === null && !this.#hasToldOfMirror;
-    return marks.filter((mark) => markedSubject(mark) !== 'mirror' || isFileUnknown);
+    // What this process has said of its file, it says the end of.
+    return marks.filter((mark) => markedSubject(mark) !== 'mirror' || !this.#hasToldOfMirror);
   }
 
   #unwrittenOf(keys: readonly string[]): NoticeState[] {

@@ -162,7 +162,7 @@ function matterNotice(
     {
       ...shared,
       severity: isRefused ? 'critical' : 'high',
-      title: `${name}: ${isRefused ? 'the service refused the key' : 'the sync failed'}`,
+      title: `${name}: ${isRefused ? 'the service refused the key' : `the sync failed${causeText(job.errorCode)}`}`,
       lines: job.error === null ? [] : [job.error],
       hint: isRefused
         ? 'give the source a key that is valid and has the permissions; `tidemark doctor` checks it'
@@ -177,6 +177,20 @@ function failureHint({ errorCode, run }: JobRow): string {
   const more =
     run === null ? '`tidemark doctor` finds the cause' : `\`tidemark runs show ${run}\` shows more`;
   return `${more}; the mirror keeps what was known`;
+}
+
+/** A cause that says all in a few words, for a title: some receivers show nothing else. Empty for others. */
+export function causeText(errorCode: string | null): string {
+  switch (errorCode) {
+    case 'disk_full':
+      return ': the disk is full';
+    case 'unauthorized':
+      return ': the service refused the key';
+    case 'mirror_missing':
+      return ': the mirror is missing';
+    default:
+      return '';
+  }
 }
 
 /** What to do about an error of this machine; null for another one. */

@@ -11,6 +11,7 @@ import { hasEmptiedTarget, summaryOf, type DriftSummary, type FindingSummary } f
 import {
   type JobObservation,
   type Transition,
+  causeText,
   isDamageFound,
   isOfKnownDamage,
   joined,
@@ -91,7 +92,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
     {
       ...shared,
       severity: 'high',
-      title: `${subjectName(source)}: ${title}`,
+      title: `${subjectName(source)}: ${title}${causeText(job.errorCode)}`,
       lines: reasons.filter((reason) => reason !== ''),
       error: job.error === null ? null : { code: job.errorCode, message: job.error },
       hint: workHint(job),

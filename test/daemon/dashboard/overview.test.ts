@@ -96,6 +96,9 @@ describe('the overview', () => {
     world.job('drill', { ...drill, score });
     const html = await (await fetch(`${url}/`)).text();
     expect(html).toContain(`<li class="${tone}"><h2><a href="/drill">Restorable</a></h2><div><b>${word}</b>`);
+    const [, verdict] = /<h1 class="is-(.*?)<\/h1>/.exec(html) ?? [];
+    expect(verdict?.includes(`the last drill restored ${word}`)).toBe(tone === 'bad');
+    expect(verdict?.startsWith('ok')).toBe(tone !== 'bad');
   });
 
   it('names a restore that was interrupted, with what to do next', async () => {

@@ -30,7 +30,7 @@ function ended(row: JobRow): EndedJob {
   return { row, kinds: null, report: null };
 }
 
-function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
+function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], owner: string | null = null) {
   const clock = new FakeClock();
   const mirror = join(temporaryDirectory(), 'mirror.db');
   const config = {
@@ -65,6 +65,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   } as unknown as DaemonView;
   const running: { name: string; source: string }[] = [];
   const sent: string[] = [];
+  const incidents: string[] = [];
   const texts: string[] = [];
   let isDown = false;
   const deliveries = new Deliveries({
@@ -79,6 +80,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     send: (_channel, message) => {
       if (isDown) return Promise.reject(new TidemarkError('unreachable', 'down', { isRetryable: true }));
       sent.push(message.event);
+      incidents.push(`${message.event} ${message.incidents.join(' ')}`);
       texts.push([...message.lines, message.hint].join('\n'));
       return Promise.resolve();
     },
@@ -86,7 +88,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const observer = createNoticeObserver({
     config: () => config,
     view: () => view,
-    owner: null,
+    owner,
     context: () => context,
     clock,
     log: silentLogger,
@@ -99,6 +101,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     observer,
     context,
     sent,
+    incidents,
     texts,
     running,
     mirror,
@@ -229,6 +232,13 @@ describe('the observer', () => {
     expect(observer.hasUnwritten!()).toBe(false);
     await end(job('sync', 'done'));
     expect(sent).toHaveLength(4);
+  });
+
+  it('ends what a daemon before has reported of the mirror, also of one that is of one source', async () => {
+    const { observer, end, incidents } = rig(undefined, 'production');
+    observer.cutShort!();
+    await end(job('sync', 'done'));
+    expect(incidents).toContain('mirror_back tidemark/production/mirror');
   });
 
   it('says once that the mirror is back that was gone, also after a daemon that was killed', async () => {

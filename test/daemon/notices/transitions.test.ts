@@ -73,9 +73,9 @@ describe('a sync', () => {
 
   it('tells again when this machine is in the way instead of the service', () => {
     const full = seen(job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' }));
-    expect(contentOf(transitionsOf([], full).notices[0]!).hint).toMatch(
-      /^free space on the volume of the mirror/,
-    );
+    const { title, hint } = contentOf(transitionsOf([], full).notices[0]!);
+    expect(title).toBe('production: the sync failed: the disk is full');
+    expect(hint).toMatch(/^free space on the volume of the mirror/);
     const damaged = seen(job('sync', 'failed', { errorCode: 'mirror_corrupt', error: 'x.db is damaged' }));
     const { notices } = transitionsOf([], damaged);
     expect(notices.map(({ event }) => event)).toEqual(['verify_failed', 'run_failed']);
