@@ -115,7 +115,7 @@ describe('a list that changes while it is walked', () => {
           walks += 1;
           if (end.error !== null) return;
           proven += 1;
-          for (const key of alwaysThere) expect(end.seen.has(key), key).toBe(true);
+          expect([...alwaysThere].filter((key) => !end.seen.has(key))).toEqual([]);
         },
       ),
       { numRuns: 150 },
@@ -129,8 +129,9 @@ describe('a list that changes while it is walked', () => {
     ['newest first', (n: number) => `k${3000 + n}`, 1],
     ['in no order that its ids tell', (n: number) => `new${n}`, 3],
   ])('proves every walk of a list that grows at its head, %s', (_name, idOf, mostPasses) => {
+    const atFirst = keysOf(3000);
     for (let seed = 0; seed < 40; seed += 1) {
-      const keys = keysOf(3000).reverse();
+      const keys = atFirst.toReversed();
       const random = seededRandom(seed);
       let made = 0;
       const rows = (nth: number): readonly string[] => {
@@ -140,7 +141,7 @@ describe('a list that changes while it is walked', () => {
       const end = simulateWalk({ cap: 100, rows }, 100);
       expect(end.error).toBeNull();
       expect(end.passes).toBeLessThanOrEqual(mostPasses);
-      for (const key of keysOf(3000)) expect(end.seen.has(key)).toBe(true);
+      expect(atFirst.filter((key) => !end.seen.has(key))).toEqual([]);
     }
   });
 
@@ -181,7 +182,7 @@ describe('a list that changes while it is walked', () => {
     expect(
       end.offsets.some((offset, index) => index > 0 && offset > 0 && offset < end.offsets[index - 1]!),
     ).toBe(true);
-    for (const key of keys) expect(end.seen.has(key)).toBe(true);
+    expect(keys.filter((key) => !end.seen.has(key))).toEqual([]);
     expect(end.error).toBeNull();
   });
 

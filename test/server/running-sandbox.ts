@@ -36,9 +36,10 @@ export interface RunningSandbox {
   readonly call: (method: string, path: string, body?: unknown, options?: CallOptions) => Promise<Answer>;
 }
 
-/** Closed when the test ends. Ids are the same in every run. */
+/** Closed when the test ends, or as `finished` says. Ids are the same in every run. */
 export async function startSandbox(
   options: Partial<Parameters<typeof createSandbox>[0]> = {},
+  finished: (end: () => Promise<void>) => void = onTestFinished,
 ): Promise<RunningSandbox> {
   const clock = new FakeClock({ epochMs: NOW_MS });
   const chance = createChance(99);
@@ -49,7 +50,7 @@ export async function startSandbox(
     seed: 'empty',
     ...options,
   });
-  onTestFinished(() => sandbox.close());
+  finished(() => sandbox.close());
   const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
   return { sandbox, url, clock, call: (...call) => send(url, ...call) };
 }

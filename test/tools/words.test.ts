@@ -1,6 +1,6 @@
 /** The check of words finds what it is to find, and nothing in the repository. */
 import { describe, expect, it } from 'vitest';
-import { checkComments, checkLines, checkLiterals, checkRepository, wordsIn } from './words.ts';
+import { checkComments, checkLines, checkLiterals, checkRepository, checkSource, wordsIn } from './words.ts';
 
 describe('the check of words', () => {
   it.each([
@@ -47,6 +47,15 @@ describe('the check of words', () => {
       [3, 'whole'],
       [4, 'stands'],
     ]);
+  });
+
+  it.each([
+    ["const hint = 'first line\\nwhole list';", 'whole'],
+    ["const hint = 'bold \\u001b[1m\\x1bstands here';", 'stands'],
+    ['export const list = 1; // It tells all, as `a\\told`.', 'tells'],
+  ])('reads comments and literals of a source together: %s', (source, word) => {
+    expect(checkSource(source)).toMatchObject([{ line: 1, word }]);
+    expect(checkSource('const isWhole = `told` === name; // there is no such list')).toEqual([]);
   });
 
   it('finds nothing in pages, messages, alerts and dashboards', () => {

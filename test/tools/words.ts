@@ -86,6 +86,8 @@ const ALLOWED: readonly string[] = [
 
 const allowed = new RegExp(`\\b(?:${ALLOWED.join('|')})\\b`, 'gi');
 const forbidden = new RegExp(`\\b(?:${FORBIDDEN.map(([pattern]) => pattern).join('|')})\\b`, 'gi');
+/** In a literal, the letters of an escape such as a line break touch the word behind it. */
+const escape = /\\(?:u\{[^}]*\}|u[\da-f]{4}|x[\da-f]{2}|.)/gi;
 
 /** The forbidden words in a text; code spans and keys such as `is_whole` are not words. */
 export function wordsIn(text: string): string[] {
@@ -105,14 +107,38 @@ export function checkLines(text: string): Finding[] {
 
 /** Findings in the comments of a TypeScript source. */
 export function checkComments(source: string): Finding[] {
-  const file = ts.createSourceFile('source.ts', source, ts.ScriptTarget.Latest, true);
+  return commentFindings(parsed(source));
+}
+
+/** Findings in the string literals of a TypeScript source; a literal without a blank is a name, not a text. */
+export function checkLiterals(source: string): Finding[] {
+  return literalFindings(parsed(source));
+}
+
+/** Findings in the literals and the comments of a TypeScript source, which is parsed once, and only where it has such a word. */
+export function checkSource(source: string): Finding[] {
+  const text = `${source}\n${source.replaceAll(escape, ' ')}`;
+  if (text.replaceAll(allowed, '').search(forbidden) === -1) return [];
+  const file = parsed(source);
+  return [...literalFindings(file), ...commentFindings(file)];
+}
+
+function parsed(source: string): ts.SourceFile {
+  // Comments are read from the text: what JSDoc says in them is not asked.
+  return ts.createSourceFile('source.ts', source, {
+    languageVersion: ts.ScriptTarget.Latest,
+    jsDocParsingMode: ts.JSDocParsingMode.ParseNone,
+  });
+}
+
+function commentFindings(file: ts.SourceFile): Finding[] {
   const comments = new Map<number, string>();
   const visit = (node: ts.Node): void => {
     const ranges = [
-      ...(ts.getLeadingCommentRanges(source, node.pos) ?? []),
-      ...(ts.getTrailingCommentRanges(source, node.end) ?? []),
+      ...(ts.getLeadingCommentRanges(file.text, node.pos) ?? []),
+      ...(ts.getTrailingCommentRanges(file.text, node.end) ?? []),
     ];
-    for (const { pos, end } of ranges) comments.set(pos, source.slice(pos, end));
+    for (const { pos, end } of ranges) comments.set(pos, file.text.slice(pos, end));
     ts.forEachChild(node, visit);
   };
   visit(file);
@@ -122,9 +148,7 @@ export function checkComments(source: string): Finding[] {
   });
 }
 
-/** Findings in the string literals of a TypeScript source; a literal without a blank is a name, not a text. */
-export function checkLiterals(source: string): Finding[] {
-  const file = ts.createSourceFile('source.ts', source, ts.ScriptTarget.Latest, true);
+function literalFindings(file: ts.SourceFile): Finding[] {
   const found: Finding[] = [];
   const visit = (node: ts.Node): void => {
     const isText =
@@ -168,7 +192,7 @@ export function checkRepository(): string[] {
   return paths.flatMap((path) => {
     const text = readFileSync(root + path, 'utf8');
     if (!path.endsWith('.ts')) return named(path, checkLines(text));
-    return named(path, [...checkLiterals(text), ...checkComments(text)]);
+    return named(path, checkSource(text));
   });
 }
 
