@@ -1,7 +1,7 @@
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-# Install scripts have nothing to do here: better-sqlite3 and esbuild carry their binaries, and Node is there already.
+# Install scripts have nothing to do here: better-sqlite3 and the bundler carry their binaries, and Node is there already.
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json build.ts ./
 COPY src ./src

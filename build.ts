@@ -5,58 +5,104 @@
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { build, type Metafile } from 'esbuild';
+import { build, type BuildOptions, type CodeSplittingGroup, type RolldownOutput } from 'rolldown';
 import { COMMANDS } from './src/cli/command-table.ts';
 import { manPage } from './src/cli/man.ts';
 import { programVersion } from './src/core/package-root.ts';
 
+type ModuleGraph = Parameters<Exclude<CodeSplittingGroup['name'], string>>[1];
+
+const MAIN = join(import.meta.dirname, 'src/main.ts');
+const PROGRAM = join(import.meta.dirname, 'src/cli/program.ts');
+/** Threads and processes of their own. They may run beside others, and so stay small. */
+const WORKERS = globSync('src/**/*-worker.ts', { cwd: import.meta.dirname }).map((path) =>
+  join(import.meta.dirname, path),
+);
+
+/**
+ * Node takes a millisecond to find and link a file, and without these groups a command would be made of 110. What every
+ * start loads is together, and what most commands share is. Of both, what a worker loads is apart: it would load the rest too.
+ */
+const GROUPS: CodeSplittingGroup[] = [
+  {
+    name: (module, graph) => (isOfEachStart(module, graph) ? chunkName('start', module, graph) : null),
+    debugName: 'start',
+    priority: 1,
+  },
+  // The entries that share a module are, above all, commands.
+  {
+    name: (module, graph) => chunkName('common', module, graph),
+    debugName: 'common',
+    minShareCount: 20,
+  },
+];
+
+/** `main.ts` checks Node's version first, with what any version can load: so what it imports stays out. */
+function isOfEachStart(module: string, graph: ModuleGraph): boolean {
+  return importsOf(PROGRAM, graph).has(module) && !importsOf(MAIN, graph).has(module);
+}
+
+function chunkName(group: string, module: string, graph: ModuleGraph): string {
+  const workers = WORKERS.filter((worker) => importsOf(worker, graph).has(module));
+  return [group, ...workers.map((worker) => basename(worker, '-worker.ts'))].join('-');
+}
+
+/** `module` and what it imports, other than on demand. */
+function importsOf(module: string, graph: ModuleGraph, found = new Set<string>()): Set<string> {
+  if (found.has(module)) return found;
+  found.add(module);
+  for (const imported of graph.getModuleInfo(module)?.importedIds ?? []) importsOf(imported, graph, found);
+  return found;
+}
+
+/** How everything is bundled that Node runs: the program, and those that tests start and kill. */
+export function bundle(
+  paths: readonly string[],
+  directory: string,
+  output: BuildOptions['output'] = {},
+): Promise<RolldownOutput> {
+  return build({
+    input: [...paths],
+    platform: 'node',
+    transform: { target: 'node22' },
+    external: ['better-sqlite3'],
+    preserveEntrySignatures: 'allow-extension',
+    logLevel: 'warn',
+    // Modules that a command loads on demand and another needs at once.
+    checks: { ineffectiveDynamicImport: false },
+    output: { dir: directory, format: 'esm', ...output },
+  });
+}
+
 /** Bundles the program into `directory`, which is emptied first. */
 export async function buildProgram(directory: string): Promise<void> {
-  const workers = globSync('src/**/*-worker.ts', { cwd: import.meta.dirname }).map(
-    (file) => [basename(file, '.ts'), join(import.meta.dirname, file)] as const,
-  );
   rmSync(directory, { recursive: true, force: true });
-  const { metafile } = await build({
-    metafile: true,
-    entryPoints: { main: join(import.meta.dirname, 'src/main.ts'), ...Object.fromEntries(workers) },
-    outdir: directory,
-    bundle: true,
-    splitting: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node22',
-    chunkNames: 'chunks/[name]-[hash]',
-    external: ['better-sqlite3'],
-    minifyWhitespace: true,
-    minifySyntax: true,
+  const { output } = await bundle([MAIN, ...WORKERS], directory, {
+    chunkFileNames: 'chunks/[name]-[hash].js',
+    // The names stay, for stack traces.
+    minify: { compress: true, mangle: false, codegen: true },
+    comments: { legal: false },
     sourcemap: true,
-    sourcesContent: false,
-    legalComments: 'linked',
-    logLevel: 'warning',
-    // Some dependencies are CommonJS and call require for Node's own modules.
-    banner: {
-      js: "import { createRequire as createTidemarkRequire } from 'node:module'; const require = createTidemarkRequire(import.meta.url);",
-    },
+    sourcemapExcludeSources: true,
+    codeSplitting: { includeDependenciesRecursively: false, groups: GROUPS },
   });
   mkdirSync(join(directory, 'man'));
   writeFileSync(join(directory, 'man/tidemark.1'), manPage(programVersion(), COMMANDS));
-  writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licensesOf(metafile));
+  writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licensesOf(output));
 }
 
 /** The licenses of the packages in the bundle: most of them have to go with every copy of the code. */
-function licensesOf({ inputs }: Metafile): string {
-  const packages = Object.keys(inputs).flatMap(
-    (path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [],
-  );
+function licensesOf(output: RolldownOutput['output']): string {
+  const modules = output.flatMap((part) => (part.type === 'chunk' ? part.moduleIds : []));
+  const packages = modules.flatMap((path) => /^\/.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
   return [...new Set(packages)]
     .sort()
     .map((path) => {
-      const directory = join(import.meta.dirname, path);
       const { name, version, license } = JSON.parse(
-        readFileSync(join(directory, 'package.json'), 'utf8'),
+        readFileSync(join(path, 'package.json'), 'utf8'),
       ) as Record<string, string>;
-      const files = globSync(['LICEN[CS]E*', 'licen[cs]e*'], { cwd: directory }).sort();
-      const texts = files.map((file) => readFileSync(join(directory, file), 'utf8').trim());
+      const files = globSync(['LICEN[CS]E*', 'licen[cs]e*'], { cwd: path }).sort();
+      const texts = files.map((file) => readFileSync(join(path, file), 'utf8').trim());
       return [`${name} ${version} (${license})`, ...texts].join('\n\n');
     })
     .join(`\n\n${'-'.repeat(80)}\n\n`);

@@ -4,8 +4,8 @@
  */
 import { globSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { build } from 'esbuild';
 import { inject, onTestFinished } from 'vitest';
+import { bundle } from '../../build.ts';
 
 /** Builds `path`, a TypeScript file; returns the path of what Node starts, which goes with the test. */
 export async function childProgram(path: string): Promise<string> {
@@ -14,20 +14,7 @@ export async function childProgram(path: string): Promise<string> {
   mkdirSync(cache, { recursive: true });
   const directory = mkdtempSync(join(cache, 'tidemark-child-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  await build({
-    entryPoints: [path],
-    outdir: directory,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node22',
-    outExtension: { '.js': '.mjs' },
-    external: ['better-sqlite3'],
-    banner: {
-      js: "import { createRequire as createTidemarkRequire } from 'node:module'; const require = createTidemarkRequire(import.meta.url);",
-    },
-    logLevel: 'warning',
-  });
+  await bundle([path], directory, { entryFileNames: '[name].mjs', chunkFileNames: '[name]-[hash].mjs' });
   // The workers that it starts are those of the built program.
   const built = dirname(inject('program'));
   for (const worker of globSync('*-worker.js', { cwd: built }))
