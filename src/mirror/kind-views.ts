@@ -228,12 +228,25 @@ function digestOf(query: string): string {
   return createHash('sha256').update(query).digest('hex').slice(0, 16);
 }
 
-function wantedViews(): (readonly [name: string, query: string])[] {
-  return [
+type Views = readonly (readonly [name: string, query: string])[];
+
+/** Written once for a process: each mirror that is opened for writing, and each verification, compares with them. */
+let views: Views | null = null;
+
+function wantedViews(): Views {
+  views ??= [
     ...CATALOG.map((each) => [each.kind, kindQuery(each)] as const),
     ['changes', changesQuery()],
     ['gone', goneQuery()],
   ];
+  return views;
+}
+
+let statements: ReadonlyMap<string, string> | null = null;
+
+function wantedStatements(): ReadonlyMap<string, string> {
+  statements ??= new Map(wantedViews().map(([name, query]) => [name, viewStatement(name, query)]));
+  return statements;
 }
 
 /**
@@ -277,7 +290,7 @@ function viewsIn(connection: Connection): Map<string, string> {
 /** Makes the views that are missing or follow another catalog, and drops those of kinds that there are no more. */
 export function makeKindViews(connection: Connection): void {
   const found = viewsIn(connection);
-  const wanted = new Map(wantedViews().map(([name, query]) => [name, viewStatement(name, query)]));
+  const wanted = wantedStatements();
   const gone = [...found.keys()].filter((name) => !wanted.has(name));
   const made = [...wanted].filter(([name, text]) => found.get(name) !== text);
   if (gone.length === 0 && made.length === 0) return;

@@ -32,9 +32,13 @@ interface Migration {
 /** The hash of each migration that was applied: two versions of Tidemark may have as many migrations and not the same ones. */
 const RECORD = '__drizzle_migrations';
 
+/** Read once for a process: each mirror that is opened asks for them. */
+let shipped: readonly Migration[] | null = null;
+
 /** The migrations that this version of Tidemark comes with, oldest first. @internal */
 export function shippedMigrations(): readonly Migration[] {
-  return readMigrationFiles({ migrationsFolder: packageFile('drizzle') });
+  shipped ??= readMigrationFiles({ migrationsFolder: packageFile('drizzle') });
+  return shipped;
 }
 
 /**
@@ -156,11 +160,18 @@ export function schemaDifferences(
   return differences;
 }
 
-function expectedSchema(all: readonly Migration[]): Map<string, string> {
+/** By migrations: each verification asks, and the answer is the same for a process. */
+const expectedSchemas = new WeakMap<readonly Migration[], ReadonlyMap<string, string>>();
+
+function expectedSchema(all: readonly Migration[]): ReadonlyMap<string, string> {
+  const known = expectedSchemas.get(all);
+  if (known !== undefined) return known;
   const scratch = connect(':memory:', { isReadonly: false });
   try {
     apply(scratch, all, 0);
-    return readSchema(scratch);
+    const expected = readSchema(scratch);
+    expectedSchemas.set(all, expected);
+    return expected;
   } finally {
     scratch.close();
   }
