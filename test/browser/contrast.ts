@@ -29,14 +29,18 @@ const IN_PAGE = `(least) => {
     });
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;
   };
+  const page = parse(
+    getComputedStyle(document.documentElement).colorScheme.includes('dark') ? '#121212' : '#ffffff',
+  );
+  const grounds = new Map();
   const groundOf = (element) => {
-    for (let at = element; at !== null; at = at.parentElement) {
-      const color = parse(getComputedStyle(at).backgroundColor);
-      if (color[3] === 1) return color;
-    }
-    return parse(
-      getComputedStyle(document.documentElement).colorScheme.includes('dark') ? '#121212' : '#ffffff',
-    );
+    if (element === null) return page;
+    const ground = grounds.get(element);
+    if (ground !== undefined) return ground;
+    const own = parse(getComputedStyle(element).backgroundColor);
+    const found = own[3] === 1 ? own : groundOf(element.parentElement);
+    grounds.set(element, found);
+    return found;
   };
   const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -183,11 +183,30 @@ describe('the package', () => {
     expect(drifted.summary).toContain('new.example');
     expect(readFileSync(join(job, 'runner/drift.sarif'), 'utf8')).toContain('"2.1.0"');
     expect(readFileSync(join(job, 'runner/drift.xml'), 'utf8')).toContain('<testsuites');
-    const reported = await runAction(job, { ...given, fail: 'false' }, { SVC_API_KEY: 'key' }, ['Compare']);
-    expect(reported).toMatchObject({ code: 0 });
     // No key: the sync says so, and nothing is compared.
     expect(await runAction(job, given, {})).toMatchObject({ code: 4, output: '' });
   });
+
+  it.each([
+    ['true', 0, 0],
+    ['true', 2, 2],
+    ['false', 2, 0],
+    ['false', 3, 3],
+  ])(
+    'action.yml: with fail %s, a comparison that ends with %i makes the job end with %i',
+    async (fail, ended, code) => {
+      const job = mkdtempSync(join(scratch, 'job-'));
+      // In place of the program, whose codes the test above has.
+      const programs = join(job, 'bin');
+      mkdirSync(programs);
+      writeFileSync(join(programs, 'tidemark'), `#!/bin/sh\nexit ${ended}\n`, { mode: 0o755 });
+      writeFileSync(join(job, 'path'), programs);
+      expect(await runAction(job, { fail }, {}, ['Compare'])).toMatchObject({
+        code,
+        output: expect.stringMatching(new RegExp(`^exit-code=${ended}$`, 'm')) as string,
+      });
+    },
+  );
 
   interface Action {
     inputs: Record<string, { default?: string }>;

@@ -46,7 +46,9 @@ async function world(): Promise<World> {
   });
   const sent: string[] = [];
   const receiver = { isDown: false };
-  const current = (): LoadedConfig => loadConfig({ file: rig.configFile, env: {}, cwd: rig.directory });
+  let loaded: LoadedConfig | null = null;
+  const current = (): LoadedConfig =>
+    (loaded ??= loadConfig({ file: rig.configFile, env: {}, cwd: rig.directory }));
   return {
     rig,
     refused,
@@ -67,6 +69,7 @@ async function world(): Promise<World> {
         PAGER,
       ];
       writeFileSync(rig.configFile, text.join('\n'));
+      loaded = null;
     },
     start: async (isOnce = false) => {
       const deliveries = new Deliveries({
